@@ -1,7 +1,7 @@
 /** Model variants: the quality of each in what is recommended. */
 import { expect, test } from 'vitest'
 import { recommend } from './recommendation/recommend.ts'
-import { documentOf } from './report/recommendation-json.ts'
+import { toDocument } from './report/recommendation-json.ts'
 import { complete, measured, sampleInput } from './samples.contract.ts'
 
 const qualities: Readonly<Record<string, number>> = { base: 0.92, small: 0.9, tiny: 0.8 }
@@ -41,7 +41,7 @@ test('the front has quality as third axis: for each, the front of those at least
   expect(new Set(of(0.92).map(({ trial }) => trial))).toEqual(new Set([1]))
   expect(new Set(of(0.9).map(({ trial }) => trial))).toEqual(new Set([2]))
   expect(of(0.8)).toEqual(r.front)
-  expect(documentOf(r).qualityFronts![0]!.front[0]).toMatchObject({ quality: 0.92 })
+  expect(toDocument(r).qualityFronts![0]!.front[0]).toMatchObject({ quality: 0.92 })
 })
 
 test('without variants there is no word of quality', () => {

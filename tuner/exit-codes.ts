@@ -24,11 +24,11 @@ export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> 
   interrupted: 'Ctrl-C or SIGTERM. Finished trials are kept, and `tune resume` continues.',
 }
 
-/** What a recommendation means for whoever runs the command. */
-export const exitCodeOf = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number =>
-  byConclusion[conclusion]
+/** Exit code of a recommendation. */
+export const resolveExitCode = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number =>
+  exitCodeByConclusion[conclusion]
 
-const byConclusion: Readonly<Record<Conclusion, number>> = {
+const exitCodeByConclusion: Readonly<Record<Conclusion, number>> = {
   confirmed: exitCodes.ok,
   unconfirmed: exitCodes.unconfirmed,
   'not asked': exitCodes.ok,
@@ -38,7 +38,7 @@ const byConclusion: Readonly<Record<Conclusion, number>> = {
   unknown: exitCodes.failure,
 }
 
-/** An error whose message is meant for the user as it stands: what, where, and a hint. */
+/** An error whose message and hint are shown to the user as they are. */
 export class UserError extends Error {
   constructor(
     message: string,
@@ -50,6 +50,6 @@ export class UserError extends Error {
   }
 }
 
-/** The command line, or a file that it names, is wrong. */
-export const usageError = (message: string, hint: string): UserError =>
+/** An invalid command line, or an invalid file that it names. */
+export const createUsageError = (message: string, hint: string): UserError =>
   new UserError(message, hint, exitCodes.usage)

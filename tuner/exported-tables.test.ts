@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseTraceDemand } from '../reports/plan/trace-demand.ts'
-import { openSource } from './commands/fleet/model-source.ts'
+import { readModelSource } from './commands/fleet/model-source.ts'
 import { readRecording } from './commands/replay/replay-inputs.ts'
 import { readLengths } from './config/lengths.ts'
 import { readTrace } from './config/trace.ts'
-import { givenText } from './given-file.ts'
+import { readGivenFile } from './given-file.ts'
 
 let folder: string
 beforeAll(() => {
@@ -40,7 +40,7 @@ const commands: Readonly<Record<string, Command>> = {
       ['60', '20'],
     ],
     read: (path) =>
-      parseTraceDemand(givenText(path, 'the trace', '--trace', 'table'), 't').spans.map(
+      parseTraceDemand(readGivenFile(path, 'the trace', '--trace', 'table'), 't').spans.map(
         ({ rps }) => rps,
       ),
   },
@@ -51,7 +51,7 @@ const commands: Readonly<Record<string, Command>> = {
       ['L4', '20', '30'],
     ],
     read: async (table) =>
-      (await openSource({ name: 'bert', table, sloMs: 50 } as never, 'none')).segments.map(
+      (await readModelSource({ name: 'bert', table, sloMs: 50 } as never, 'none')).segments.map(
         ({ rateRps }) => rateRps,
       ),
   },

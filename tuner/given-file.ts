@@ -7,11 +7,11 @@ import {
 import { exitCodes, UserError } from './exit-codes.ts'
 
 /**
- * The text of a file that a flag names.
+ * Reads a file that a flag names.
  * @param what the file is, for the error, e.g. 'the trace'
  * @throws UserError
  */
-export function givenText(
+export function readGivenFile(
   path: string,
   what: string,
   flag: string,

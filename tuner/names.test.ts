@@ -26,7 +26,7 @@ import { registerTune } from './commands/tune/register.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './config/names.ts'
 import { knownParameters } from './config/parameters.ts'
 import { experimentJsonSchema } from './config/schema/experiment-schema.ts'
-import { commandLine, loadCommands } from './tune-program.ts'
+import { createProgram, loadCommands } from './tune-program.ts'
 
 const program = new Command('tune')
 for (const register of [
@@ -169,7 +169,7 @@ const registers = await loadCommands()
 
 test('TUNE_DB names the store for every command that has --db, as it does for runs; an empty one names none', () => {
   const stores = () =>
-    commandLine(registers)
+    createProgram(registers)
       .commands.flatMap((command) => [command, ...command.commands])
       .flatMap((command) =>
         command.options.filter(

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { defaultPriceBook } from '../trials/prices/book.ts'
 import { readFleetFile } from './commands/fleet/fleet-file.ts'
-import { openSource } from './commands/fleet/model-source.ts'
+import { readModelSource } from './commands/fleet/model-source.ts'
 import { tune } from './library/tune-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pools-'))
@@ -51,7 +51,7 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   const fleet = join(folder, 'fleet.yaml')
   writeFileSync(fleet, `gpus: {H100: {}}\nmodels: {a: {experiment: ${experimentId}, demand: 1}}\n`)
   const read = readFleetFile(fleet, defaultPriceBook)
-  await expect(openSource(read.models[0]!, db)).rejects.toMatchObject({
+  await expect(readModelSource(read.models[0]!, db)).rejects.toMatchObject({
     hint: expect.stringContaining(
       'does not pack configurations on shares of a GPU or with prefill and decode pools',
     ),

@@ -1,12 +1,12 @@
-/** Ctrl-C once drains, twice kills. */
+/** The first Ctrl-C stops gracefully, the second exits at once. */
 import { exitCodes } from './exit-codes.ts'
 
 /**
- * Aborts the returned signal at the first SIGINT, SIGTERM or SIGHUP; at the second the process ends
- * at once, and its `exit` handlers (launchers kill their process groups there) run. `dispose` gives
- * the signals back.
+ * Aborts the returned signal at the first SIGINT, SIGTERM or SIGHUP. The second one exits at once;
+ * `exit` handlers still run, in which launchers kill their process groups. `dispose` removes the
+ * handlers.
  */
-export function interruptible(onFirst: (signal: NodeJS.Signals) => void): {
+export function listenForInterrupts(onFirst: (signal: NodeJS.Signals) => void): {
   readonly signal: AbortSignal
   dispose(): void
 } {

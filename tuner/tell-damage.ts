@@ -1,4 +1,4 @@
-/** What of a store is damaged, told to whoever listens. */
+/** Reports damaged rows of a store. */
 import type { Damage } from '../trials/store/index.ts'
 
 const toStderr = (line: string): void => {
@@ -6,10 +6,10 @@ const toStderr = (line: string): void => {
 }
 
 /**
- * Says what of a store is left out, and once what to do about it. @param say what becomes of a
- * line, default stderr
+ * Prints each damaged row that is left out, and once what to do about it. @param say prints a line;
+ * default: to stderr
  */
-export function tellDamage(
+export function createDamageReporter(
   path: string,
   say: (line: string) => void = toStderr,
 ): (damage: Damage) => void {

@@ -1,20 +1,20 @@
 /**
- * The `tune` command line: its commands and their flags. Commands load what they need when they
- * run, and so do their flags, so that help is instant.
+ * The `tune` command line: its commands and their flags. Commands and their flags are loaded on
+ * demand, so that help is fast.
  */
 import { Command, CommanderError } from 'commander'
 import { suggestNames } from '../trials/near-names.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
-import { programVersion } from './program-version.ts'
-import { allOptionsHelp, description, shortHelp } from './render/short-help.ts'
-import { cut, reportError } from './report-error.ts'
+import { readProgramVersion } from './program-version.ts'
+import { description, formatAllOptions, formatShortHelp } from './render/short-help.ts'
+import { reportError, truncateText } from './report-error.ts'
 
-export const exitStatus =
+export const exitCodesText =
   '0 met and confirmed; 1 failure; 2 usage; 3 SLO not met; 4 not confirmed; 5 no longer valid (watch); 6 too expensive (ci); 130 interrupted'
 
 type Register = (program: Command) => void
 
-/** What registers each command, in the order of the help; loaded when its flags are needed. */
+/** Loaders of the commands, in the order of the help. */
 const commands: Readonly<Record<string, () => Promise<Register>>> = {
   init: async () => (await import('./commands/init/register.ts')).registerInit,
   list: async () => (await import('./commands/list/register.ts')).registerList,
@@ -45,20 +45,20 @@ const commands: Readonly<Record<string, () => Promise<Register>>> = {
   completion: async () => (await import('./commands/completion/register.ts')).registerCompletion,
 }
 
-/** Loads what registers one command, or `tune` itself and all of them. */
+/** Loads the registration of one command, or of `tune` itself and all commands. */
 export async function loadCommands(only?: string): Promise<readonly Register[]> {
   if (only !== undefined) return [await commands[only]!()]
   const { registerTune } = await import('./commands/tune/register.ts')
   return [registerTune, ...(await Promise.all(Object.values(commands).map((load) => load())))]
 }
 
-/** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
-export function commandLine(registers: readonly Register[]): Command {
+/** Creates the program. Parsing errors are CommanderErrors. */
+export function createProgram(registers: readonly Register[]): Command {
   const program = new Command('tune')
     .description(description)
     .option('-v, --version', 'print the version and the commit of the build')
     .on('option:version', () => {
-      process.stdout.write(`${programVersion()}\n`)
+      process.stdout.write(`${readProgramVersion()}\n`)
       process.exit(exitCodes.ok)
     })
     .showHelpAfterError('(tune help options lists every flag)')
@@ -70,14 +70,15 @@ export function commandLine(registers: readonly Register[]): Command {
   for (const register of registers) register(program)
 
   const cutErrors = {
-    outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`),
+    outputError: (text: string, write: (text: string) => void) =>
+      write(`${truncateText(text.trimEnd())}\n`),
   }
-  // Those that are made by themselves have none of them yet: unknown flags would end the process,
-  // with another exit code.
+  // Commands created with `new Command` do not inherit settings: unknown flags would exit the
+  // process with another exit code.
   for (const command of program.commands) command.copyInheritedSettings(program)
   for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
-  program.helpInformation = () => shortHelp(exitStatus)
+  program.helpInformation = () => formatShortHelp(exitCodesText)
   return program
 }
 
@@ -110,25 +111,23 @@ async function checkCommand(words: readonly string[]): Promise<void> {
   )
 }
 
-/**
- * Parses and runs the words of a command line; whatever is wrong is told on stderr, and its exit
- * code left in `process.exitCode`.
+/** Parses and runs a command line. Errors are printed on stderr and set `process.exitCode`.
  */
 export async function run(words: readonly string[]): Promise<void> {
   try {
     if (words.length === 1 && ['--help', '-h', 'help'].includes(words[0]!)) {
-      process.stdout.write(shortHelp(exitStatus))
+      process.stdout.write(formatShortHelp(exitCodesText))
       return
     }
     if (words[0] === 'help' && words[1] === 'options') {
-      process.stdout.write(allOptionsHelp(commandLine(await loadCommands())))
+      process.stdout.write(formatAllOptions(createProgram(await loadCommands())))
       return
     }
     await checkCommand(words)
     const named = words[0] === 'help' ? words[1] : words[0]
     // A completion script names every command.
     const isAlone = named !== undefined && named !== 'completion' && Object.hasOwn(commands, named)
-    const program = commandLine(await loadCommands(isAlone ? named : undefined))
+    const program = createProgram(await loadCommands(isAlone ? named : undefined))
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError)

@@ -1,6 +1,6 @@
 /**
- * Whether results can be written where a user wants them, found out before they cost anything: what
- * is tried is taken away again.
+ * Checks that result files can be written before anything runs. Created test files and folders are
+ * removed again.
  */
 import { existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -8,14 +8,15 @@ import { makeFolder } from '../trials/private-files.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 
 /**
- * @param files by the flag that names them; those that are not named are left out
- * @throws UserError, exit code 2, for a place where no file can be written
+ * @param files flag → path; undefined ones are skipped
+ * @throws UserError with exit code 2 for a path that cannot be written
  */
-export function mustBeWritable(files: Readonly<Record<string, string | undefined>>): void {
-  for (const [flag, path] of Object.entries(files)) if (path !== undefined) mustBeFile(flag, path)
+export function requireWritableFiles(files: Readonly<Record<string, string | undefined>>): void {
+  for (const [flag, path] of Object.entries(files))
+    if (path !== undefined) requireWritableFile(flag, path)
 }
 
-function mustBeFile(flag: string, path: string): void {
+function requireWritableFile(flag: string, path: string): void {
   const wrong = (what: string) =>
     new UserError(`${flag} ${path}: ${what}`, 'choose a file in a writable folder', exitCodes.usage)
   if (path === '') throw wrong('no file name')
@@ -32,9 +33,9 @@ function mustBeFile(flag: string, path: string): void {
 
 /**
  * @param flag that names the folder
- * @throws UserError, exit code 2, for a folder in which no file can be written
+ * @throws UserError with exit code 2 for a folder that cannot be written
  */
-export function mustTakeFiles(flag: string, folder: string | undefined): void {
+export function requireWritableFolder(flag: string, folder: string | undefined): void {
   if (folder === undefined) return
   const wrong = (what: string) =>
     new UserError(
@@ -51,11 +52,11 @@ export function mustTakeFiles(flag: string, folder: string | undefined): void {
 }
 
 /**
- * Makes the folder and one in it, and takes away what it made: names that are too long, links to
- * nowhere and file systems that refuse are seen in no other way. Throws what the file system says.
+ * Creates the folder and one inside, then removes what it created. Only trying reveals too long
+ * names, dangling links and read-only file systems. Throws the error of the file system.
  */
 export function probeFolder(folder: string): void {
-  const there = nearest(folder)
+  const there = findExistingParent(folder)
   try {
     makeFolder(folder)
     rmdirSync(mkdtempSync(join(folder, '.tune-')))
@@ -69,12 +70,12 @@ function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {
-    // It was never made, or another run has begun to use it.
+    // It was not created, or another run uses it.
   }
 }
 
-/** The folder or file itself, or what of the path there is. */
-export function nearest(path: string): string {
+/** The path itself, or its nearest existing parent. */
+export function findExistingParent(path: string): string {
   for (let at = resolve(path); ; at = dirname(at))
     if (existsSync(at) || at === dirname(at)) return at
 }

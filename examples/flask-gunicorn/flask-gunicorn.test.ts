@@ -11,7 +11,7 @@ import { createLocalLauncher } from '../../trials/launchers/local/local-launcher
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { Predictor } from '../../trials/types.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { surroundings } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/surroundings.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
@@ -39,7 +39,7 @@ const machine = await inspectMachine()
 const { predictor: template, space } = loadExperiment({
   file: join(here, 'experiment.yaml'),
   flags: machine.affinity.length < 2 ? { cores: '1' } : {},
-  ...surroundings(machine),
+  ...createHostContext(machine),
 })
 if (template.kind !== 'command') throw new Error('the experiment has a predictor of its own')
 

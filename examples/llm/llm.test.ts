@@ -12,12 +12,12 @@ import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
-import { protocolOf } from '../../tuner/backends/predictor-protocol.ts'
+import { createProtocol } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { surroundings } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/surroundings.ts'
 import type { Experiment } from '../../tuner/config/types.ts'
-import { containerOf, servingFrom } from '../../tuner/delivery/serving-from.ts'
+import { buildContainer, resolveServing } from '../../tuner/delivery/serving-from.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -25,7 +25,7 @@ const machine = await inspectMachine()
 const experiment = loadExperiment({
   file: join(dirname(fileURLToPath(import.meta.url)), 'experiment.yaml'),
   flags: {},
-  ...surroundings(machine),
+  ...createHostContext(machine),
 })
 
 test('the experiment is about the first token, by the OpenAI protocol, on an emulated GPU', () => {
@@ -40,7 +40,7 @@ test('the experiment is about the first token, by the OpenAI protocol, on an emu
 test('a trial of it serves, says that it is emulated, keeps every latency of its streams, and leaves nothing', async () => {
   const { predictor: template, space, load, slo } = experiment
   if (template.kind !== 'builtin') throw new Error('the experiment uses the built-in predictor')
-  const { protocol } = protocolOf(experiment)
+  const { protocol } = createProtocol(experiment)
   const launcher = createLocalLauncher({
     template,
     parameters: space.parameters,
@@ -101,7 +101,7 @@ async function deployedArgs(
   })
   const [file] = await renderSpec(
     'kubernetes',
-    servingFrom(of, recommendation, recommendation.best!, [], { modelUri: 's3://b/m' }),
+    resolveServing(of, recommendation, recommendation.best!, [], { modelUri: 's3://b/m' }),
   )
   const [deployment] = parseAllDocuments(file!.text).map((one) => one.toJS())
   return deployment.spec.template.spec.containers[0].args
@@ -109,7 +109,7 @@ async function deployedArgs(
 
 test('what deploys is a server that runs the model for real, under the tuned values', async () => {
   const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 }
-  const container = containerOf(experiment, configuration)
+  const container = buildContainer(experiment, configuration)
   expect(container).toMatchObject({
     image: expect.stringMatching(/^vllm\//),
     readyPath: '/health',
@@ -128,7 +128,7 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
   const quantised = loadExperiment({
     file: join(dirname(fileURLToPath(import.meta.url)), 'quantised.yaml'),
     flags: {},
-    ...surroundings(machine),
+    ...createHostContext(machine),
   })
   expect(quantised.slo.limits?.map(({ metric }) => metric)).toEqual(['ttft', 'tpot'])
   const { launcher, measure } = simulatedBackend(quantised)

@@ -8,7 +8,7 @@ import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { surroundings } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/surroundings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-node-workers-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -16,7 +16,7 @@ const machine = await inspectMachine()
 const { predictor: template, space } = loadExperiment({
   file: join(dirname(fileURLToPath(import.meta.url)), 'experiment.yaml'),
   flags: machine.affinity.length < 2 ? { cores: '1' } : {},
-  ...surroundings(machine),
+  ...createHostContext(machine),
 })
 if (template.kind !== 'command') throw new Error('the experiment has a predictor of its own')
 const launcher = createLocalLauncher({

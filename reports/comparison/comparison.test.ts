@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { recommend } from '../recommendation/recommend.ts'
-import { documentOf, type RecommendationDocument } from '../report/recommendation-json.ts'
+import { type RecommendationDocument, toDocument } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { type Check, runChecks } from './build-checks.ts'
 import { formatAnnotations, formatJunitXml, formatSummary } from './build-output.ts'
@@ -14,7 +14,7 @@ import {
   listDifferentQuestions,
 } from './comparison.ts'
 
-const sample = documentOf(recommend(sampleInput))
+const sample = toDocument(recommend(sampleInput))
 
 /** The sample with another capacity and interval, at $1 an hour. */
 const serving = (

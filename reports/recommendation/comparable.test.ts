@@ -4,7 +4,7 @@ import { cost, createObjective, objectiveKinds } from '../../search/objective.ts
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { toMarkdown } from '../report/document/markdown.ts'
-import { reportBlocks } from '../report/report-blocks.ts'
+import { renderReport } from '../report/report-blocks.ts'
 import { price, sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { claimsOfMeasuring } from './claims.contract.ts'
@@ -161,7 +161,7 @@ test('the report of a simulated run claims no load test', async () => {
       const input = { ...sampleInput, trials: allTrialsOf(drawn), provenance: 'simulated' } as const
       const recommendation = recommend(input)
       const about = { name: 'bert', specification: 'model: bert', environment: [] }
-      const text = toMarkdown(await reportBlocks({ ...input, ...about, recommendation }))
+      const text = toMarkdown(await renderReport({ ...input, ...about, recommendation }))
       expect(text).not.toMatch(claimsOfMeasuring)
       if (recommendation.best) expect(text).toMatch(/Status: (simulated|refuted|bound) \(/)
     }),

@@ -1,6 +1,6 @@
 /** What is said of a confirmed rate, and what not. */
 import { expect, test } from 'vitest'
-import { documentOf } from '../report/recommendation-json.ts'
+import { toDocument } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { A, again, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
@@ -50,7 +50,7 @@ test('how the windows varied where measurements disagree, in the verdict and the
   expect(recommendation.verdict).toContain(
     '; measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s',
   )
-  expect(documentOf(recommendation).confirmation?.variation).toEqual(variation)
+  expect(toDocument(recommendation).confirmation?.variation).toEqual(variation)
 })
 
 test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {

@@ -10,7 +10,7 @@ import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { renderSvg } from './charts/svg.ts'
 import { toHtml } from './document/html.ts'
-import { reportBlocks } from './report-blocks.ts'
+import { renderReport } from './report-blocks.ts'
 
 test.skipIf(executablePath === undefined)(
   'names full of markup stay text; nothing runs, nothing is asked for, and a phone can read it',
@@ -32,7 +32,7 @@ test.skipIf(executablePath === undefined)(
         environment: [evil],
       }
       const path = join(folder, 'report.html')
-      writeFileSync(path, toHtml(evil, await reportBlocks(input, (option) => renderSvg(option))))
+      writeFileSync(path, toHtml(evil, await renderReport(input, (option) => renderSvg(option))))
 
       const page = await browser.newPage({ viewport: { width: 390, height: 800 } })
       const noise: string[] = []
@@ -77,7 +77,7 @@ test.skipIf(executablePath === undefined)(
       const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
       await page.emulateMedia({ media: 'print' })
       await page.setContent(
-        toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))),
+        toHtml('bert', await renderReport(input, (option) => renderSvg(option))),
       )
       const seen = await page.evaluate(`({
       width: document.documentElement.scrollWidth,
@@ -108,7 +108,7 @@ test.skipIf(executablePath === undefined).each(['light', 'dark'] as const)(
         environment: ['c'],
       }
       await page.setContent(
-        toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))),
+        toHtml('bert', await renderReport(input, (option) => renderSvg(option))),
       )
       expect(await violationsOf(page)).toEqual([])
     } finally {
@@ -128,7 +128,7 @@ test.skipIf(executablePath === undefined)(
       const input = { ...sampleInput, label, ...about }
       const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
       await page.emulateMedia({ media: 'print' })
-      const blocks = await reportBlocks({ ...input, recommendation: recommend(input) }, (option) =>
+      const blocks = await renderReport({ ...input, recommendation: recommend(input) }, (option) =>
         renderSvg(option),
       )
       await page.setContent(toHtml('bert', blocks))

@@ -5,7 +5,7 @@ import { normal, seeded } from '../../profiler/seeded-random.ts'
 import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured } from '../samples.contract.ts'
-import { latencyLog } from './latency-log.ts'
+import { renderLatencyLog } from './latency-log.ts'
 
 const uniform = seeded(11)
 const latencyMs = Float64Array.from({ length: 5_000 }, () => 20 * Math.exp(0.5 * normal(uniform)))
@@ -25,7 +25,7 @@ const trial: FinishedTrial = {
 }
 
 test('a reader of the format finds the step by its tag, with as many answers and their percentiles', () => {
-  const log = latencyLog([trial])
+  const log = renderLatencyLog([trial])
   const found = new hdr.HistogramLogReader(log).nextIntervalHistogram()!
   expect(found.tag).toBe(`trial-3-step-2-${trial.measurement.points[1]!.load.kind}-e2e`)
   expect(found.totalCount).toBe(latencyMs.length)
@@ -37,7 +37,7 @@ test('a reader of the format finds the step by its tag, with as many answers and
 })
 
 test('steps without recorded latencies, and trials that never served, have no line', () => {
-  const lines = latencyLog([
+  const lines = renderLatencyLog([
     trial,
     { ...sample, state: 'failed', error: 'x' } as unknown as FinishedTrial,
   ])

@@ -14,10 +14,10 @@ const perMs = 1000
 
 /**
  * An interval for each load step and each of its latencies, with a tag such as
- * `trial-3-step-2-open-e2e`. Steps stand one after the other from the start of their trial: when
- * each began is not kept. Steps of before latencies were recorded have none.
+ * `trial-3-step-2-open-e2e`. Steps follow each other from the start of their trial, because their
+ * start times are not recorded. Steps without recorded latencies are left out.
  */
-export function latencyLog(trials: readonly FinishedTrial[]): string {
+export function renderLatencyLog(trials: readonly FinishedTrial[]): string {
   const lines: string[] = []
   const writer = new HistogramLogWriter((text) => lines.push(text))
   writer.outputLogFormatVersion()
@@ -30,7 +30,7 @@ export function latencyLog(trials: readonly FinishedTrial[]): string {
     let atS = Date.parse(trial.startedAt) / 1000
     for (const [step, point] of trial.measurement.points.entries()) {
       const seconds = Number.isFinite(point.seconds) ? point.seconds : 0
-      for (const [metric, record] of recordsOf(point)) {
+      for (const [metric, record] of listRecords(point)) {
         const histogram = buildHdrHistogram(record)
         histogram.tag = `trial-${trial.number}-step-${step + 1}-${point.load.kind}-${metric}`
         writer.outputIntervalHistogram(histogram, atS, atS + seconds, perMs)
@@ -41,7 +41,7 @@ export function latencyLog(trials: readonly FinishedTrial[]): string {
   return lines.join('')
 }
 
-function recordsOf({
+function listRecords({
   latencies,
 }: LoadPoint): readonly (readonly [LatencyMetric, readonly number[]])[] {
   if (!latencies) return []

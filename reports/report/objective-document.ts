@@ -1,4 +1,4 @@
-/** An objective as a JSON document: its name, and what it asks for. */
+/** Schema of an objective as JSON: its name and its inputs. */
 import { z } from 'zod'
 import {
   getRequiredInput,

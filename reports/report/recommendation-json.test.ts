@@ -10,12 +10,12 @@ import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
 import {
-  documentOf,
   recommendationDocument,
   recommendationJson,
   recommendationJsonSchema,
+  toDocument,
 } from './recommendation-json.ts'
-import { trialColumns, trialsCsv } from './trials-csv.ts'
+import { renderTrialsCsv, trialColumns } from './trials-csv.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-files-'))
@@ -28,7 +28,7 @@ describe('recommendation.json', () => {
     })
     const recommendation = recommend({ ...sampleInput, trials: [...sampleTrials, confirmed] })
     const read = recommendationDocument.parse(JSON.parse(recommendationJson(recommendation)))
-    expect(read).toEqual(documentOf(recommendation))
+    expect(read).toEqual(toDocument(recommendation))
     expect(read.best).toEqual(recommendation.best)
     expect(read.confirmation).toMatchObject({ trial: 7, met: true })
     expect(read.alternatives.find((a) => a.trial === 5)).toMatchObject({
@@ -48,7 +48,7 @@ describe('recommendation.json', () => {
 
   test('that is not one is refused with every field at fault', () => {
     const broken = {
-      ...documentOf(recommend(sampleInput)),
+      ...toDocument(recommend(sampleInput)),
       schema: 'tune.recommendation/v9',
       seed: 'seven',
     }
@@ -91,7 +91,7 @@ describe('CSV', () => {
   })
 
   test('of trials has a row per trial and a documented column each', () => {
-    const [header, ...rows] = parseCsv(trialsCsv(sampleTrials, sampleInput))
+    const [header, ...rows] = parseCsv(renderTrialsCsv(sampleTrials, sampleInput))
     expect(rows).toHaveLength(sampleTrials.length)
     for (const column of trialColumns) expect(header).toContain(column.name)
     const at = (row: number, name: string) => rows[row]![header!.indexOf(name)]
@@ -144,6 +144,6 @@ test('says what the figures were measured of, of the recommended configuration, 
   })
   const recommendation = recommend({ ...sampleInput, measuredWith })
   const { configuration } = (recommendation.best ?? recommendation.nearest)!
-  expect(documentOf(recommendation).measuredWith).toEqual(measuredWith(configuration))
-  expect(documentOf(recommend(sampleInput)).measuredWith).toBeUndefined()
+  expect(toDocument(recommendation).measuredWith).toEqual(measuredWith(configuration))
+  expect(toDocument(recommend(sampleInput)).measuredWith).toBeUndefined()
 })

@@ -443,7 +443,7 @@ export type RecommendationDocument = z.infer<typeof recommendationDocument>
  * The document of a recommendation. The confirmation's trial is named by its number; its
  * measurement is in the store.
  */
-export function documentOf(recommendation: Recommendation): RecommendationDocument {
+export function toDocument(recommendation: Recommendation): RecommendationDocument {
   const { confirmation, ...rest } = recommendation
   const plain = {
     ...rest,
@@ -456,7 +456,7 @@ export function documentOf(recommendation: Recommendation): RecommendationDocume
 
 /** Text of `recommendation.json`. */
 export const recommendationJson = (recommendation: Recommendation): string =>
-  `${JSON.stringify(documentOf(recommendation), null, 2)}\n`
+  `${JSON.stringify(toDocument(recommendation), null, 2)}\n`
 
 /** JSON schema of the document, for other programs. */
 export const recommendationJsonSchema = () => z.toJSONSchema(recommendationDocument)

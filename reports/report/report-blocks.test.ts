@@ -12,7 +12,7 @@ import { renderSvg } from './charts/svg.ts'
 import { toHtml } from './document/html.ts'
 import { toMarkdown, toText } from './document/markdown.ts'
 import { recommendationDocument } from './recommendation-json.ts'
-import { type ReportInput, reportBlocks } from './report-blocks.ts'
+import { type ReportInput, renderReport } from './report-blocks.ts'
 
 const input: ReportInput = {
   ...sampleInput,
@@ -21,7 +21,7 @@ const input: ReportInput = {
   specification: 'model: bert\nslo: 50ms\n',
   environment: ['tune 0.1.0'],
 }
-const chart: NonNullable<Parameters<typeof reportBlocks>[1]> = (option) => renderSvg(option)
+const chart: NonNullable<Parameters<typeof renderReport>[1]> = (option) => renderSvg(option)
 /** Tags in order; attributes are checked on their own. */
 const tagsOf = (html: string) =>
   [...html.matchAll(/<(\/?)([a-zA-Z]+)/g)].map(
@@ -30,7 +30,7 @@ const tagsOf = (html: string) =>
 
 describe('the report', () => {
   test('tells verdict, reasons, curves, capacity, method, what was skipped, and all trials', async () => {
-    const html = toHtml('bert', await reportBlocks(input, chart))
+    const html = toHtml('bert', await renderReport(input, chart))
     for (const part of [
       input.recommendation.verdict.slice(0, 30),
       'Bottleneck: the GPU (GPU busy 93 %',
@@ -65,7 +65,7 @@ describe('the report', () => {
     })
     const html = toHtml(
       'bert',
-      await reportBlocks({ ...input, trials: [...sampleTrials, ...violated] }, chart),
+      await renderReport({ ...input, trials: [...sampleTrials, ...violated] }, chart),
     )
     expect(html).toContain('below 250 req/s')
     expect(html).not.toMatch(/<td[^>]*>99<\/td>[^\n]*>0 req\/s/)
@@ -86,7 +86,7 @@ describe('the report', () => {
       objective: { kind: 'max-metric', metric: 'depth' },
     } as const
     const recommendation = recommend(asked)
-    const html = toHtml('bert', await reportBlocks({ ...input, ...asked, recommendation }, chart))
+    const html = toHtml('bert', await renderReport({ ...input, ...asked, recommendation }, chart))
     expect(recommendation).toMatchObject({
       best: { cost: -1 },
       defaultCandidate: { feasible: true },
@@ -100,7 +100,7 @@ describe('the report', () => {
     expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
     const worse = recommend({ ...asked, objective: { kind: 'min-metric', metric: 'depth' } })
     const text = toText(
-      await reportBlocks(
+      await renderReport(
         { ...input, ...asked, objective: worse.objective, recommendation: worse },
         undefined,
       ),
@@ -109,7 +109,7 @@ describe('the report', () => {
   })
 
   test('is one file: nothing is fetched, nothing runs', async () => {
-    const html = toHtml('bert', await reportBlocks(input, chart))
+    const html = toHtml('bert', await renderReport(input, chart))
     expect(html).not.toMatch(
       /<script|<link|<iframe|<object|<embed|\ssrc=|url\((?!#)|@import|\son\w+=/i,
     )
@@ -137,7 +137,7 @@ describe('the report', () => {
       specification: `${evil}\n\`\`\`\n`,
       environment: [evil],
     }
-    const blocks = await reportBlocks(
+    const blocks = await renderReport(
       {
         ...bad,
         recommendation: recommend({ ...sampleInput, trials, label: () => evil, notices: [evil] }),
@@ -158,7 +158,7 @@ describe('the report', () => {
   test('of an experiment that found nothing says so, without charts of nothing', async () => {
     const trials = sampleTrials.slice(3)
     const recommendation = recommend({ ...sampleInput, trials })
-    const html = toHtml('bert', await reportBlocks({ ...input, trials, recommendation }, chart))
+    const html = toHtml('bert', await renderReport({ ...input, trials, recommendation }, chart))
     expect(html).toContain('No configuration meets p99')
     expect(html).toContain('nearest')
     expect(html).not.toContain('<svg')
@@ -166,7 +166,7 @@ describe('the report', () => {
   })
 
   test('as Markdown has its tables whole', async () => {
-    const markdown = toMarkdown(await reportBlocks(input))
+    const markdown = toMarkdown(await renderReport(input))
     const lines = markdown.split('\n').filter((l) => l.startsWith('|'))
     expect(lines.length).toBeGreaterThan(15)
     for (const line of lines) expect(line.endsWith(' |')).toBe(true)

@@ -66,7 +66,7 @@ const provenanceText = {
 } as const
 
 /** The document. `chart`: renders chart options to SVG; absent: no charts. */
-export async function reportBlocks(
+export async function renderReport(
   input: ReportInput,
   chart?: (option: EChartsOption) => Promise<string>,
 ): Promise<Block[]> {
@@ -404,7 +404,7 @@ function energyText(usage: Usage = {}, capacityRps = 0): string {
 }
 
 /** Of the server's own metrics, at the trial's capacity. */
-const readOf = (trial: FinishedTrial): MetricValues => findLastMetrics([trial]) ?? {}
+const readMetrics = (trial: FinishedTrial): MetricValues => findLastMetrics([trial]) ?? {}
 
 /** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
 function measuredCapacity(measurement: Measurement): string {
@@ -417,7 +417,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
   const powered = trials.some(
     (t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined,
   )
-  const metrics = [...new Set(trials.flatMap((t) => Object.keys(readOf(t))))]
+  const metrics = [...new Set(trials.flatMap((t) => Object.keys(readMetrics(t))))]
   const rows = trials.map((t) => {
     const m = t.state === 'complete' ? t.measurement : undefined
     const outcome =
@@ -438,7 +438,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
       ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),
       ...metrics.map((name) =>
-        readOf(t)[name] === undefined ? '' : significant(readOf(t)[name]!),
+        readMetrics(t)[name] === undefined ? '' : significant(readMetrics(t)[name]!),
       ),
       money(pricePerHour(t.configuration)),
       `${significant(t.seconds)} s`,

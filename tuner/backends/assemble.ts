@@ -1,6 +1,6 @@
 /**
- * Puts the parts together that an experiment asks for. The one place that knows which backend and
- * sampler there are.
+ * Creates the parts of a run from an experiment. The only module that knows all backends and
+ * samplers.
  */
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, countConfigurations, createRng, createSampler } from '../../search/index.ts'
@@ -9,10 +9,10 @@ import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Damage } from '../../trials/store/index.ts'
 import type { TrialStore } from '../../trials/types.ts'
-import { measuredOf } from '../config/measured-of.ts'
-import { withSecretValues } from '../config/secret-values.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
+import { fillSecrets } from '../config/secret-values.ts'
 import type { Experiment } from '../config/types.ts'
-import { resultsFolder, writeResults } from '../delivery/results-files.ts'
+import { resolveResultsFolder, writeResults } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { chooseDefaultConfiguration } from '../loop/default-configuration.ts'
 import { listGpuNotices } from '../loop/gpu-notices.ts'
@@ -34,18 +34,18 @@ import {
   loadPriceBook,
 } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
-import { withCalibration } from './calibrated.ts'
-import { refuseWhatNeverServes } from './estimate-table.ts'
-import { restsOnCores } from './estimators.ts'
+import { applyCalibration } from './calibrated.ts'
+import { requireServable } from './estimate-table.ts'
+import { dependsOnHostCores } from './estimators.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { localBackend } from './local-backend.ts'
 import { simulatedBackend } from './simulated-backend.ts'
 import { urlBackend } from './url-backend.ts'
 
 /**
- * @param onDamage told of what of the store's calibrations is damaged; default: on stderr
- * @throws UserError for what this machine cannot do, and the price book's errors. Close the backend
- * of what is returned.
+ * The caller closes the returned backend.
+ * @param onDamage called for damaged calibrations of the store; default: prints on stderr
+ * @throws UserError for what this machine cannot do, and the errors of the price book
  */
 export async function assemble(
   asked: Experiment,
@@ -54,7 +54,7 @@ export async function assemble(
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const given = onCoresHere(await withCalibration(asked, onDamage), machine)
+  const given = withMeasuredCores(await applyCalibration(asked, onDamage), machine)
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {
@@ -64,13 +64,13 @@ export async function assemble(
       ...createProblem(experiment, book),
       ...(history.observations.length > 0 && { earlier: history.observations }),
     }
-    refuseWhatNeverServes(experiment, problem)
+    requireServable(experiment, problem)
     const label = createLabeller(experiment)
     const { pricePerHour } = problem
     const provenance = resolveProvenance(experiment)
     const notices = listNotices(experiment, provenance)
     const { seed, stop } = experiment
-    const outDir = resultsFolder(experiment, experimentId)
+    const outDir = resolveResultsFolder(experiment, experimentId)
     return {
       experimentId,
       provenance,
@@ -97,7 +97,8 @@ export async function assemble(
           confirm: experiment.confirm,
           maxTrials: experiment.budget.maxTrials,
           notices,
-          measuredWith: (configuration) => measuredOf(experiment, provenance, configuration),
+          measuredWith: (configuration) =>
+            resolveMeasuredWith(experiment, provenance, configuration),
           ...createView(experiment, { pricePerHour, label }),
         }),
       label,
@@ -120,22 +121,25 @@ export async function assemble(
   }
 }
 
-/** The built-in server's CPU costs are known of one core: here it runs on this machine's. */
-const onCoresHere = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
-  restsOnCores(experiment)
+/**
+ * The CPU costs of the built-in server are known for one core, so they are scaled to this machine's
+ * cores.
+ */
+const withMeasuredCores = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
+  dependsOnHostCores(experiment)
     ? { ...experiment, cores: { speed: measureCoreSpeed(), count: affinity.length } }
     : experiment
 
 /**
- * Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError
- * for those that are not to be had
+ * Opens the backend of an experiment. Only backends receive the secrets.
+ * @throws ConfigError for missing secrets
  */
 export async function openBackend(
   given: Experiment,
   experimentId: string,
   machine: MachineFacts,
 ): Promise<Backend> {
-  const experiment = withSecretValues(given)
+  const experiment = fillSecrets(given)
   const { predictor } = experiment
   if (predictor.kind === 'imported')
     throw new UserError(

@@ -1,55 +1,55 @@
-/** What `assemble` put together, run to its end: the same for the command line and for programs. */
+/** Runs an assembled experiment to its end, for the command line and for programs. */
 import { steadyNowMs } from '../../trials/clock.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { withSecretValues } from '../config/secret-values.ts'
+import { fillSecrets } from '../config/secret-values.ts'
 import type { Experiment } from '../config/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { type LoopResult, runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'
 import { openOutputs } from '../outputs/outputs.ts'
 
-interface AssembledRun {
+interface ExperimentRun {
   readonly experiment: Experiment
   readonly parts: LoopParts
-  /** Trials of the run that this one takes up. */
+  /** Trials of the run that this one resumes. */
   readonly earlier: readonly FinishedTrial[]
   readonly listener: (event: TuneEvent) => void
   readonly signal: AbortSignal
-  /** Done once its lease, where it has one, is held. */
-  readonly whenSwept?: () => Promise<void>
+  /** Called after the remains of a crashed run are removed. */
+  readonly onSwept?: () => Promise<void>
 }
 
-/** A warning as the stream of events has it. */
-export const warningEvent = (message: string): TuneEvent => ({
+/** A warning as an event. */
+export const createWarning = (message: string): TuneEvent => ({
   at: new Date(steadyNowMs()).toISOString(),
   type: 'warning',
   message,
 })
 
 /**
- * Ends what a crashed run left behind, then runs the experiment; closes its backend however it
- * ends. @throws what `runLoop` does
+ * Removes what a crashed run left behind, then runs the experiment. Always closes the backend.
+ * @throws what `runLoop` throws
  */
-export async function runAssembled({
+export async function runExperiment({
   experiment,
   parts,
   earlier,
   listener,
   signal,
-  whenSwept,
-}: AssembledRun): Promise<LoopResult> {
+  onSwept,
+}: ExperimentRun): Promise<LoopResult> {
   const { backend, store, experimentId } = parts
   try {
-    const outputs = await openOutputs(withSecretValues(experiment).outputs, (message) =>
-      listener(warningEvent(message)),
+    const outputs = await openOutputs(fillSecrets(experiment).outputs, (message) =>
+      listener(createWarning(message)),
     )
     const tell = (event: TuneEvent) => {
       listener(event)
       outputs.handle(event)
     }
     try {
-      await backend.launcher.sweep(signal, (what) => tell(warningEvent(what)))
-      await whenSwept?.()
+      await backend.launcher.sweep(signal, (what) => tell(createWarning(what)))
+      await onSwept?.()
       return await runLoop(
         experiment,
         { ...parts, progress: await store.progress(experimentId) },

@@ -1,6 +1,6 @@
 /**
- * The seam of measuring: what starts predictors and what measures them, the same wherever trials
- * run. `backend.contract.ts` says what each keeps.
+ * Interface between the loop and wherever trials run: starts predictors and measures them.
+ * `backend.contract.ts` tests what every backend must do.
  */
 import type {
   CapacitySearchOptions,
@@ -13,60 +13,60 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 
-/** Its capacity under the SLO, as well as it must be known. */
+/** Find the capacity under the SLO, to the required precision. */
 export interface TrialTask extends CapacitySearchOptions {
   readonly kind: 'trial'
   /**
-   * Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the
-   * time under load allows.
+   * Required half width of the capacity's interval, as a share of the capacity. Absent: as narrow
+   * as the load time allows.
    */
   readonly precision?: number
 }
 
-/** What is asked of a predictor that serves. */
+/** A measurement of a ready predictor. */
 export type MeasureTask =
   | TrialTask
   /**
-   * Whether the SLO holds at a rate, and at lower ones where not: of a winner just found, or of a
-   * recommendation made at any time before.
+   * Whether the SLO is met at a rate, and at lower rates if not. A confirmation tests a new winner,
+   * a verification an earlier recommendation.
    */
   | {
       readonly kind: 'confirmation' | 'verification'
       readonly rateRps: number
-      /** Rates below this are of no use: another would be better. */
+      /** Rates below this are not tried: another configuration would be better. */
       readonly minRps?: number
-      /** Where the SLO holds at the rate without proof: the lowest that, proven, is worth more. */
+      /** Lowest proven rate that is worth more than the requested rate met without proof. */
       readonly minProvenRps?: number
-      /** Requests after which its kind of server was steady, by what other trials of it showed. */
+      /** Requests after which comparable servers were steady in other trials. */
       readonly warmUpRequests?: number
-      /** Of the same configuration. Absent: there are none that this one has to agree with. */
+      /** Earlier measurements of the configuration that this one must agree with. */
       readonly earlier?: readonly EarlierMeasurement[]
     }
 
 export interface MeasureOptions {
-  /** Of the trial: it seeds arrivals of its own. */
+  /** Number of the trial, which seeds its arrivals. */
   readonly number: number
   readonly onStep: (point: LoadPoint, phase: Phase) => void
   /**
-   * Of a confirmation. A backend that cannot keep windows plays all of them again: in virtual time
-   * they cost nothing, and a load generator inside the cluster prints its result alone.
+   * Windows of an interrupted confirmation. Backends that cannot store windows repeat all: in
+   * virtual time they are free, and a load generator inside the cluster only prints its result.
    */
   readonly windows?: ConfirmationWindows
-  /** @param what the load generator waits for, in words */
+  /** @param what the load generator waits for */
   readonly onWaiting?: (what: string) => void
 }
 
 export interface Backend {
   readonly launcher: Launcher
-  /** The experiment's, held to what there is here. */
+  /** The experiment's space, restricted to what this backend offers. */
   readonly space: SearchSpace
-  /** What a reader of the figures must know. */
+  /** Notices for readers of the figures. */
   readonly notices: readonly string[]
   /**
-   * Measures a predictor of this backend's launcher. What a predictor does wrong is a measurement,
-   * also its end.
-   * @throws InfeasibleError where its answers under load are not those that they should be; the
-   * signal's reason; what keeps load from being applied at all
+   * Measures a predictor of this backend's launcher. Faults of the predictor, even its exit, are
+   * part of the measurement.
+   * @throws InfeasibleError for wrong answers under load; the signal's reason; errors that prevent
+   * any load
    */
   measure(
     predictor: Predictor,
@@ -75,10 +75,12 @@ export interface Backend {
     signal: AbortSignal,
   ): Promise<Measurement>
   /**
-   * Whether a predictor may start while others are measured without taking anything of theirs. What
-   * it says yes to may still find no place. Absent: never.
+   * Whether a predictor may start during other measurements without disturbing them. The launch may
+   * still fail for lack of room. Absent: never.
    */
-  launchesBeside?(measured: readonly Configuration[], next: Configuration): boolean
-  /** Ends what is kept between trials: generators, connections, predictors. Idempotent. */
+  canLaunchBeside?(measured: readonly Configuration[], next: Configuration): boolean
+  /**
+   * Ends everything that is reused between trials: generators, connections, predictors. Idempotent.
+   */
   close(): Promise<void>
 }

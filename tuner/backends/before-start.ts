@@ -1,6 +1,6 @@
 /**
- * What a run needs of this machine and of its files, looked at before anything is kept or started:
- * what is missing after an hour of trials costs the hour.
+ * Preflight checks of a run: result folder, disk space, requests and ports. A failure after an hour
+ * of trials would waste the hour.
  */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,22 +12,22 @@ import { LaunchError } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import { resultNames, specName } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { nearest, probeFolder } from '../writable-places.ts'
+import { findExistingParent, probeFolder } from '../writable-places.ts'
 
 const MiB = 2 ** 20
-/** Of a run's store, logs and results; trials of an hour take a few MiB. */
-const leastFreeMiB = 16
+/** Free disk space for store, logs and results; an hour of trials takes a few MiB. */
+const minFreeMiB = 16
 
 /**
- * @param outDir where results go; absent: nowhere
- * @throws UserError that names what is wrong, where, and what to do
+ * @param outDir folder for result files; absent: none are written
+ * @throws UserError
  */
-export async function checkBeforeStart(
+export async function runPreflightChecks(
   experiment: Experiment,
   outDir: string | undefined,
 ): Promise<void> {
   if (outDir !== undefined) checkResultsFolder(outDir)
-  for (const path of new Set([outDir ?? experiment.dbPath, experiment.dbPath])) checkSpace(path)
+  for (const path of new Set([outDir ?? experiment.dbPath, experiment.dbPath])) checkDiskSpace(path)
   await checkRequests(experiment)
   await checkPort(experiment)
 }
@@ -36,7 +36,7 @@ function checkResultsFolder(outDir: string): void {
   const hint = 'choose a writable folder with --out'
   const wrong = (what: string) =>
     new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
-  const there = nearest(outDir)
+  const there = findExistingParent(outDir)
   if (!statSync(there).isDirectory()) throw wrong(`${there} is not a folder`)
   try {
     probeFolder(outDir)
@@ -49,23 +49,22 @@ function checkResultsFolder(outDir: string): void {
   if (folder !== undefined) throw wrong(`its entry ${folder} is a folder, not a file`)
 }
 
-function checkSpace(path: string): void {
-  const there = nearest(path)
+function checkDiskSpace(path: string): void {
+  const there = findExistingParent(path)
   const { bavail, bsize, blocks, files, ffree } = statfsSync(there)
   const freeMiB = (bavail * bsize) / MiB
-  // File systems without a size of their own say 0 of everything.
-  const full =
-    blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
+  // File systems without a size report 0 for everything.
+  const full = blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
   const what =
     full ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
   if (what !== undefined)
     throw new UserError(
-      `the disk at ${there} is full: ${what}, but a run needs ${leastFreeMiB} MiB`,
+      `the disk at ${there} is full: ${what}, but a run needs ${minFreeMiB} MiB`,
       'free some space, or choose other places with --out and --db',
     )
 }
 
-/** Requests of a file are read whole, and pictures begun. */
+/** Reads all requests of a file, and the first images of a folder. */
 async function checkRequests({ load }: Experiment): Promise<void> {
   try {
     await checkPayload(load.payload)

@@ -1,18 +1,18 @@
-/** Which calibration of the store an experiment's server is modelled with. */
+/** Chooses the stored calibration that models an experiment's server. */
 import { basename } from 'node:path'
 import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { readCalibrations } from '../../trials/store/index.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { tellDamage } from '../tell-damage.ts'
-import { architecturesNamed } from './estimators.ts'
+import { createDamageReporter } from '../tell-damage.ts'
+import { findArchitectures } from './estimators.ts'
 
 /**
- * What a server is called: 'triton', 'python serve.py', an address; arguments that are tuned are no
- * part of it.
+ * Name of a server in the store: 'triton', 'python serve.py' or an address, without arguments that
+ * are tuned.
  */
-export function serverName(predictor: PredictorTemplate): string {
+export function nameServer(predictor: PredictorTemplate): string {
   if (predictor.kind === 'builtin') return `built-in ${predictor.engine}`
   if (predictor.kind === 'url')
     return URL.canParse(predictor.url) ? new URL(predictor.url).host : predictor.url
@@ -26,12 +26,12 @@ export function serverName(predictor: PredictorTemplate): string {
 }
 
 /**
- * The experiment with the calibration that it names, or the newest of its server and model.
- * @throws UserError for a name that the store does not have, with those that it has
+ * Adds the calibration that the experiment names, or the newest one of its server and model.
+ * @throws UserError for an unknown name
  */
-export async function withCalibration(
+export async function applyCalibration(
   experiment: Experiment,
-  onDamage = tellDamage(experiment.dbPath),
+  onDamage = createDamageReporter(experiment.dbPath),
 ): Promise<Experiment> {
   const { calibration: named, predictor, model, own: devices, dbPath } = experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
@@ -47,19 +47,22 @@ export async function withCalibration(
       exitCodes.usage,
     )
   }
-  const models = architecturesNamed([model.architecture], devices).map(({ name }) => name)
+  const models = findArchitectures([model.architecture], devices).map(({ name }) => name)
   const own = known.filter(
     (one) =>
-      one.server === serverName(predictor) &&
+      one.server === nameServer(predictor) &&
       models.includes(one.model) &&
-      reaches(experiment, one),
+      hasCalibratedGpu(experiment, one),
   )
   const newest = [...own].sort((a, b) => b.measuredAt.localeCompare(a.measuredAt))[0]
   return newest === undefined ? experiment : { ...experiment, calibrated: newest }
 }
 
-/** Whether the space has its GPU: from another GPU a server is foretold when the user says so. */
-const reaches = ({ space }: Experiment, { configuration }: ServerCalibration): boolean =>
+/**
+ * Whether the space contains the calibrated GPU. For other GPUs, the user must name the
+ * calibration.
+ */
+const hasCalibratedGpu = ({ space }: Experiment, { configuration }: ServerCalibration): boolean =>
   space.parameters.some(
     (p) =>
       p.name === 'gpu' && p.kind === 'categorical' && p.values.includes(String(configuration.gpu)),

@@ -1,6 +1,4 @@
-/**
- * What a cluster will be asked for, tried on its API server before the first trial: nothing is
- * made.
+/** Dry runs of all objects of a run on the API server before the first trial. Nothing is created.
  */
 import { defaultValue } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
@@ -20,17 +18,17 @@ import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { JobBase } from './load-from-inside.ts'
 
-/** Stands for the owner in objects that are checked and not made. */
-const checkOwner = { name: 'tune-check', uid: 'check' }
+/** Placeholder owner of objects in dry runs. */
+const dryRunOwner = { name: 'tune-check', uid: 'check' }
 
 /**
- * Has the API server check every kind of object that trials are made of, so that a typo, a policy
- * or a quota costs no trial.
- * @param job absent where load does not come from inside the cluster
- * @throws UserError naming the fields that the server does not know; LaunchError where a policy or
- * a quota refuses, ApiError for what else it refuses
+ * Has the API server check every object of a trial, so that a typo, a policy or a quota costs no
+ * trial.
+ * @param job absent if the load does not come from inside the cluster
+ * @throws UserError with the fields that the server does not know; LaunchError if a policy or quota
+ * refuses; ApiError for other refusals
  */
-export async function checkObjects(
+export async function dryRunObjects(
   launcher: KubernetesLauncher,
   space: SearchSpace,
   job?: JobBase,
@@ -43,11 +41,11 @@ export async function checkObjects(
   ).catch((error: Error) => {
     throw findNamespaceError(error.message) ?? error
   })
-  const pods = smallestPods(launcher, space)
-  const load = job && loadPodOf(job)
+  const pods = renderSmallestPods(launcher, space)
+  const load = job && renderLoadJob(job)
   const unknown = [
-    ...(await unknownInPods(launcher, pods)),
-    ...(load ? await unknownInJob(launcher, load) : []),
+    ...(await findUnknownPodFields(launcher, pods)),
+    ...(load ? await findUnknownJobFields(launcher, load) : []),
   ]
   if (unknown.length > 0)
     throw new UserError(
@@ -55,20 +53,23 @@ export async function checkObjects(
       'correct kubernetes.pod',
       exitCodes.usage,
     )
-  await refuseUnplaceable(launcher, pods, load?.pod)
+  await requirePlaceable(launcher, pods, load?.pod)
   if (files)
     await dryRun(
       launcher.api,
       `/api/v1/namespaces/${launcher.api.namespace}/configmaps`,
-      files.body(checkOwner),
+      files.body(dryRunOwner),
     )
 }
 
 /**
- * The smallest predictor with each GPU model of the space. A model that the cluster's scheme cannot
- * give is left to its trials, which are infeasible.
+ * Objects of the smallest predictor on each GPU model of the space. Models that the cluster cannot
+ * provide are skipped: their trials are infeasible.
  */
-function smallestPods(launcher: KubernetesLauncher, { parameters }: SearchSpace): TrialObjects[] {
+function renderSmallestPods(
+  launcher: KubernetesLauncher,
+  { parameters }: SearchSpace,
+): TrialObjects[] {
   const smallest = Object.fromEntries(
     parameters.map((parameter) => [parameter.name, defaultValue(parameter)]),
   )
@@ -77,7 +78,7 @@ function smallestPods(launcher: KubernetesLauncher, { parameters }: SearchSpace)
   return models.flatMap((model) => {
     try {
       const configuration = { ...smallest, ...(model !== undefined && { gpu: model }) }
-      return launcher.objectsFor(configuration, 0, checkOwner, 'tune-check')
+      return launcher.objectsFor(configuration, 0, dryRunOwner, 'tune-check')
     } catch (error) {
       if (error instanceof InfeasibleError) return []
       throw error
@@ -85,15 +86,15 @@ function smallestPods(launcher: KubernetesLauncher, { parameters }: SearchSpace)
   })
 }
 
-/** @throws what a policy or a quota has against them, but for what is too large alone */
-async function unknownInPods(
+/** @throws the refusal of a policy or quota, except that a pod is too large */
+async function findUnknownPodFields(
   { api }: KubernetesLauncher,
   objects: readonly TrialObjects[],
 ): Promise<string[]> {
   const unknown: string[] = []
   for (const { pod, secret, claimTemplate, service } of objects) {
     try {
-      for (const field of await tryPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
+      for (const field of await dryRunPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
       if (secret !== undefined)
         await dryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
       if (service !== undefined)
@@ -109,8 +110,8 @@ async function unknownInPods(
   return unknown
 }
 
-/** @throws LaunchError where not even the smallest predictor of any GPU model can have a place */
-async function refuseUnplaceable(
+/** @throws LaunchError if not even the smallest predictor can be scheduled */
+async function requirePlaceable(
   launcher: KubernetesLauncher,
   objects: readonly TrialObjects[],
   load: Json | undefined,
@@ -128,9 +129,9 @@ async function refuseUnplaceable(
 }
 
 /** A load Job, and the pod that the cluster would make of it. */
-function loadPodOf(job: JobBase): { readonly job: Json; readonly pod: Json } {
+function renderLoadJob(job: JobBase): { readonly job: Json; readonly pod: Json } {
   const body = planLoadJob(
-    { ...job, trial: 0, owner: checkOwner, task: '{}', deadlineS: 60 },
+    { ...job, trial: 0, owner: dryRunOwner, task: '{}', deadlineS: 60 },
     'tune-check-load',
   )
   const { metadata, spec } = (body.spec as { template: Json }).template as {
@@ -141,18 +142,21 @@ function loadPodOf(job: JobBase): { readonly job: Json; readonly pod: Json } {
   return { job: body, pod: { apiVersion: 'v1', kind: 'Pod', metadata: named, spec } }
 }
 
-async function unknownInJob(
+async function findUnknownJobFields(
   { api }: KubernetesLauncher,
-  { job, pod }: ReturnType<typeof loadPodOf>,
+  { job, pod }: ReturnType<typeof renderLoadJob>,
 ): Promise<string[]> {
   const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, job)
-  // Policies and quotas look at pods, and the server makes none of a Job that is only tried.
-  await tryPod(api, pod, 'kubernetes.job')
+  // Policies and quotas apply to pods, and a dry run of a Job creates none.
+  await dryRunPod(api, pod, 'kubernetes.job')
   return fields.map((field) => `job ${field}`)
 }
 
-/** @returns fields that the server does not know @throws what a policy or a quota has against the pod, and what to change; any other error as it is */
-async function tryPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
+/**
+ * @returns fields that the server does not know @throws the refusal of a policy or quota with a
+ * hint; other errors unchanged
+ */
+async function dryRunPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
   try {
     return await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)
   } catch (error) {

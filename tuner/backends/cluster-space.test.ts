@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { inspectCluster } from '../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
-import { clusterFindings } from '../commands/doctor/run.ts'
+import { listClusterFindings } from '../commands/doctor/run.ts'
 import { useWorkspace } from '../config/testing/workspace.ts'
 import { fitToCluster } from './cluster-space.ts'
 
@@ -97,7 +97,7 @@ test('none of the models is there: said before anything runs', async () => {
 
 test('doctor lists device classes and what drivers publish', async () => {
   publishT4()
-  const findings = clusterFindings(await inspectCluster(await fake.api())).map(
+  const findings = listClusterFindings(await inspectCluster(await fake.api())).map(
     ({ what, found }) => `${what}: ${found}`,
   )
   expect(findings).toContain('Device classes: resource.k8s.io/v1beta1: gpu.nvidia.com')

@@ -1,4 +1,4 @@
-/** What of an experiment's space a cluster offers, and how its GPUs are asked for. */
+/** Restricts a search space to the GPUs of a cluster, and finds how pods request them. */
 import type { SearchSpace } from '../../search/types.ts'
 import type { Api } from '../../trials/launchers/kubernetes/api/api.ts'
 import {
@@ -19,12 +19,12 @@ import {
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
-/** The space that the cluster offers, and what the launcher needs to know of its GPUs. */
-interface FittedSpace {
+/** The restricted space, and what the launcher needs to know about the cluster's GPUs. */
+interface ClusterSpace {
   readonly space: SearchSpace
   readonly gpuScheme?: GpuScheme
   readonly offers?: readonly ClusterGpu[]
-  /** The same where the scheme is the user's. */
+  /** GPUs of the cluster, if the user sets the scheme. */
   readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   readonly draVersion?: DraVersion
@@ -32,17 +32,16 @@ interface FittedSpace {
 }
 
 /**
- * Holds the space to the GPU models that the nodes have, and finds how they are shared. A scheme
- * that the user names is taken at his word, and so is a cluster whose nodes may not be seen or that
- * has no GPU just now: it may add nodes.
- * @throws UserError where the cluster has none of the models, or no DRA and the user wants it
+ * Restricts the space to GPU models of the nodes, and finds how they are shared. A scheme that the
+ * user sets is not checked. Neither is a cluster without visible GPUs, which may add nodes.
+ * @throws UserError if the cluster has none of the models, or lacks the requested DRA
  */
-export async function fitToCluster(api: Api, experiment: Experiment): Promise<FittedSpace> {
+export async function fitToCluster(api: Api, experiment: Experiment): Promise<ClusterSpace> {
   const { space, kubernetes = {}, devicesUsed } = experiment
   const { gpuScheme, dra } = kubernetes
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
   if (gpuScheme === 'dra') {
-    const draVersion = await neededDra(api)
+    const draVersion = await requireDra(api)
     return {
       space,
       gpuScheme,
@@ -85,7 +84,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     dra,
     draVersion: offers.some(({ scheme }) => scheme === 'dra') ? facts.dra?.version : undefined,
     notices: [
-      schemesNotice(offers),
+      describeSchemes(offers),
       ...(facts.migFaults ?? []),
       ...(missing.length > 0
         ? [
@@ -96,7 +95,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
   }
 }
 
-async function neededDra(api: Api): Promise<DraVersion> {
+async function requireDra(api: Api): Promise<DraVersion> {
   const version = await findDraVersion(api)
   if (version) return version
   const hint =
@@ -108,8 +107,8 @@ async function neededDra(api: Api): Promise<DraVersion> {
   )
 }
 
-/** 'GPU scheme nvidia, as the nodes are set up', or which model goes by which. */
-function schemesNotice(offers: ClusterFacts['gpus']): string {
+/** 'GPU scheme nvidia, from the setup of the nodes', or the scheme of each model. */
+function describeSchemes(offers: ClusterFacts['gpus']): string {
   const schemes = [...new Set(offers.map(({ scheme }) => scheme))]
   if (schemes.length === 1) return `GPU scheme ${schemes[0]}, from the setup of the nodes`
   const models = schemes.map(

@@ -1,6 +1,6 @@
 /**
- * What the device model expects of every configuration of an experiment, with error bars; nothing
- * is started or measured.
+ * Predictions of the device model for every configuration of an experiment, with errors. Starts and
+ * measures nothing.
  */
 import { createRng } from '../../search/index.ts'
 import { cost, logCost } from '../../search/objective.ts'
@@ -10,22 +10,22 @@ import type { Configuration, Problem } from '../../search/types.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
 import { variantParameter } from '../../trials/launchers/variants.ts'
 import { resourceParameters, servingParameters } from '../../trials/resources.ts'
-import { acceptanceNotice } from '../config/settings/speculation-settings.ts'
+import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { createLabeller } from '../loop/problem.ts'
-import { architecturesNamed, estimatorsOf } from './estimators.ts'
+import { createEstimatorLookup, findArchitectures } from './estimators.ts'
 
 interface EstimateRow extends ReplicaPrice {
   readonly configuration: Configuration
   readonly label: string
   readonly capacityRps: number
-  /** About two in three truths lie within ± this part of the capacity. */
+  /** Standard error as a share of the capacity: about two of three true values are within it. */
   readonly relativeError: number
   readonly unloadedMs: number
   readonly binding: 'gpu' | 'cpu' | 'slo'
   readonly pricePerMillionRequests: number
-  /** P(its GPU memory does not suffice after all). */
+  /** P(the GPU runs out of memory). */
   readonly outOfMemory: number
   /** What the objective minimises, as in a recommendation. */
   readonly cost: number
@@ -38,18 +38,20 @@ export interface EstimateTable {
   readonly slo: Experiment['slo']
   /** Configurations expected to meet the SLO, best first. */
   readonly rows: readonly EstimateRow[]
-  /** How many of the rest fail for what reason. */
+  /** Numbers of excluded configurations by reason. */
   readonly excluded: Readonly<Record<'sloUnattainable' | 'cannotServe', number>>
-  /** Why those cannot serve, the nearest to serving first; three of them. */
+  /** Why configurations cannot serve: up to three reasons, the one nearest to serving first. */
   readonly reasons: readonly string[]
-  /** Every configuration was looked at; else a quasi-random sample of a space too large to list. */
+  /**
+   * Whether every configuration was estimated; otherwise a quasi-random sample of a large space.
+   */
   readonly complete: boolean
   readonly caveat: string
 }
 
 /**
  * Estimates every configuration of an experiment's space.
- * @throws UserError where nothing is known of the predictor
+ * @throws UserError if the predictor is not modelled
  */
 export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
@@ -58,7 +60,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'measure it first (tune calibrate, with the same flags), run trials, or estimate the built-in predictor',
       exitCodes.usage,
     )
-  const of = estimatorsOf(experiment)
+  const of = createEstimatorLookup(experiment)
   if (of === undefined)
     throw new UserError(
       'cannot estimate your own model: its architecture is unknown',
@@ -71,7 +73,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     createRng(experiment.seed),
   )
   const label = createLabeller(experiment)
-  const unknown = unforetold(experiment)
+  const unknown = listUnmodelledParameters(experiment)
   const offCalibration = (configuration: Configuration) =>
     unknown.some((name) => configuration[name] !== experiment.calibrated?.configuration[name])
   const rows: EstimateRow[] = []
@@ -89,10 +91,10 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     else {
       const relativeError = Math.hypot(
         estimated.relativeError,
-        offCalibration(configuration) ? unforetoldError : 0,
+        offCalibration(configuration) ? unmodelledParameterError : 0,
       )
       rows.push(
-        rowOf(configuration, label(configuration), { ...estimated, relativeError }, problem),
+        createRow(configuration, label(configuration), { ...estimated, relativeError }, problem),
       )
     }
   }
@@ -107,30 +109,30 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       .slice(0, 3)
       .map(({ reason }) => reason),
     complete,
-    caveat: [...acceptanceNotice(experiment), caveatOf(experiment)].join(' '),
+    caveat: [...describeAcceptance(experiment), describeCaveat(experiment)].join(' '),
   }
 }
 
 /**
- * As `relativeError`, of a configuration that differs from the calibrated one in something of which
- * the device model knows nothing: a factor of two.
+ * Additional relative error of a configuration that differs from the calibrated one in a parameter
+ * without a model: about a factor of two at two standard errors.
  */
-const unforetoldError = 0.5
-const foretold: ReadonlySet<string> = new Set<string>([
+const unmodelledParameterError = 0.5
+const modelledParameters: ReadonlySet<string> = new Set<string>([
   ...resourceParameters,
   ...servingParameters,
   variantParameter,
 ])
 
-/** The parameters of which the effect on a calibrated server is not known. */
-const unforetold = ({ calibrated, space }: Experiment): string[] =>
+/** Parameters whose effect on a calibrated server is not modelled. */
+const listUnmodelledParameters = ({ calibrated, space }: Experiment): string[] =>
   calibrated === undefined
     ? []
-    : space.parameters.map(({ name }) => name).filter((name) => !foretold.has(name))
+    : space.parameters.map(({ name }) => name).filter((name) => !modelledParameters.has(name))
 
-/** The values that a calibration says nothing beyond: 'dtype other than fp16'. */
-function calibratedAlone(experiment: Experiment): string {
-  const names = unforetold(experiment)
+/** Notice on values that the calibration does not cover: 'dtype other than fp16'. */
+function describeUnmodelledParameters(experiment: Experiment): string {
+  const names = listUnmodelledParameters(experiment)
   if (names.length === 0) return ''
   const values = names.map(
     (name) => `${name} other than ${experiment.calibrated?.configuration[name]}`,
@@ -138,15 +140,15 @@ function calibratedAlone(experiment: Experiment): string {
   return `The effect of ${values.join(', ')} is unknown: the error there is a factor of two. `
 }
 
-/** What is behind the figures: language models have a model of their own. */
-const caveatOf = (experiment: Experiment): string => {
+/** The source of the figures; language models have a separate model. */
+const describeCaveat = (experiment: Experiment): string => {
   const { model, variants, own, calibrated } = experiment
   return (
     (calibrated
       ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. `
       : '') +
-    calibratedAlone(experiment) +
-    (architecturesNamed(
+    describeUnmodelledParameters(experiment) +
+    (findArchitectures(
       [model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])],
       own,
     ).some(({ kind }) => kind === 'decoder')
@@ -155,7 +157,7 @@ const caveatOf = (experiment: Experiment): string => {
   )
 }
 
-function rowOf(
+function createRow(
   configuration: Configuration,
   label: string,
   estimated: Extract<Estimated, { serves: true }>,
@@ -180,12 +182,10 @@ function rowOf(
 }
 
 /**
- * Refuses an experiment whose every configuration is certain not to serve, before anything is
- * started.
- * @throws UserError with the configuration that comes nearest; the exit code is that of an SLO no
- * configuration meets
+ * Rejects an experiment of which no configuration can serve, before anything starts.
+ * @throws UserError with the nearest configuration and the exit code of an unmet SLO
  */
-export function refuseWhatNeverServes(experiment: Experiment, problem: Problem): void {
+export function requireServable(experiment: Experiment, problem: Problem): void {
   if (
     problem.cannotServe === undefined ||
     findCandidates(problem, [], createRng(experiment.seed)).configurations.length > 0

@@ -12,46 +12,50 @@ import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { applyVariant, variantParameter } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
-import { architectureNameOf } from '../config/settings/variant-settings.ts'
+import { resolveArchitectureName } from '../config/settings/variant-settings.ts'
 import type { Experiment, Variant } from '../config/types.ts'
-import { llmRequests } from './llm-requests.ts'
+import { createLlmRequests } from './llm-requests.ts'
 
 /**
- * What to ask of a configuration: the estimator of its variant, and the configuration with what
- * comes with that variant.
+ * Returns the estimator of a configuration's variant, and the configuration with the values of that
+ * variant.
  */
-export type EstimatorOf = (given: Configuration) => {
+export type EstimatorLookup = (given: Configuration) => {
   readonly estimator: Estimator
   readonly configuration: Configuration
 }
 
-/**
- * Undefined where an architecture is unknown: a user's own files run, and nothing is known of them
- * beforehand.
+/** Undefined if an architecture is unknown, as for a user's own model files.
  */
-export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
+export function createEstimatorLookup(experiment: Experiment): EstimatorLookup | undefined {
   const { variants, slo, predictor, own, load, backend, cores } = experiment
-  const requests = () => llmRequests(load.payload)
+  const requests = () => createLlmRequests(load.payload)
   const asDrawn =
     backend === 'simulated' ||
     (load.payload.kind === 'generated' && load.payload.keepOverlongPrompts === true)
   const known = new Map<string, Estimator>()
-  for (const variant of variantsOf(experiment)) {
-    const architecture = architectureFor(experiment, variant)
+  for (const variant of listVariants(experiment)) {
+    const architecture = resolveVariantArchitecture(experiment, variant)
     if (architecture === undefined) return undefined
-    // Language models' servers have a model of steps of their own; of one that is not ours nothing
-    // is known.
+    // Language-model servers have a separate model of steps, which covers only the built-in
+    // predictor and the servers that it stands for.
     if (architecture.kind === 'decoder' && predictor.kind !== 'builtin') return undefined
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
-        ? createLlmEstimator({ architecture, slo, requests, asDrawn, ...llmModelOf(experiment) })
+        ? createLlmEstimator({
+            architecture,
+            slo,
+            requests,
+            asDrawn,
+            ...resolveLlmModel(experiment),
+          })
         : createEstimator({
             architecture,
             slo,
-            defaults: computedIn(experiment, architecture),
+            defaults: resolvePrecision(experiment, architecture),
             ownGpus: own.gpus,
-            calibratedServer: anchoredServer(experiment, architecture),
+            calibratedServer: resolveAnchor(experiment, architecture),
             cores,
           }),
     )
@@ -62,47 +66,48 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
   })
 }
 
-/** The model alone where there are none to choose from. */
-const variantsOf = ({ variants }: Experiment): readonly (Variant | undefined)[] =>
+/** The variants, or the model itself if there are none. */
+const listVariants = ({ variants }: Experiment): readonly (Variant | undefined)[] =>
   variants.length > 0 ? variants : [undefined]
 
 /**
- * Whether what is expected rests on what the built-in server costs on cores, and it runs on this
- * machine's: a language model's steps, and a calibrated server, are modelled by what was read of
- * them.
+ * Whether estimates depend on the speed of this machine's cores: the built-in server runs here, and
+ * neither a calibration nor the model of language-model steps replaces its CPU costs.
  */
-export const restsOnCores = (experiment: Experiment): boolean =>
+export const dependsOnHostCores = (experiment: Experiment): boolean =>
   experiment.backend === 'local' &&
   experiment.predictor.kind === 'builtin' &&
   experiment.calibrated === undefined &&
-  variantsOf(experiment).every(
-    (variant) => (architectureFor(experiment, variant)?.kind ?? 'decoder') !== 'decoder',
+  listVariants(experiment).every(
+    (variant) => (resolveVariantArchitecture(experiment, variant)?.kind ?? 'decoder') !== 'decoder',
   )
 
-/** What the model of a language model's server goes by, beside architecture and configuration. */
-export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => {
+/** Inputs of the language-model simulation besides architecture and configuration. */
+export const resolveLlmModel = (
+  experiment: Pick<Experiment, 'predictor' | 'own'>,
+): LlmModelOptions => {
   const { predictor, own } = experiment
   const { acceptance, kvTransfer }: Partial<BuiltinTemplate> =
     predictor.kind === 'builtin' ? predictor : {}
   return {
     ownGpus: own.gpus,
     ownArchitectures: own.architectures,
-    engine: engineOf(experiment),
+    engine: resolveLlmEngine(experiment),
     ...(acceptance !== undefined && { acceptance }),
     ...(kvTransfer !== undefined && { kvTransfer }),
   }
 }
 
-/** The server of language models whose schedule and host are modelled. */
-export const engineOf = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
+/** The language-model server whose scheduler and host costs are modelled. */
+export const resolveLlmEngine = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
   (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
 
 /**
- * What the built-in server's real engines compute in where the space does not say: fp32
- * (`trials/predictor/settings.ts`), a file of halves in them; what is quantised ONNX Runtime's CUDA
- * provider mostly widens first.
+ * Default precision of the built-in server's real engines: that of a half-precision file, otherwise
+ * fp32 (`trials/predictor/settings.ts`). ONNX Runtime's CUDA provider widens most quantised
+ * weights.
  */
-const computedIn = (
+const resolvePrecision = (
   { predictor, backend, devicesUsed }: Experiment,
   architecture: Architecture,
 ): Configuration => {
@@ -112,10 +117,10 @@ const computedIn = (
 }
 
 /**
- * What is known of the server beside the device: undefined for the built-in one, whose tables are
- * behind the device model.
+ * The server model besides the device: a calibration, or a typical server. Undefined for the
+ * built-in one, on which the device model was fitted.
  */
-export function anchoredServer(
+export function resolveAnchor(
   { calibrated, predictor, own }: Experiment,
   architecture: Architecture,
 ): CalibratedServer | undefined {
@@ -123,11 +128,11 @@ export function anchoredServer(
   return predictor.kind === 'builtin' ? undefined : fitTypicalServer()
 }
 
-function architectureFor(
+function resolveVariantArchitecture(
   { model, predictor, own }: Experiment,
   variant: Variant | undefined,
 ): Architecture | undefined {
-  const name = architectureNameOf(variant, model)
+  const name = resolveArchitectureName(variant, model)
   try {
     return name === undefined ? undefined : findArchitecture(name, own.architectures)
   } catch (error) {
@@ -140,8 +145,8 @@ function architectureFor(
   }
 }
 
-/** Those of the names that are known. */
-export const architecturesNamed = (
+/** The known architectures among the names. */
+export const findArchitectures = (
   names: readonly string[],
   own: CustomDevices,
 ): readonly Architecture[] =>
@@ -155,12 +160,14 @@ export const architecturesNamed = (
   })
 
 /**
- * Whether the device model has something to say of a user's own server: its model is known, it runs
- * on a GPU, and its batches are tuned by name.
+ * Whether the device model applies to a user's own server: its architecture is known, it runs on a
+ * GPU, and batchSize is tuned.
  */
 export const hasServerPrior = (experiment: Experiment): boolean => {
   const names = experiment.space.parameters.map(({ name }) => name)
   return (
-    names.includes('gpu') && names.includes('batchSize') && estimatorsOf(experiment) !== undefined
+    names.includes('gpu') &&
+    names.includes('batchSize') &&
+    createEstimatorLookup(experiment) !== undefined
   )
 }

@@ -1,4 +1,6 @@
-/** Predictors as pods of a cluster, under load from inside it or from here. */
+/**
+ * Backend of trials on a cluster: predictors are pods, loaded from inside the cluster or from here.
+ */
 import { join } from 'node:path'
 import { spreadConfirmationS } from '../../profiler/index.ts'
 import { builtinImage, chooseBuiltinImage } from '../../trials/launchers/builtin-image.ts'
@@ -25,12 +27,12 @@ import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'
-import { checkObjects } from './cluster-check.ts'
+import { dryRunObjects } from './cluster-check.ts'
 import { fitToCluster } from './cluster-space.ts'
-import { loadFromHere } from './load-from-here.ts'
-import { type JobBase, loadFromInside } from './load-from-inside.ts'
-import { answersChecked, protocolOf } from './predictor-protocol.ts'
-import { withTriedJob } from './tried-job.ts'
+import { createLocalLoad } from './load-from-here.ts'
+import { createClusterLoad, type JobBase } from './load-from-inside.ts'
+import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
+import { withLoadJobCheck } from './tried-job.ts'
 
 interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher
@@ -39,16 +41,17 @@ interface KubernetesBackend extends Backend {
 const defaultPort = 8000
 
 /** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
-const startS = defaultStartTimeouts.startMs / 1000
+const podStartTimeoutS = defaultStartTimeouts.startMs / 1000
 /**
- * The cluster ends a load Job itself after its start and three times its time under load, which
- * repeated windows may take, and a minute.
+ * Deadline of a load Job, s: its start, three times its load time for repeated windows, and a
+ * minute.
  */
-const loadDeadlineS = (loadSeconds: number) => Math.ceil(startS + 3 * loadSeconds + 60)
+const computeLoadDeadlineS = (loadSeconds: number) =>
+  Math.ceil(podStartTimeoutS + 3 * loadSeconds + 60)
 
 /**
- * Connects, holds the space to what the cluster has, and has the API server check every object that
- * trials will make, before the first of them.
+ * Connects, restricts the space to what the cluster has, and has the API server check every object
+ * of a trial.
  * @throws UserError for what cannot run on a cluster; ApiError, LaunchError for what the cluster
  * refuses
  */
@@ -56,7 +59,7 @@ export async function openKubernetes(
   experiment: Experiment,
   experimentId: string,
 ): Promise<KubernetesBackend> {
-  const template = podTemplateOf(experiment)
+  const template = requirePodTemplate(experiment)
   const { kubernetes = {}, load, predictor } = experiment
   const form = predictor.kind === 'command' ? predictor.form : undefined
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
@@ -65,31 +68,31 @@ export async function openKubernetes(
   const api = await connect(kubernetes.namespace)
   const { space, notices, ...gpus } = await fitToCluster(api, experiment)
   const usageSource = await findUsageSource(api)
-  const options = launcherOptionsOf(experiment, template, experimentId)
+  const options = createLauncherOptions(experiment, template, experimentId)
   const pods = createKubernetesLauncher({ ...options, ...gpus, api, usageSource })
   const job: JobBase | undefined =
     loadFrom === 'cluster'
       ? {
           experimentId,
           image: experiment.kubernetes?.image ?? builtinImage,
-          imagePullSecrets: pullSecretsOf(experiment),
+          imagePullSecrets: findPullSecrets(experiment),
           overlay: kubernetes.job,
           payload: files && { configMap: files.name, folder: payloadFolder },
         }
       : undefined
-  const launcher = answersChecked(
-    job ? withTriedJob(pods, job) : pods,
+  const launcher = withAnswerChecks(
+    job ? withLoadJobCheck(pods, job) : pods,
     experiment,
     template,
     options.runDirectory,
   )
-  const here = job ? undefined : loadFromHere(experiment)
+  const here = job ? undefined : createLocalLoad(experiment)
   const close = async () => {
     await launcher.close()
     await here?.close()
   }
   try {
-    await checkObjects(launcher, space, job, files)
+    await dryRunObjects(launcher, space, job, files)
   } catch (error) {
     await close()
     throw error
@@ -99,17 +102,24 @@ export async function openKubernetes(
     space,
     notices: [
       ...notices,
-      ...(usageSource ? [] : [usageUnknown]),
-      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${kubernetes.through === 'service' ? ', through one Service per trial' : ''}`,
+      ...(usageSource ? [] : [usageUnknownNotice]),
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadOriginTexts[loadFrom]}${kubernetes.through === 'service' ? ', through one Service per trial' : ''}`,
     ],
     ...(here ??
-      loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
+      createClusterLoad(experiment, launcher, {
+        job: job!,
+        files,
+        deadlineS: computeLoadDeadlineS,
+      })),
     close,
   }
 }
 
-/** @throws UserError where no pod can be made of the predictor */
-function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
+/** @throws UserError if the predictor cannot run as a pod */
+function requirePodTemplate({
+  predictor,
+  kubernetes,
+}: Experiment): BuiltinTemplate | CommandTemplate {
   if (!isStarted(predictor))
     throw new UserError(
       'a url predictor is already running: tune cannot start it in a pod',
@@ -125,8 +135,8 @@ function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate |
   return predictor
 }
 
-/** What the experiment says of its pods; what the cluster says is added. */
-function launcherOptionsOf(
+/** Launcher options that follow from the experiment; the cluster determines the others. */
+function createLauncherOptions(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
   experimentId: string,
@@ -141,19 +151,19 @@ function launcherOptionsOf(
     ...(isOwnPredictor(kubernetes.pod)
       ? { own: { pod: pod!, container: kubernetes.container! } }
       : { overlay: pod }),
-    ...imagesOf(experiment, template),
+    ...resolveImages(experiment, template),
     port: kubernetes.port ?? defaultPort,
     parameters: space.parameters,
-    protocol: protocolOf(experiment).protocol,
+    protocol: createProtocol(experiment).protocol,
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
     reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
     ...(kubernetes.through === 'service' && { throughService: true as const }),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS:
-      startS +
+      podStartTimeoutS +
       readyS +
-      loadDeadlineS(Math.max(load.trialSeconds, spreadConfirmationS(load.confirmSeconds))),
+      computeLoadDeadlineS(Math.max(load.trialSeconds, spreadConfirmationS(load.confirmSeconds))),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {
       timeouts: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },
@@ -162,10 +172,10 @@ function launcherOptionsOf(
 }
 
 /**
- * Where the user names none: what the engine needs, on a GPU the build for one.
- * @throws UserError where no image of ours has it
+ * The user's image, or the default images of the engine for CPU and GPU. @throws UserError if no
+ * default image has the engine
  */
-function imagesOf(
+function resolveImages(
   { kubernetes, devicesUsed }: Experiment,
   template: BuiltinTemplate | CommandTemplate,
 ) {
@@ -185,13 +195,13 @@ function imagesOf(
   )
 }
 
-const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
+const findPullSecrets = ({ kubernetes }: Experiment): unknown =>
   (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
 
-const usageUnknown =
+const usageUnknownNotice =
   'CPU and memory use of trials will be unknown: the cluster has no metrics.k8s.io, and access to nodes/proxy is denied'
 
-const loadWords: Readonly<Record<LoadOrigin, string>> = {
+const loadOriginTexts: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',
   'port-forward':
     'load from this machine through the API server, which adds latency and limits rates',

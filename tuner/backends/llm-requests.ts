@@ -1,6 +1,6 @@
 /**
- * The requests of an experiment on a language model as its simulation takes them: those that a real
- * server would be sent.
+ * Converts the requests of a language-model experiment for its simulation: the same requests that a
+ * real server would receive.
  */
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
@@ -10,24 +10,26 @@ import type { LlmRequest } from '../../trials/launchers/simulated/llm-configurat
 import { computePrefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
 import { UserError } from '../exit-codes.ts'
 
-/** @throws UserError for a file that cannot be used */
-export function llmRequests(payload: PayloadSource): LlmRequest[] {
-  return withoutRepeats(payload.kind === 'generated' ? generated(payload) : fromFile(payload.path))
+/** @throws UserError for an unusable file */
+export function createLlmRequests(payload: PayloadSource): LlmRequest[] {
+  return keepSharedPrefixes(
+    payload.kind === 'generated' ? generateRequests(payload) : readRequests(payload.path),
+  )
 }
 
-interface Asked {
+interface CompletionRequest {
   readonly words: readonly string[]
   readonly maxTokens: number
-  /** By a tokenizer; absent: a token is a word or a sign. */
+  /** Counted by a tokenizer; absent: a token is a word or a punctuation mark. */
   readonly promptTokens?: number
   readonly requestClass?: string
 }
 
-const generated = ({
+const generateRequests = ({
   prompts = defaultPrompts,
   seed,
   count,
-}: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
+}: Extract<PayloadSource, { kind: 'generated' }>): CompletionRequest[] =>
   makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens, requestClass }) => ({
     words: splitWords(text),
     maxTokens: outputTokens,
@@ -35,9 +37,9 @@ const generated = ({
     ...(requestClass && { requestClass }),
   }))
 
-function fromFile(path: string): Asked[] {
+function readRequests(path: string): CompletionRequest[] {
   const lines = readText(path, 'data').split('\n')
-  return lines.flatMap((line, i): Asked[] => {
+  return lines.flatMap((line, i): CompletionRequest[] => {
     if (line.trim() === '') return []
     try {
       const body = JSON.parse(line) as Record<string, unknown>
@@ -53,10 +55,10 @@ function fromFile(path: string): Asked[] {
 }
 
 /**
- * Beginnings that two prompts have in common are kept; the rest of each stands for ever new text,
- * which no cache knows.
+ * Keeps the prefix hashes that two prompts share. All other text counts as new, so that no prefix
+ * cache contains it.
  */
-function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
+function keepSharedPrefixes(asked: readonly CompletionRequest[]): LlmRequest[] {
   const all = asked.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
     promptTokens,
     outputTokens: maxTokens,

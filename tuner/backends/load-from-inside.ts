@@ -1,6 +1,6 @@
 /**
- * Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints
- * what it measured.
+ * Loads predictors from inside the cluster: a Job runs `tune load` next to the predictor and prints
+ * the measurement.
  */
 import { spreadConfirmationS } from '../../profiler/index.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
@@ -16,28 +16,28 @@ import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend, MeasureOptions } from './backend.ts'
 import { decodeLine, encodeTask, type LoadLine } from './load-task.ts'
-import { type LoadWork, workOf } from './load-work.ts'
-import { protocolOf } from './predictor-protocol.ts'
-import { heldToBounds } from './server-metrics.ts'
+import { createLoadWork, type LoadWork } from './load-work.ts'
+import { createProtocol } from './predictor-protocol.ts'
+import { enforceBounds } from './server-metrics.ts'
 
-/** What every Job of an experiment has in common. */
+/** Options that all Jobs of an experiment share. */
 export type JobBase = Pick<
   LoadRunOptions,
   'experimentId' | 'image' | 'imagePullSecrets' | 'overlay' | 'payload'
 >
 
-interface InsideOptions {
+interface ClusterLoadOptions {
   readonly job: JobBase
-  /** The payload's files, where it has any. */
+  /** The payload's files, if any. */
   readonly files?: PayloadMap
-  /** After this long under load the cluster ends the Job itself. */
+  /** Deadline of the Job, by the load time. */
   readonly deadlineS: (loadSeconds: number) => number
 }
 
-export function loadFromInside(
+export function createClusterLoad(
   experiment: Experiment,
   launcher: KubernetesLauncher,
-  options: InsideOptions,
+  options: ClusterLoadOptions,
 ): Pick<Backend, 'measure'> {
   const { files } = options
   let filesMade: Promise<void> | undefined
@@ -55,8 +55,8 @@ export function loadFromInside(
   return {
     measure: async (predictor, task, { number, onStep, onWaiting }, signal) => {
       if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
-      const work = workOf(experiment, task, number)
-      const said = reader(predictor, onStep)
+      const work = createLoadWork(experiment, task, number)
+      const said = createLineReader(predictor, onStep)
       const beside = watchNeighbours(launcher, predictor, number)
       try {
         const owner = await launcher.owner(signal)
@@ -69,14 +69,14 @@ export function loadFromInside(
             explainLoss: launcher.explainLoss,
             trial: number,
             owner,
-            task: encodeTask(taskOf(experiment, predictor, work, files)),
-            deadlineS: options.deadlineS(secondsOf(work, experiment)),
+            task: encodeTask(createLoadTask(experiment, predictor, work, files)),
+            deadlineS: options.deadlineS(estimateLoadSeconds(work, experiment)),
             onLine: said.onLine,
             onWaiting,
           },
           signal,
         )
-        return beside.noteIn(heldToBounds(said.measurement(code), task.kind, predictor.logPath))
+        return beside.noteIn(enforceBounds(said.measurement(code), task.kind, predictor.logPath))
       } finally {
         beside.end()
       }
@@ -84,16 +84,16 @@ export function loadFromInside(
   }
 }
 
-const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
+const estimateLoadSeconds = ({ measure }: LoadWork, { load }: Experiment): number =>
   measure.kind === 'confirm' ? spreadConfirmationS(measure.seconds) : load.trialSeconds
 
-function taskOf(
+function createLoadTask(
   experiment: Experiment,
   { pod: { ip, port, serviceUrl }, answers }: PodPredictor,
   work: LoadWork,
   files: PayloadMap | undefined,
 ) {
-  const { name, options } = protocolOf(experiment)
+  const { name, options } = createProtocol(experiment)
   const { predictor, load, slo } = experiment
   const directUrl = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
   return {
@@ -115,8 +115,8 @@ function taskOf(
   }
 }
 
-/** Takes the lines that the Job's pod prints: steps as they come, then what was measured. */
-function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
+/** Parses the lines of the Job's pod: load steps, then the measurement. */
+function createLineReader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
   let last: LoadLine | undefined
   let loaded = false
   const other: string[] = []
@@ -134,7 +134,7 @@ function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
       }
       return !('step' in last)
     },
-    /** @throws LaunchError with what the pod said last where it measured nothing */
+    /** @throws LaunchError with the last output of the pod if it measured nothing */
     measurement: (code: number | undefined): Measurement => {
       if (last && 'measurement' in last) return last.measurement
       if (last && 'answersDiffer' in last)
@@ -161,7 +161,7 @@ function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
   }
 }
 
-/** Which other trials ran on the predictor's node while it was measured. */
+/** Records which other trials ran on the predictor's node during the measurement. */
 function watchNeighbours(launcher: KubernetesLauncher, { pod }: PodPredictor, number: number) {
   const seen = new Set<number>()
   const look = () => {

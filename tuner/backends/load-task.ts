@@ -1,6 +1,4 @@
-/**
- * The load of one trial as a task for a process elsewhere: `tune load` in a pod measures what the
- * tuner would have measured itself.
+/** The load of one trial as a task for `tune load` in a pod, which measures like the tuner itself.
  */
 import {
   HttpLoadGenerator,
@@ -18,9 +16,9 @@ import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-ch
 import { prepareOnceReady } from '../../profiler/protocols/until-serving.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
-import { doWork, type LoadWork } from './load-work.ts'
-import { type MetricsAsked, withMetrics } from './server-metrics.ts'
-import { addServerWords } from './server-words.ts'
+import { type LoadWork, runLoadWork } from './load-work.ts'
+import { addMetrics, type MetricsRequest } from './server-metrics.ts'
+import { addServerMessages } from './server-words.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string
@@ -29,21 +27,21 @@ interface LoadTask extends LoadWork {
   readonly protocolOptions: ProtocolOptions
   readonly payload: PayloadSource
   readonly slo: Slo
-  /** `url` is the predictor's Service, which may lead to it only seconds later. */
+  /** `url` is the predictor's Service, which may take seconds to reach the pod. */
   readonly throughService?: true
-  /** What answers are held against, of these requests by number. */
+  /** Expected answers, and the requests that they belong to, by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
-  readonly metrics: MetricsAsked
+  readonly metrics: MetricsRequest
 }
 
 /**
- * What the process prints, one JSON text a line; the last is a measurement or an error. Numbers
- * that JSON lacks survive.
+ * Output of the process: one JSON text per line; the last is a measurement or an error. NaN and
+ * Infinity are encoded.
  */
 export type LoadLine =
   | { readonly step: LoadPoint; readonly phase: Phase }
   | { readonly measurement: Measurement }
-  /** Answers under load are not those that they should be. */
+  /** Answers under load are wrong. */
   | { readonly answersDiffer: string }
   | {
       readonly error: {
@@ -57,32 +55,35 @@ export type LoadLine =
 export const encodeTask = (task: LoadTask): string => encode(task)
 export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
 
-/** How long a Service may take to lead to a pod that serves: its name and endpoints spread within seconds. */
-const serviceReadyMs = 60_000
+/**
+ * Maximum time until a Service reaches a ready pod; its DNS name and endpoints propagate within
+ * seconds.
+ */
+const serviceReadyTimeoutMs = 60_000
 
-function serviceUnreached(error: unknown): unknown {
+function explainServiceError(error: unknown): unknown {
   if (!(error instanceof Error) || error.name === 'AbortError') return error
   return new LaunchError(
     `the Service does not reach the predictor, although its pod serves: ${error.message}`,
   )
 }
 
-async function readMetrics(
+async function addMetricsInPod(
   measured: Measurement,
-  asked: MetricsAsked,
+  asked: MetricsRequest,
   target: Target,
   signal: AbortSignal,
 ): Promise<Measurement> {
   if (asked.asked.length === 0) return measured
   const generator = new HttpLoadGenerator()
   try {
-    return await withMetrics(measured, asked, target, generator, signal)
+    return await addMetrics(measured, asked, target, generator, signal)
   } finally {
     await generator.close()
   }
 }
 
-/** Does a task, prints its lines. Returns the exit code: 0 measured, 1 not. */
+/** Runs a task and prints its lines. Returns the exit code: 0 if it measured, else 1. */
 export async function runLoadTask(
   text: string,
   print: (line: string) => void,
@@ -105,8 +106,8 @@ export async function runLoadTask(
     const speaking = protocolFor(protocol, protocolOptions)
     const endpoint = { protocol: speaking, url, model, payload }
     const target = throughService
-      ? await prepareOnceReady(endpoint, serviceReadyMs, signal).catch((error: unknown) => {
-          throw serviceUnreached(error)
+      ? await prepareOnceReady(endpoint, serviceReadyTimeoutMs, signal).catch((error: unknown) => {
+          throw explainServiceError(error)
         })
       : await speaking.prepare(url, model, payload, signal)
     const check =
@@ -121,10 +122,10 @@ export async function runLoadTask(
       signal,
       onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }),
     }
-    const measurement = await addServerWords(await doWork(work, place), target, signal)
+    const measurement = await addServerMessages(await runLoadWork(work, place), target, signal)
     const answersDiffer = await check?.fault()
     if (answersDiffer !== undefined) say({ answersDiffer })
-    else say({ measurement: await readMetrics(measurement, metrics, target, signal) })
+    else say({ measurement: await addMetricsInPod(measurement, metrics, target, signal) })
     return 0
   } catch (error) {
     signal.throwIfAborted()

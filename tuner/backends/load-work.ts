@@ -1,5 +1,5 @@
 /**
- * A task of the seam as the profiler's work: the same from this process and from a Job in a
+ * Translates a measurement task into a call of the profiler, for this process and for a Job in a
  * cluster.
  */
 import {
@@ -38,20 +38,20 @@ export interface LoadWork {
       }
 }
 
-/** More than the seeds that one trial's loads take after its first. */
-const seedsOfTrial = 10_000
+/** Distance between the seeds of two trials: more than the windows of one trial. */
+const seedsPerTrial = 10_000
 
-/** @param number of the trial: arrivals of its own */
-export function workOf(
+/** @param number of the trial, which seeds its arrivals */
+export function createLoadWork(
   { seed, load }: Pick<Experiment, 'seed' | 'load'>,
   task: MeasureTask,
   number: number,
 ): LoadWork {
   return {
-    seed: seed + seedsOfTrial * number,
+    seed: seed + seedsPerTrial * number,
     measure:
       task.kind === 'trial'
-        ? { ...task, kind: 'capacity', effort: effortFor(load.trialSeconds, task.precision) }
+        ? { ...task, kind: 'capacity', effort: chooseEffort(load.trialSeconds, task.precision) }
         : {
             kind: 'confirm',
             rateRps: task.rateRps,
@@ -65,27 +65,29 @@ export function workOf(
   }
 }
 
-interface WorkPlace {
+interface WorkContext {
   readonly target: Target
   readonly slo: Slo
   readonly signal: AbortSignal
   readonly onStep: (point: LoadPoint, phase: Phase) => void
-  /** Absent: one of the work's own. */
+  /** Absent: the profiler creates one. */
   readonly generator?: LoadGenerator
-  /** Of a confirmation. */
+  /** Stored windows of an interrupted confirmation. */
   readonly windows?: ConfirmationWindows
 }
 
-export const doWork = (
+export const runLoadWork = (
   { seed, measure }: LoadWork,
-  { windows, ...place }: WorkPlace,
+  { windows, ...place }: WorkContext,
 ): Promise<Measurement> =>
   measure.kind === 'capacity'
     ? measureCapacity({ ...place, ...measure, seed })
     : confirmCapacity({ ...place, ...measure, seed, windows })
 
-/** The finest measurement that a trial's time under load allows, no finer than it has to be. */
-export function effortFor(trialSeconds: number, precision = 0): Effort {
+/**
+ * The most precise effort that the load time of a trial allows, but not more precise than required.
+ */
+export function chooseEffort(trialSeconds: number, precision = 0): Effort {
   const { quick, standard, thorough } = efforts
   const finest = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
   return { ...finest, precision: Math.max(finest.precision, precision), budgetS: trialSeconds }

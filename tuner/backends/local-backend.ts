@@ -1,4 +1,4 @@
-/** Predictors as processes of this machine. */
+/** Backend of trials on this machine: predictors are processes. */
 import { join } from 'node:path'
 import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
@@ -11,8 +11,8 @@ import { parseResources } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
-import { loadFromHere } from './load-from-here.ts'
-import { answersChecked, protocolOf } from './predictor-protocol.ts'
+import { createLocalLoad } from './load-from-here.ts'
+import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
 
 export function localBackend(
   experiment: Experiment,
@@ -20,16 +20,17 @@ export function localBackend(
   experimentId: string,
   machine: MachineFacts,
 ): Backend {
-  const launcher = launcherOf(experiment, template, experimentId, machine)
-  const load = loadFromHere(experiment)
+  const launcher = createLauncher(experiment, template, experimentId, machine)
+  const load = createLocalLoad(experiment)
   return {
     launcher,
     space: experiment.space,
     notices: [],
     measure: load.measure,
-    ...(startsBeside(experiment, launcher, machine) && {
-      launchesBeside: (measured, next) =>
-        coresHeld([...measured, next], experiment) + generatorCores <= machine.affinity.length,
+    ...(separatesByCores(experiment, launcher, machine) && {
+      canLaunchBeside: (measured, next) =>
+        countReservedCores([...measured, next], experiment) + generatorCores <=
+        machine.affinity.length,
     }),
     close: async () => {
       await launcher.close?.()
@@ -38,36 +39,39 @@ export function localBackend(
   }
 }
 
-/** Left to the load generator. */
+/** Cores reserved for the load generator. */
 const generatorCores = 1
 
 /**
- * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its
- * memory as they load, nor where one that runs is to serve the next trial.
+ * Whether core affinity separates two servers. Not on local GPUs, whose memory a loading server
+ * fills, nor if a running server is reused for the next trial.
  */
-const startsBeside = (
+const separatesByCores = (
   { devicesUsed }: Experiment,
   { changesRunning }: Launcher,
   { taskset }: MachineFacts,
 ): boolean => devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
 
-const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
+const countReservedCores = (
+  configurations: readonly Configuration[],
+  { own }: Experiment,
+): number =>
   configurations.reduce(
     (sum, configuration) => sum + Math.ceil(parseResources(configuration, {}, own.gpus).cpuCores),
     0,
   )
 
 /**
- * The built-in server with an emulated GPU and Triton load models while they run, and a server of
- * the user's own may take values so: one of its processes serves trial after trial.
+ * The built-in server with an emulated GPU, Triton, and servers with a `reconfigure` command can
+ * change values at run time, so one process serves several trials.
  */
-function launcherOf(
+function createLauncher(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
   experimentId: string,
   machine: MachineFacts,
 ): Launcher {
-  const { protocol } = protocolOf(experiment)
+  const { protocol } = createProtocol(experiment)
   const { parameters } = experiment.space
   const { payload } = experiment.load
   const runDirectory = join(experiment.dbPath, '..', experimentId)
@@ -81,11 +85,11 @@ function launcherOf(
     runDirectory,
     machine,
   })
-  const kept = keptWhere(local, template, { parameters, protocol, payload, machine, ownGpus })
-  return answersChecked(kept, experiment, template, runDirectory)
+  const kept = withServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
+  return withAnswerChecks(kept, experiment, template, runDirectory)
 }
 
-function keptWhere(
+function withServerReuse(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
   asked: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,

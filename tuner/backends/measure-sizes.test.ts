@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { protocolFor, type Target } from '../../profiler/index.ts'
-import { measureSizes } from './measure-sizes.ts'
+import { measureBatches } from './measure-sizes.ts'
 
 let server: Server | undefined
 afterEach(() => {
@@ -44,7 +44,7 @@ async function serving(
 }
 
 const measure = (url: string, readings: number[] = []) =>
-  measureSizes(
+  measureBatches(
     {
       target: { kind: 'http', url, serverPids: () => [] } as unknown as Target,
       usage: async () => ({}) as never,
@@ -55,7 +55,7 @@ const measure = (url: string, readings: number[] = []) =>
       payload: { kind: 'generated', count: 4, seed: 1 },
       batches: [1, 4, 16],
       processes: 1,
-      onReading: ({ batch }) => readings.push(batch),
+      onPoint: ({ batch }) => readings.push(batch),
     },
     AbortSignal.timeout(60_000),
   )

@@ -1,47 +1,49 @@
 /**
- * Latencies of one server at a few sizes: each alone under way, and one of them in two processes at
- * once.
+ * Measures the latency of one server at a few batch sizes, one request at a time, and of one size
+ * with two concurrent requests.
  */
 import { median } from 'simple-statistics'
 import { HttpLoadGenerator, type PayloadSource, type Protocol } from '../../profiler/index.ts'
 import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
 import type { Predictor } from '../../trials/types.ts'
 
-interface Sizes {
+interface BatchOptions {
   readonly protocol: Protocol
   readonly model: string
-  /** What requests are made of, item by item. */
+  /** Source of the items of a request. */
   readonly payload: PayloadSource
-  /** Ascending. */
+  /** Items per request, ascending. */
   readonly batches: readonly number[]
-  /** Of the server; from two on, one size is measured in two at once. */
+  /**
+   * Processes of the server; with two or more, one size is also measured with two concurrent
+   * requests.
+   */
   readonly processes: number
-  /** Each reading as it comes. */
-  readonly onReading: (reading: ServerCalibration['points'][number]) => void
+  /** Called with each measured point. */
+  readonly onPoint: (reading: ServerCalibration['points'][number]) => void
 }
 
-/** Of a size in one round: warm-up and measurement, seconds. */
+/** Warm-up and measurement of one size in one round, seconds. */
 const warmUpS = 0.2
 const windowS = 0.6
 /**
- * A size has settled where a round differs from the one before by no more than this part; a server
- * that goes on getting faster ends after so many rounds.
+ * Rounds are steady if they differ by at most this share. A server that keeps getting faster is
+ * measured in at most `maxRounds`.
  */
-const settledWithin = 0.05
-const mostRounds = 5
-/** Requests of one size; the load goes through them. */
-const bodies = 4
+const settledTolerance = 0.05
+const maxRounds = 5
+/** Different requests of one size. */
+const bodyCount = 4
 
 /**
- * Sizes are measured in rounds, so that none is read colder than another; of a size the last two
- * rounds count. Ends at the first size that the server refuses: what it said is in `refused`. A
- * server that has not settled is in `faster`: by which part it was still faster than in the round
- * before.
- * @throws ProtocolError, PayloadError for a server that cannot be asked at all; the signal's reason
+ * Measures the sizes in rounds, so that all are equally warm; the last two rounds count. Stops at
+ * the first rejected size (`refused`). `faster` is the speed-up of the last round, if the server
+ * was not steady yet.
+ * @throws ProtocolError, PayloadError if the first size fails; the signal's reason
  */
-export async function measureSizes(
+export async function measureBatches(
   { target, usage }: Pick<Predictor, 'target' | 'usage'>,
-  { protocol, model, payload, batches, processes, onReading }: Sizes,
+  { protocol, model, payload, batches, processes, onPoint }: BatchOptions,
   signal: AbortSignal,
 ): Promise<
   Pick<ServerCalibration, 'points' | 'memory' | 'saturation'> & {
@@ -53,8 +55,8 @@ export async function measureSizes(
   const memory: { batch: number; gpuMemoryMiB: number }[] = []
   const generator = new HttpLoadGenerator()
   /**
-   * Requests of so many items, so many at once, after a warm-up: the latencies of those that were
-   * answered, of how many.
+   * Runs a closed loop after a warm-up. Returns the latencies of answered requests and the number
+   * of all.
    */
   const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
     const asked = await protocol.prepare(target.url, model, withItems(payload, items), signal)
@@ -75,16 +77,16 @@ export async function measureSizes(
   const measure = async (batch: number, inFlight: number): Promise<number[] | undefined> => {
     const { good, asked } = await loop(batch, inFlight, warmUpS, windowS)
     if (good.length === 0 || good.length < asked / 2) return undefined
-    onReading({ batch, latencyMs: median(good), processes: inFlight })
+    onPoint({ batch, latencyMs: median(good), processes: inFlight })
     return good
   }
   const served = new Map<number, number[][]>()
   let refused: number | undefined
-  /** False where one of the sizes was not served. */
+  /** Returns false if a size was rejected. */
   const round = async (sizes: readonly number[]): Promise<boolean> => {
     for (const batch of sizes) {
       const latencies = await measure(batch, 1).catch((error: unknown) => {
-        // The first size is an ordinary request: what is wrong with it is wrong with the server.
+        // The first size is an ordinary request: if it fails, the server is at fault.
         if (batch === batches[0] || signal.aborted) throw error
         return undefined
       })
@@ -100,12 +102,12 @@ export async function measureSizes(
     }
     return true
   }
-  /** Requests of one item, as many at once as the largest size has items. */
+  /** Throughput of single-item requests, as many at once as the largest size has items. */
   const saturated = async (connections: number): Promise<ServerCalibration['saturation']> => {
     const { good, asked, elapsedS } = await loop(1, connections, windowS, 2 * windowS)
     return good.length < 0.9 * asked ? undefined : { connections, rps: good.length / elapsedS }
   }
-  /** By which part the size that moved most was slower in the round before. */
+  /** Largest relative speed-up of a size between the last two rounds. */
   const moved = () =>
     Math.max(
       ...[...served.values()].map((rounds) => median(rounds.at(-2)!) / median(rounds.at(-1)!) - 1),
@@ -113,7 +115,11 @@ export async function measureSizes(
   try {
     await round(batches)
     let faster = 0
-    for (let n = 1; n < mostRounds && served.size > 0 && (n === 1 || faster > settledWithin); n++) {
+    for (
+      let n = 1;
+      n < maxRounds && served.size > 0 && (n === 1 || faster > settledTolerance);
+      n++
+    ) {
       if (!(await round([...served.keys()]))) break
       faster = moved()
     }
@@ -132,7 +138,7 @@ export async function measureSizes(
       memory,
       ...(saturation && { saturation }),
       ...(refused !== undefined && { refused }),
-      ...(faster > settledWithin && { faster }),
+      ...(faster > settledTolerance && { faster }),
     }
   } finally {
     await generator.close()
@@ -142,4 +148,8 @@ export async function measureSizes(
 const withItems = (payload: PayloadSource, items: number): PayloadSource =>
   payload.kind === 'file'
     ? payload
-    : { ...payload, ...('count' in payload && { count: bodies }), items: { kind: 'fixed', items } }
+    : {
+        ...payload,
+        ...('count' in payload && { count: bodyCount }),
+        items: { kind: 'fixed', items },
+      }

@@ -1,4 +1,4 @@
-/** The client side of what an experiment's predictor speaks. */
+/** Creates the client side of a predictor's protocol. */
 import { join } from 'node:path'
 import {
   type Protocol,
@@ -15,16 +15,16 @@ import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
- * The launcher, whose predictors answer as they should. @param folder of the experiment; absent:
- * golden answers are kept in memory alone
+ * Wraps a launcher so that the answers of each predictor are checked.
+ * @param folder of the experiment; absent: golden answers stay in memory
  */
-export function answersChecked<L extends Launcher>(
+export function withAnswerChecks<L extends Launcher>(
   launcher: L,
   experiment: Experiment,
   template: PredictorTemplate,
   folder?: string,
 ): L {
-  const { answers: reading } = protocolOf(experiment).protocol
+  const { answers: reading } = createProtocol(experiment).protocol
   const store = new GoldenStore(
     folder === undefined ? undefined : join(folder, 'golden-answers.json'),
   )
@@ -35,13 +35,13 @@ export function answersChecked<L extends Launcher>(
 
 interface ProtocolChoice {
   readonly name: ProtocolName
-  /** What the protocol was made from: JSON-safe, for a process elsewhere. */
+  /** Options of the protocol as JSON, for a process elsewhere. */
   readonly options: ProtocolOptions
   readonly protocol: Protocol
 }
 
-/** @param url one of a predictor's servers, where it has several */
-export function protocolOf(
+/** @param url one of several replicas */
+export function createProtocol(
   { predictor, load: { timeoutMs, warmUp } }: Experiment,
   url?: string,
 ): ProtocolChoice {
@@ -75,9 +75,7 @@ export function protocolOf(
   })
 }
 
-/**
- * The headers, with user and password of the URL as the one that they stand for, where none was
- * given.
+/** Adds user and password of the URL as an Authorization header, unless there is one.
  */
 export function withAuthorization(
   url: string,
@@ -86,11 +84,11 @@ export function withAuthorization(
   const { username, password } = URL.canParse(url) ? new URL(url) : { username: '', password: '' }
   const given = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
   if ((username === '' && password === '') || given) return headers
-  const pair = `${plainly(username)}:${plainly(password)}`
+  const pair = `${decodeOrKeep(username)}:${decodeOrKeep(password)}`
   return { authorization: `Basic ${Buffer.from(pair).toString('base64')}`, ...headers }
 }
 
-function plainly(text: string): string {
+function decodeOrKeep(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {

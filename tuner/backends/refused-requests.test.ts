@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
-import { refusalIn, unlessRefused } from './refused-requests.ts'
+import { abortWhenRefused, findRefusal } from './refused-requests.ts'
 
 const point = (requests: number, errorKinds: Record<string, number>) =>
   ({
@@ -18,7 +18,7 @@ test.each([
   ['too short to tell', 3, { 'status 401': 3 }, undefined],
   ['another one broke', 100, { 'status 401': 45, reset: 55 }, undefined],
 ] as const)('a window that was %s', (_, requests, kinds, status) => {
-  expect(refusalIn(point(requests, kinds))?.status).toBe(status)
+  expect(findRefusal(point(requests, kinds))?.status).toBe(status)
 })
 
 const never = new AbortController().signal
@@ -36,7 +36,7 @@ const playing =
 test('the first window that is refused whole ends the measurement, with the status and what to change', async () => {
   const seen: number[] = []
   const work = playing([point(50, {}), point(60, { 'status 401': 60 }), point(70, {})])
-  const measured = unlessRefused(
+  const measured = abortWhenRefused(
     { logPath: 'log' },
     'experiment',
     ({ requests }) => seen.push(requests),
@@ -55,9 +55,9 @@ test('the first window that is refused whole ends the measurement, with the stat
 
 test('a server that answers is measured to the end; an interruption is one', async () => {
   const good = playing([point(50, {}), point(60, { 'status 503': 60 })])
-  expect(await unlessRefused({}, 'experiment', () => {}, never, good)).toBe('measured')
+  expect(await abortWhenRefused({}, 'experiment', () => {}, never, good)).toBe('measured')
   const stopped = AbortSignal.abort(new Error('interrupted'))
-  await expect(unlessRefused({}, 'experiment', () => {}, stopped, good)).rejects.toThrow(
+  await expect(abortWhenRefused({}, 'experiment', () => {}, stopped, good)).rejects.toThrow(
     'interrupted',
   )
 })

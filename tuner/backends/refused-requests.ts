@@ -1,6 +1,6 @@
 /**
- * A server that served and then refuses everyone: a token that ran out, a model or a path that is
- * gone. Load says no more of it.
+ * Detects a server that starts to reject every request, e.g. after a token expired or a model was
+ * unloaded. More load would measure nothing.
  */
 
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
@@ -8,9 +8,7 @@ import { headerHint } from '../../profiler/protocols/refusals.ts'
 import { type Finality, LaunchError, type Predictor } from '../../trials/types.ts'
 import type { MeasureOptions } from './backend.ts'
 
-/**
- * Statuses by which a server says that it is not asked as it should be; those of an overload are
- * others.
+/** Statuses of wrong requests, as opposed to overload, with a hint for each.
  */
 const hints: Readonly<Record<string, string>> = {
   401: `${headerHint} that stays valid for the whole run; a short-lived token expires`,
@@ -19,12 +17,12 @@ const hints: Readonly<Record<string, string>> = {
   405: 'check whether another server took its place',
   410: 'check the log of the server: its model or path may have gone away under load',
 }
-/** Requests of a window that are enough to tell, and the share of them that must be refused so. */
-const fewestRequests = 20
-const nearlyAll = 0.9
+/** Minimum rejected requests of a window, and their minimum share. */
+const minRequests = 20
+const minRefusedShare = 0.9
 
-/** What a window says of it; undefined where it was served. */
-export function refusalIn({
+/** The status that nearly all requests of a window got; undefined if they were served. */
+export function findRefusal({
   requests,
   errors,
   errorKinds,
@@ -34,17 +32,17 @@ export function refusalIn({
   const of = Math.max(requests, errors)
   for (const status of Object.keys(hints)) {
     const count = errorKinds[`status ${status}`] ?? 0
-    if (count >= fewestRequests && count >= nearlyAll * of) return { status, count, of }
+    if (count >= minRequests && count >= minRefusedShare * of) return { status, count, of }
   }
   return undefined
 }
 
 /**
- * Measures until a window is refused whole.
- * @param final of such an end
- * @throws LaunchError with the status and what to change; what `work` throws
+ * Runs a measurement, and aborts it at a window of rejected requests.
+ * @param final what the rejection ends: the configuration or the experiment
+ * @throws LaunchError with the status and a hint; what `work` throws
  */
-export async function unlessRefused<T>(
+export async function abortWhenRefused<T>(
   { logPath }: Pick<Predictor, 'logPath'>,
   final: Finality,
   onStep: MeasureOptions['onStep'],
@@ -54,7 +52,7 @@ export async function unlessRefused<T>(
   const refused = new AbortController()
   const look: MeasureOptions['onStep'] = (point, phase) => {
     onStep(point, phase)
-    const found = refusalIn(point)
+    const found = findRefusal(point)
     if (found === undefined) return
     const what = `the server first served correctly, then answered ${found.status} to ${found.count} of ${found.of} requests`
     refused.abort(new LaunchError(what, hints[found.status], logPath, final))

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { asked, granted } from '../../trials/launchers/kubernetes/testing/rights.ts'
-import { withSecretValues } from '../config/secret-values.ts'
+import { fillSecrets } from '../config/secret-values.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { asPod, experimentIn, type Served, serve } from './testing/served.ts'
 
@@ -91,7 +91,7 @@ test('the Role of deploy/base grants what a run with everything in it asks for, 
     db: 'tune.db',
   })
   process.env.KUBERNETES_SERVICE_HOST = '127.0.0.1'
-  const backend = await openKubernetes(withSecretValues(experiment), 'rights').finally(
+  const backend = await openKubernetes(fillSecrets(experiment), 'rights').finally(
     () => delete process.env.KUBERNETES_SERVICE_HOST,
   )
   const never = new AbortController().signal

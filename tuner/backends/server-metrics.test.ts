@@ -7,7 +7,7 @@ import { HttpLoadGenerator } from '../../profiler/index.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { targetAt } from '../../profiler/testing/servers.ts'
 import { okBody } from '../../profiler/testing/service.ts'
-import { heldToBounds, type MetricsAsked, withMetrics } from './server-metrics.ts'
+import { addMetrics, enforceBounds, type MetricsRequest } from './server-metrics.ts'
 
 const generator = new HttpLoadGenerator()
 let requests = 0
@@ -35,14 +35,13 @@ afterAll(async () => {
 const measured = { capacityRps: 100, caveats: [] } as unknown as Measurement
 const readFrom = async (
   target: ReturnType<typeof targetAt>,
-  asked: MetricsAsked['asked'],
+  asked: MetricsRequest['asked'],
   directUrl?: string,
 ) => {
   const how = { asked, arrivals: { kind: 'constant' }, seed: 1, directUrl } as const
-  return (await withMetrics(measured, how, target, generator, new AbortController().signal))
-    .metrics!
+  return (await addMetrics(measured, how, target, generator, new AbortController().signal)).metrics!
 }
-const read = (...asked: MetricsAsked['asked']) =>
+const read = (...asked: MetricsRequest['asked']) =>
   readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked)
 
 test('they are read while the load runs, as it is asked itself', async () => {
@@ -68,7 +67,7 @@ test('of the time under load alone, however long the load takes to begin', async
   } as const
   const target = { ...targetAt(url), headers: { 'x-key': 'k' } }
   const late = { name: 'late', play, run: generator.run, close: async () => {} }
-  const { metrics } = await withMetrics(measured, how, target, late, new AbortController().signal)
+  const { metrics } = await addMetrics(measured, how, target, late, new AbortController().signal)
   expect(metrics![0]!.value).toBeGreaterThan(75)
   expect(metrics![0]!.value).toBeLessThan(300)
 })
@@ -185,12 +184,12 @@ test('what is over its bound is said with its figures: a trial is infeasible, a 
     { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 },
   )
   const words = 'b{m="x"} is 0.9712 at 212 requests per second, over its bound of 0.9'
-  expect(() => heldToBounds(over, 'trial', undefined)).toThrow(
+  expect(() => enforceBounds(over, 'trial', undefined)).toThrow(
     expect.objectContaining({ reason: 'over-bound', message: words }),
   )
-  expect(heldToBounds(over, 'confirmation', undefined)).toEqual({ ...over, caveats: [words] })
+  expect(enforceBounds(over, 'confirmation', undefined)).toEqual({ ...over, caveats: [words] })
   const kept = found(1, { name: 'b', max: 0.9, value: 0.9 })
-  expect(heldToBounds(kept, 'trial', undefined)).toBe(kept)
+  expect(enforceBounds(kept, 'trial', undefined)).toBe(kept)
 })
 
 test('what the server did not report is over no bound, and a caveat says that it was not checked', () => {
@@ -199,7 +198,7 @@ test('what the server did not report is over no bound, and a caveat says that it
     capacityRps: 1,
     metrics: [{ name: 'b', max: 0.9, value: Number.NaN }],
   }
-  expect(heldToBounds(unknown, 'trial', undefined).caveats).toEqual([
+  expect(enforceBounds(unknown, 'trial', undefined).caveats).toEqual([
     'b is unknown: the server did not report it under load, so its bound of 0.9 was not checked',
   ])
 })

@@ -1,6 +1,4 @@
-/**
- * A server's own metrics under load, at the rate that was measured: what a bound on them is held
- * against.
+/** Reads a server's own metrics under load at the measured rate, and checks their bounds.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Arrivals } from '../../profiler/model/load.ts'
@@ -26,33 +24,31 @@ import type { MeasureTask } from './backend.ts'
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/**
- * Of the window at that rate, seconds: what comes before the first look that counts is the queue
- * filling.
+/** Lead-in of the window, in which the queue fills, and the part whose scrapes count, seconds.
  */
 const settleS = 0.5
 const windowS = 2.5
-const everyMs = 500
-/** What a reading adds to a measurement, seconds. */
+const scrapeIntervalMs = 500
+/** Additional duration of a measurement with metrics, seconds. */
 export const metricsWindowS = settleS + windowS
 
-/** What is asked of a server beside its answers. JSON-safe. */
-export interface MetricsAsked {
+/** Request for metrics of a server, as JSON. */
+export interface MetricsRequest {
   readonly asked: readonly ServerMetric[]
   readonly arrivals: Arrivals
   readonly seed: number
-  /** The server's own address, where the load takes another way to it. */
+  /** The server's own address, if the load goes through a Service. */
   readonly directUrl?: string
 }
 
 /**
- * The measurement with the server's metrics at its rate, where any are asked for and there is a
- * rate: the load is played once more, and they are looked at meanwhile.
- * @throws LaunchError for metrics that are not to be had: no other configuration has them either
+ * Adds the requested metrics to a measurement: repeats the load at its rate, and scrapes them
+ * meanwhile.
+ * @throws LaunchError for missing metrics, which no other configuration has either
  */
-export async function withMetrics(
+export async function addMetrics(
   measured: Measurement,
-  { asked, directUrl, ...load }: MetricsAsked,
+  { asked, directUrl, ...load }: MetricsRequest,
   target: Target,
   generator: LoadGenerator,
   signal: AbortSignal,
@@ -61,7 +57,7 @@ export async function withMetrics(
   if (asked.length === 0 || target.kind !== 'http' || !(rateRps > 0)) return measured
   return {
     ...measured,
-    metrics: await metricsUnderLoad(
+    metrics: await readMetricsUnderLoad(
       asked,
       target,
       { ...load, rateRps },
@@ -72,19 +68,19 @@ export async function withMetrics(
   }
 }
 
-async function metricsUnderLoad(
+async function readMetricsUnderLoad(
   asked: readonly ServerMetric[],
   target: HttpTarget,
-  load: Pick<MetricsAsked, 'arrivals' | 'seed'> & { readonly rateRps: number },
+  load: Pick<MetricsRequest, 'arrivals' | 'seed'> & { readonly rateRps: number },
   generator: LoadGenerator,
   signal: AbortSignal,
   directUrl?: string,
 ): Promise<MetricReading[]> {
   const at = directUrl === undefined ? target : { ...target, url: directUrl }
-  const places = new Map(asked.map(({ from }) => [from, serversAt(at, from)]))
+  const places = new Map(asked.map(({ from }) => [from, resolveEndpoints(at, from)]))
   const look = (from: string) =>
     Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
-  // They are looked for first: a path that is wrong costs no window.
+  // Scrape once before the load, so that a wrong path costs no window.
   for (const from of places.keys()) await look(from)
   let over = false
   const played = generator
@@ -98,19 +94,19 @@ async function metricsUnderLoad(
       [...places].map(([from, servers]) => [from, servers.map(() => [])]),
     )
     while (!over) {
-      await Promise.race([sleep(everyMs, undefined, { signal }), played])
+      await Promise.race([sleep(scrapeIntervalMs, undefined, { signal }), played])
       for (const from of places.keys())
         for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
     }
     const { run, endS } = await played
     return asked.map(({ name, labels, max, from }) => {
-      const underLoad = seen.get(from)!.map((all) => meanwhile(all, run, endS))
+      const underLoad = seen.get(from)!.map((all) => selectScrapesUnderLoad(all, run, endS))
       const value = evaluateMetric({ name, labels }, underLoad)
       if (
         value === undefined &&
         !underLoad.every((looks) => hasMetric({ name, labels }, looks.at(-1)!.text))
       )
-        throw absent({ name, labels }, places.get(from)!, underLoad)
+        throw createMissingMetricError({ name, labels }, places.get(from)!, underLoad)
       return {
         name,
         ...(labels && { labels }),
@@ -124,10 +120,10 @@ async function metricsUnderLoad(
 }
 
 /**
- * Scrapes from when the load has settled to its last request, wherever in them it began: a generator
- * may have to start first. Of pages that take so long that there are not two, all.
+ * Scrapes between the lead-in and the last request. The load may begin late, because a generator
+ * may have to start first. If fewer than two remain, all scrapes count.
  */
-function meanwhile(
+function selectScrapesUnderLoad(
   all: readonly Scrape[],
   { elapsedS, seconds }: LoadRun,
   endS: number,
@@ -138,11 +134,11 @@ function meanwhile(
 }
 
 /**
- * A trial over a bound is infeasible; a confirmation says it in a caveat. A metric that is not known
- * is over no bound: a caveat says that the bound was not checked.
- * @throws InfeasibleError with the first bound that a trial is over
+ * A trial that exceeds a bound is infeasible; a confirmation gets a caveat. An unknown metric
+ * exceeds no bound, but a caveat says so.
+ * @throws InfeasibleError with the first exceeded bound of a trial
  */
-export function heldToBounds(
+export function enforceBounds(
   measured: Measurement,
   task: MeasureTask['kind'],
   logPath: string | undefined,
@@ -167,20 +163,18 @@ export function heldToBounds(
   return { ...measured, caveats: [...measured.caveats, words] }
 }
 
-/** Where metrics stand, and how they are asked for. */
-interface Place {
+/** Address of a metrics page, and how to request it. */
+interface MetricsEndpoint {
   readonly url: string
   /**
-   * Keys, certificates and HTTP/2 are the server's own: another port or host is asked without them.
+   * Headers, certificates and HTTP/2 of the server; another port or host is requested without them.
    */
   readonly access: Parameters<typeof get>[1]
 }
 
-/**
- * A path, or a port and a path, is asked of every server that shares the load; a URL is one place,
- * whoever of them it belongs to.
+/** A path or port is requested from every replica; a URL is a single page.
  */
-function serversAt(target: HttpTarget, from: string): Place[] {
+function resolveEndpoints(target: HttpTarget, from: string): MetricsEndpoint[] {
   const servers = (target.spread ?? [target]).map(({ url, headers }) => ({
     ...target,
     url,
@@ -192,7 +186,7 @@ function serversAt(target: HttpTarget, from: string): Place[] {
     )
     return [{ url: from, access: own ?? { headers: {} } }]
   }
-  const places = servers.map((access): Place => {
+  const places = servers.map((access): MetricsEndpoint => {
     const address = parseServerAddress(access.url)
     const [, port, path = '/metrics'] = portPattern.exec(from) ?? []
     const host =
@@ -206,13 +200,13 @@ function serversAt(target: HttpTarget, from: string): Place[] {
       access,
     }
   })
-  // Several servers of a host have one such port between them, and what it counts is counted once.
+  // Replicas on one host share such a port, so it is scraped once.
   return portPattern.test(from)
     ? places.filter(({ url }, i) => places.findIndex((other) => other.url === url) === i)
     : places
 }
 
-async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scrape> {
+async function scrape({ url, access }: MetricsEndpoint, signal: AbortSignal): Promise<Scrape> {
   const hint =
     "set their place: metrics: {name: ..., from: /metrics}, or from: ':8002/metrics' for another port"
   try {
@@ -232,10 +226,10 @@ async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scra
   }
 }
 
-/** Of several servers, the first that has no such name is named. */
-function absent(
+/** Names the first of several servers that lacks the metric. */
+function createMissingMetricError(
   asked: Pick<ServerMetric, 'name' | 'labels'>,
-  places: readonly Place[],
+  places: readonly MetricsEndpoint[],
   seen: readonly Scrapes[],
 ): LaunchError {
   const pages = seen.map((looks) => listMetricNames(looks.at(-1)!.text))

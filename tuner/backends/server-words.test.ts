@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { targetAt } from '../../profiler/testing/servers.ts'
-import { addServerWords } from './server-words.ts'
+import { addServerMessages } from './server-words.ts'
 
 /** Refuses requests that come together, as a server does whose batch cannot be padded. */
 let underWay = 0
@@ -42,7 +42,7 @@ const targetOf = (bodies: number) => ({ ...targetAt(url), bodies: Array(bodies).
 const never = new AbortController().signal
 
 test('requests that were refused under load are sent once more, together, for the reason', async () => {
-  const { detail, caveats } = await addServerWords(
+  const { detail, caveats } = await addServerMessages(
     measured({ 'status 400': 100 }, 'requests fail from 3.0 per second on'),
     targetOf(4),
     never,
@@ -59,7 +59,7 @@ test('errors that come within streams of status 200 are asked for likewise', asy
     transport: 'sse',
     meaning: () => 'with an error in its stream: slow down',
   } as const
-  const { caveats } = await addServerWords(measured({ 'error in stream': 100 }), target, never)
+  const { caveats } = await addServerMessages(measured({ 'error in stream': 100 }), target, never)
   expect(caveats).toEqual([
     expect.stringMatching(
       /the server reported: .* answered 200: with an error in its stream: slow down/,
@@ -73,5 +73,5 @@ test.each([
   ['they are answered now', { 'status 400': 100 }, 1],
 ])('nothing is added where %s', async (_, kinds, bodies) => {
   const before = measured(kinds as Record<string, number>)
-  expect(await addServerWords(before, targetOf(bodies), never)).toBe(before)
+  expect(await addServerMessages(before, targetOf(bodies), never)).toBe(before)
 })

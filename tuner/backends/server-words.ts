@@ -1,6 +1,6 @@
 /**
- * What a server itself says of the requests that it refuses under load. Load generators count
- * statuses; the reason stands in the answer's text.
+ * Adds the server's own error messages to a measurement. Load generators count only statuses; the
+ * reason is in the body.
  */
 
 import type { Measurement } from '../../profiler/model/measurement.ts'
@@ -8,11 +8,11 @@ import type { Target } from '../../profiler/model/target.ts'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { fetchAnswer } from '../../profiler/protocols/http.ts'
 
-/** Sent together: many servers refuse what they batch, and nothing that comes alone. */
-const maxRequestsTogether = 8
+/** Sent concurrently: some servers reject only requests that they batch. */
+const maxConcurrentRequests = 8
 const timeoutMs = 5000
 
-/** Whether a window had more answers that the server said were bad than the SLO allows. */
+/** Whether a window had more error answers than the SLO allows. */
 const hasRefusals = ({ points, slo }: Measurement): boolean =>
   points.some(({ errors, requests, errorKinds }) => {
     const refused = Object.entries(errorKinds)
@@ -22,10 +22,10 @@ const hasRefusals = ({ points, slo }: Measurement): boolean =>
   })
 
 /**
- * The measurement with the server's own words beside its detail and among its caveats, where
- * requests were refused by status and are refused again. gRPC servers are not asked.
+ * Repeats a few requests if a window had error answers, and adds the server's message to detail and
+ * caveats. Does nothing for gRPC.
  */
-export async function addServerWords(
+export async function addServerMessages(
   measurement: Measurement,
   target: Target,
   signal: AbortSignal,
@@ -33,7 +33,7 @@ export async function addServerWords(
   if (target.kind !== 'http' || target.transport === 'grpc' || !hasRefusals(measurement))
     return measurement
   const answers = await Promise.allSettled(
-    target.bodies.slice(0, maxRequestsTogether).map(async (body) => {
+    target.bodies.slice(0, maxConcurrentRequests).map(async (body) => {
       const answer = await fetchAnswer('server', { ...target, timeoutMs }, body, signal)
       const fault = target.transport === 'sse' && target.meaning?.(body, Buffer.from(answer))
       if (fault)

@@ -1,4 +1,4 @@
-/** Predictors and load in virtual time. */
+/** Backend of simulated trials: predictors and load in virtual time. */
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
@@ -8,9 +8,9 @@ import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
-import { anchoredServer, llmModelOf } from './estimators.ts'
-import { llmRequests } from './llm-requests.ts'
-import { doWork, workOf } from './load-work.ts'
+import { resolveAnchor, resolveLlmModel } from './estimators.ts'
+import { createLlmRequests } from './llm-requests.ts'
+import { createLoadWork, runLoadWork } from './load-work.ts'
 
 export function simulatedBackend(experiment: Experiment): Backend {
   const { slo, seed, load } = experiment
@@ -21,9 +21,15 @@ export function simulatedBackend(experiment: Experiment): Backend {
     measure: async ({ target }, task, { number, onStep }, signal) => {
       if (target.kind !== 'virtual') throw new TypeError('not a predictor in virtual time')
       if (task.kind !== 'trial')
-        return doWork(workOf(experiment, task, number), { target, slo, signal, onStep })
-      // Time costs nothing here, so that long windows take the place of the search made for real
-      // servers. Every trial plays the same arrivals: chance does not rank configurations.
+        return runLoadWork(createLoadWork(experiment, task, number), {
+          target,
+          slo,
+          signal,
+          onStep,
+        })
+      // Virtual time is free, so long windows replace the search that real servers need. Every
+      // trial
+      // uses the same arrivals (common random numbers).
       return measureSimulatedCapacity({
         target,
         slo,
@@ -37,12 +43,12 @@ export function simulatedBackend(experiment: Experiment): Backend {
   }
 }
 
-/** One launcher for each architecture: variants of a model may differ in it. */
+/** One launcher per architecture, because variants may differ in it. */
 function simulatedLauncher(experiment: Experiment): Launcher {
   const { predictor, seed, own, load } = experiment
   let known: LlmRequest[] | undefined
   const requests = () => {
-    known ??= llmRequests(load.payload)
+    known ??= createLlmRequests(load.payload)
     return known
   }
   const create = (architecture: Architecture): Launcher =>
@@ -50,13 +56,13 @@ function simulatedLauncher(experiment: Experiment): Launcher {
       ? createSimulatedLlmLauncher({
           architecture,
           requests: requests(),
-          ...llmModelOf(experiment),
+          ...resolveLlmModel(experiment),
         })
       : createSimulatedLauncher({
           architecture,
           ownGpus: own.gpus,
           seed,
-          calibratedServer: anchoredServer(experiment, architecture),
+          calibratedServer: resolveAnchor(experiment, architecture),
         })
   const launchers = new Map<Architecture, Launcher>()
   return {

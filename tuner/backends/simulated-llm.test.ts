@@ -7,7 +7,7 @@ import { loadExperiment } from '../config/load-experiment.ts'
 import { listNotices } from '../loop/notices.ts'
 import { createProblem } from '../loop/problem.ts'
 import { estimateAll } from './estimate-table.ts'
-import { llmRequests } from './llm-requests.ts'
+import { createLlmRequests } from './llm-requests.ts'
 import { simulatedBackend } from './simulated-backend.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-simulated-llm-'))
@@ -140,7 +140,7 @@ test('requests are those that a server would be sent; only beginnings that promp
     outputTokens: { kind: 'fixed', tokens: 7 },
     sharedPrefixTokens: 48,
   } as const
-  const requests = llmRequests({ kind: 'generated', seed: 1, count: 20, prompts })
+  const requests = createLlmRequests({ kind: 'generated', seed: 1, count: 20, prompts })
   expect(
     requests.map(({ promptTokens, outputTokens, prefix }) => [
       promptTokens,
@@ -153,12 +153,12 @@ test('requests are those that a server would be sent; only beginnings that promp
     path,
     `${JSON.stringify({ messages: [{ role: 'user', content: 'how are you' }], max_tokens: 9 })}\n\n{"prompt": "a b"}\n`,
   )
-  expect(llmRequests({ kind: 'file', path })).toEqual([
+  expect(createLlmRequests({ kind: 'file', path })).toEqual([
     { promptTokens: 3, outputTokens: 9, prefix: [] },
     { promptTokens: 2, outputTokens: 128, prefix: [] },
   ])
   writeFileSync(path, '{"prompt": 3}\n')
-  expect(() => llmRequests({ kind: 'file', path })).toThrow(
+  expect(() => createLlmRequests({ kind: 'file', path })).toThrow(
     /bodies.jsonl:1: 'prompt' must be a text/,
   )
 })
@@ -178,13 +178,13 @@ test('lengths of a trace, as Azure publishes them', () => {
     cwd: folder,
     machine: { cpuCores: 2, gpus: [] },
   })
-  expect(llmRequests(experiment.load.payload).map((r) => [r.promptTokens, r.outputTokens])).toEqual(
-    [
-      [374, 44],
-      [396, 109],
-      [374, 44],
-    ],
-  )
+  expect(
+    createLlmRequests(experiment.load.payload).map((r) => [r.promptTokens, r.outputTokens]),
+  ).toEqual([
+    [374, 44],
+    [396, 109],
+    [374, 44],
+  ])
   expect(experiment.document.load).toMatchObject({ payload: { lengths: trace } })
   writeFileSync(trace, 'a,b\n1,2\n')
   expect(() =>

@@ -1,21 +1,21 @@
 /**
- * A launcher that has a Job's pod run once before its first predictor: what keeps it from running
- * would spoil every trial after its launch.
+ * Runs the pod of a load Job once before the first predictor, because a broken one would fail every
+ * trial after its launch.
  */
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { runLoad } from '../../trials/launchers/kubernetes/launch/load-run.ts'
 import { LaunchError } from '../../trials/types.ts'
 import type { JobBase } from './load-from-inside.ts'
 
-/** From its start to its one line. */
+/** Maximum time until the pod prints its version, s. */
 const deadlineS = 15 * 60
 
-export function withTriedJob(inner: KubernetesLauncher, job: JobBase): KubernetesLauncher {
+export function withLoadJobCheck(inner: KubernetesLauncher, job: JobBase): KubernetesLauncher {
   let tried: Promise<void> | undefined
   return {
     ...inner,
     launch: async (configuration, trialNumber, signal, onWaiting) => {
-      tried ??= tryJob(inner, job, trialNumber, signal).catch((error: unknown) => {
+      tried ??= runLoadJobOnce(inner, job, trialNumber, signal).catch((error: unknown) => {
         tried = undefined
         throw error
       })
@@ -25,15 +25,15 @@ export function withTriedJob(inner: KubernetesLauncher, job: JobBase): Kubernete
   }
 }
 
-/** Of what a program said before it ended: the error that it names, else its last words. */
-const tellingLine = (said: readonly string[]): string | undefined =>
+/** The error line of a program's output, or its last line. */
+const findErrorLine = (said: readonly string[]): string | undefined =>
   said.find((line) => /error/i.test(line)) ?? said.at(-1)
 
 /**
- * Without the payload, whose ConfigMap is made for the first measurement. @throws LaunchError where
- * it does not run, or not `tune`
+ * Runs without the payload, whose ConfigMap does not exist yet. @throws LaunchError if the pod
+ * fails or does not run `tune`
  */
-async function tryJob(
+async function runLoadJobOnce(
   { api, watch, owner, explainLoss }: KubernetesLauncher,
   { payload: _, ...job }: JobBase,
   trial: number,
@@ -50,7 +50,7 @@ async function tryJob(
   )
   if (code === undefined || code === 0) return
   throw new LaunchError(
-    `the load generator's pod ended with exit code ${code}: ${tellingLine(said) ?? 'it printed nothing'}`,
+    `the load generator's pod ended with exit code ${code}: ${findErrorLine(said) ?? 'it printed nothing'}`,
     `check that tune is the entry point of ${job.image} and that user 1000 can read it; set another user with kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
     undefined,
     'experiment',

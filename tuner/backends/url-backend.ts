@@ -1,22 +1,22 @@
-/** A server that runs already, measured as it is. */
+/** Backend of a running server, which is measured as it is. */
 import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import { createUrlLauncher } from '../../trials/launchers/url/url-launcher.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
-import { loadFromHere } from './load-from-here.ts'
-import { answersChecked, protocolOf } from './predictor-protocol.ts'
+import { createLocalLoad } from './load-from-here.ts'
+import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
 
 export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {
   const { space, load } = experiment
   const launcher = createUrlLauncher({
     template,
-    protocolFor: (url) => protocolOf(experiment, url).protocol,
+    protocolFor: (url) => createProtocol(experiment, url).protocol,
     payload: load.payload,
   })
   return {
-    launcher: answersChecked(launcher, experiment, template),
+    launcher: withAnswerChecks(launcher, experiment, template),
     space,
     notices: [],
-    ...loadFromHere(experiment),
+    ...createLocalLoad(experiment),
   }
 }

@@ -9,7 +9,8 @@
  * then what each seed recommended, its place in the table, its cost above the best by the table's
  * own figures and how surely it is within so many per cent of it (by the rounds). Exit code 1 where
  * the median seed is further above; 4 where the rounds are too far apart to be nine tenths sure of
- * either. Streamed answers take longer: `node --import tsx tuner/bench/brute-force.bench.ts examples/gguf/experiment.yaml
+ * either. Streamed answers take longer: `node --import tsx tuner/bench/brute-force.bench.ts
+ * examples/gguf/experiment.yaml
  * 3 90 3 5` takes half an hour (8 configurations of 30 s in each round, five minutes a seed). Where
  * a machine has more cores than one run needs, so many at once: `0,1 2,3 4,5` gives each of three
  * runs two cores of its own, the seeds' runs first.
@@ -23,9 +24,9 @@ import { configurationKey, enumerateConfigurations } from '../../search/space/sp
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
-import { surroundings } from '../config/surroundings.ts'
+import { createHostContext } from '../config/surroundings.ts'
 import { exitCodes } from '../exit-codes.ts'
-import { table } from '../render/columns.ts'
+import { formatTable } from '../render/columns.ts'
 import build from '../testing/build.ts'
 import { CliBox } from '../testing/run-cli.ts'
 import { regretOf, sureWithin } from './rounds.ts'
@@ -111,7 +112,7 @@ const reads = new Map<string, Read>()
 const missed = new Set<string>()
 
 const everything = enumerateConfigurations(
-  loadExperiment({ file, ...surroundings(await inspectMachine()) }).space,
+  loadExperiment({ file, ...createHostContext(await inspectMachine()) }).space,
 )
 
 /**
@@ -190,7 +191,7 @@ const rows = ranked.map(({ candidate: { label }, costs, cost }, i) => [
   `${costs.length} of ${rounds}, ${(100 * spread(costs)).toFixed(0)} % apart`,
 ])
 process.stdout.write(
-  `${table([['', 'configuration', 'above the best', 'rounds'], ...rows]).join('\n')}\n\n`,
+  `${formatTable([['', 'configuration', 'above the best', 'rounds'], ...rows]).join('\n')}\n\n`,
 )
 
 /**

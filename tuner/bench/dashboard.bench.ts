@@ -11,7 +11,7 @@ import { chromium, type Page } from 'playwright-core'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard } from '../dashboard/dashboard-server.ts'
 import { storeManyTrials } from '../dashboard/many-trials.contract.ts'
-import { around } from '../dashboard/samples.contract.ts'
+import { hostContext } from '../dashboard/samples.contract.ts'
 
 const count = Number(process.argv[2] ?? 100_000)
 const folder = mkdtempSync(join(tmpdir(), 'tune-bench-'))
@@ -59,7 +59,7 @@ try {
     `filling a store with ${count.toLocaleString('en-US')} trials, five load steps each`,
     seconds(performance.now() - from),
   )
-  const dashboard = await createDashboard(await openReader(path), around)
+  const dashboard = await createDashboard(await openReader(path), hostContext)
   await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
   const browser = await chromium.launch({
     executablePath: '/usr/bin/chromium',

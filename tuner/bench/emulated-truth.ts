@@ -9,9 +9,9 @@ import { configurationKey, enumerateConfigurations } from '../../search/space/sp
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../trials/resources.ts'
-import { loadExperiment, openExisting } from '../commands/open-existing.ts'
+import { findExperiment, openExistingStore } from '../commands/open-existing.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
-import { surroundings } from '../config/surroundings.ts'
+import { createHostContext } from '../config/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { createCapacityEstimator, createProblem, loadPriceBook } from '../loop/problem.ts'
 import { onBuiltin } from './built-predictor.ts'
@@ -26,13 +26,13 @@ export interface Cost {
 
 /** The experiment whose store lies in a folder, as it was run there. */
 export async function experimentIn(folder: string): Promise<Experiment> {
-  const store = await openExisting(join(folder, '.tune', 'tune.db'))
+  const store = await openExistingStore(join(folder, '.tune', 'tune.db'))
   try {
-    const { experiment: record } = await loadExperiment(store, undefined)
+    const { experiment: record } = await findExperiment(store, undefined)
     return experimentFromDocument(
       record.spec as ExperimentDocument,
       record.id,
-      surroundings(await inspectMachine()),
+      createHostContext(await inspectMachine()),
     )
   } finally {
     await store.close()

@@ -17,7 +17,7 @@ import { parseServerAddress } from '../../profiler/server-address.ts'
 import { freePort } from '../../profiler/testing/free-port.ts'
 import { findProgram } from '../../trials/machine/programs.ts'
 import { exitCodes } from '../exit-codes.ts'
-import { table } from '../render/columns.ts'
+import { formatTable } from '../render/columns.ts'
 import build from '../testing/build.ts'
 import { CliBox } from '../testing/run-cli.ts'
 import { type ForeignRow, foreignRows } from './foreign-rows.ts'
@@ -230,7 +230,7 @@ function isRight({ recognised, payload, tuned, nothingLeft }: Outcome): boolean 
 
 const mark = (right: boolean) => (right ? 'yes' : 'NO')
 process.stdout.write(
-  `${table([
+  `${formatTable([
     ['server or gateway', 'recognised', 'right payload', 'tuned', 'nothing left', 'seconds'],
     ...outcomes.map(({ row, recognised, payload, tuned, nothingLeft, seconds }) => [
       row.name,

@@ -24,7 +24,7 @@ import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { Experiment } from '../config/types.ts'
-import { table } from '../render/columns.ts'
+import { formatTable } from '../render/columns.ts'
 import { type Cost, costAt, experimentIn, measuredCost } from './emulated-truth.ts'
 import { runForeignJobs } from './foreign-job/foreign-job.ts'
 import { isNearCheapest, type MainJobRun, modelledSpace, runMainJob, WITHIN } from './main-job.ts'
@@ -121,7 +121,7 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   ])
   console.error(rows.at(-1)!.join('  '))
 }
-console.log(`tune ${flags.join(' ')}\n${table(rows).join('\n')}`)
+console.log(`tune ${flags.join(' ')}\n${formatTable(rows).join('\n')}`)
 const seconds = runs.map((run) => run.seconds)
 const share = (holds: (run: MainJobRun) => boolean) =>
   `${runs.filter(holds).length} of ${runs.length}`
@@ -148,7 +148,7 @@ const purposes = [...new Set(runs.flatMap((run) => [...run.spent.keys()]))]
 const mean = (purpose: string) =>
   runs.reduce((sum, run) => sum + (run.spent.get(purpose) ?? 0), 0) / runs.length
 console.log(
-  `\n${table([['seconds of a run', 'mean'], ...purposes.map((purpose) => [purpose, mean(purpose).toFixed(1)])]).join('\n')}`,
+  `\n${formatTable([['seconds of a run', 'mean'], ...purposes.map((purpose) => [purpose, mean(purpose).toFixed(1)])]).join('\n')}`,
 )
 if (runs[0]!.recommendation.provenance === 'emulated') await compareWithCheapest()
 rmSync(folder, { recursive: true, force: true })
@@ -242,6 +242,6 @@ async function compareWithCheapest(): Promise<void> {
     'recommended',
   ]
   console.log(
-    `${table([[`under real load, ${realRounds} rounds`, ...head], ...lines]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${share((run) => near.has(keyOf(run) ?? ''))}`,
+    `${formatTable([[`under real load, ${realRounds} rounds`, ...head], ...lines]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${share((run) => near.has(keyOf(run) ?? ''))}`,
   )
 }

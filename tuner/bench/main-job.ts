@@ -9,7 +9,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { advance, etaSeconds, noProgress } from '../render/progress.ts'
+import { applyEvent, estimateRemainingSeconds, initialProgress } from '../render/progress.ts'
 import { experimentIn, modelledCosts } from './emulated-truth.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -74,7 +74,7 @@ export async function runMainJob(
   >()
   let toConfirm = ''
   let recommendation: Recommendation | undefined
-  let progress = noProgress
+  let progress = initialProgress
   const said: { readonly atMs: number; readonly saidS: number }[] = []
   for await (const line of createInterface({ input: child.stdout })) {
     const event = JSON.parse(line) as TuneEvent
@@ -102,8 +102,9 @@ export async function runMainJob(
       }
     if (event.type === 'trial-started') confirming = false
     if (event.type === 'recommended') recommendation = event.recommendation
-    progress = advance(progress, event)
-    const saidS = event.type === 'trial-finished' ? etaSeconds(progress, atMs) : undefined
+    progress = applyEvent(progress, event)
+    const saidS =
+      event.type === 'trial-finished' ? estimateRemainingSeconds(progress, atMs) : undefined
     if (saidS !== undefined) said.push({ atMs, saidS })
   }
   const exitCode = await exit
@@ -114,7 +115,8 @@ export async function runMainJob(
 }
 
 /**
- * Costs of the space that the job in a folder searched, cheapest first, by the device model on cores
+ * Costs of the space that the job in a folder searched, cheapest first, by the device model on
+ * cores
  * of this speed.
  */
 export async function modelledSpace(cwd: string, coreSpeed: number) {

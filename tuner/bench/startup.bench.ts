@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { table } from '../render/columns.ts'
+import { formatTable } from '../render/columns.ts'
 
 const runs = 15
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -40,7 +40,7 @@ try {
     `${median(rounds.map((times) => times[i]!)).toFixed(0)} ms`,
     `${median(rounds.map((times) => times[i]! / times[0]!)).toFixed(2)} x`,
   ])
-  console.log(table([['', `median of ${runs}`, 'of an empty process'], ...rows]).join('\n'))
+  console.log(formatTable([['', `median of ${runs}`, 'of an empty process'], ...rows]).join('\n'))
 } finally {
   rmSync(folder, { recursive: true })
 }

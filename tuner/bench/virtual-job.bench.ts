@@ -18,7 +18,7 @@ import { quantile } from '../../search/bench/score.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { parseDurationMs } from '../config/units.ts'
-import { table } from '../render/columns.ts'
+import { formatTable } from '../render/columns.ts'
 import {
   type VirtualJobRun as Run,
   runVirtualJob,
@@ -111,7 +111,7 @@ function gainsTable(
   const lost = runs.map(({ beliefs }, i) => over(beliefs[ends[i]! - 1]?.best))
   const within = lost.filter((share) => share <= 0.05).length
   const ended = `the rule ends them after ${quantile(ends, 0.5)} (p90 ${quantile(ends, 0.9)}): ${within} of ${runs.length} within 5 %, worst ${percent(Math.max(...lost))}`
-  return [...table(rows), ended]
+  return [...formatTable(rows), ended]
 }
 
 const rows = [
@@ -159,4 +159,4 @@ for (const job of virtualJobs.filter(({ name }) => name.includes(options.only)))
 console.log(
   `launch ${options.launch}, ${options.parallel} at once, ${options.seeds} seeds, CPU costs × ${options.cpu}, cores × ${options['core-speed']}; trials with the default configuration; hours and price with confirmations`,
 )
-console.log(table(rows).join('\n'))
+console.log(formatTable(rows).join('\n'))

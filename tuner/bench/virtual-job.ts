@@ -13,7 +13,7 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { type FinishedTrial, InfeasibleError, type Launcher } from '../../trials/types.ts'
 import { assemble } from '../backends/assemble.ts'
 import type { Backend } from '../backends/backend.ts'
-import { doWork, workOf } from '../backends/load-work.ts'
+import { createLoadWork, runLoadWork } from '../backends/load-work.ts'
 import { simulatedBackend } from '../backends/simulated-backend.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { Experiment } from '../config/types.ts'
@@ -113,7 +113,7 @@ function onClock(
   const launcher = serversOf(experiment, job, settings)
   return {
     ...backend,
-    ...(ahead && { launchesBeside: () => true }),
+    ...(ahead && { canLaunchBeside: () => true }),
     launcher: {
       ...launcher,
       launch: async (...asked) => {
@@ -129,7 +129,7 @@ function onClock(
       const { target } = predictor
       const steps: Parameters<typeof told.onStep>[] = []
       const onStep: typeof told.onStep = (...step) => void steps.push(step)
-      const measurement = await doWork(workOf(experiment, task, told.number), {
+      const measurement = await runLoadWork(createLoadWork(experiment, task, told.number), {
         target,
         slo: experiment.slo,
         signal,
@@ -270,7 +270,9 @@ async function truthOf(
   }
   return costs
 }
-/** What every configuration of a job costs, and by how much what was found is above the cheapest. */
+/**
+ * What every configuration of a job costs, and by how much what was found is above the cheapest.
+ */
 export async function virtualJobTruth(job: VirtualJob, settings: VirtualJobSettings) {
   const experiment = experimentOf(job, 1, settings)
   const { problem } = await assemble(experiment, 'truth', fakeStore(), machine)

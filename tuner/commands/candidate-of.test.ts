@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { conclusions, type Recommendation } from '../../reports/recommendation/types.ts'
-import { candidateOf } from './candidate-of.ts'
+import { chooseCandidate } from './reopened.ts'
 
 test.each([
   ['none', 3],
@@ -13,7 +13,7 @@ test.each([
       conclusion,
       alternatives: [],
     } as Partial<Recommendation> as Recommendation
-    const asked = () => candidateOf(nothing, undefined)
+    const asked = () => chooseCandidate(nothing, undefined)
     expect(asked).toThrow(`experiment e1: ${conclusions[conclusion]}`)
     expect(asked).toThrow(expect.objectContaining({ exitCode }))
   },

@@ -7,10 +7,10 @@ import {
 } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { tellDamage } from '../tell-damage.ts'
+import { createDamageReporter } from '../tell-damage.ts'
 
-/** Throws UserError where there is no store: a mistyped --db must not make an empty one. */
-export function existingStore(path: string): void {
+/** @throws UserError without a store, so that a mistyped --db does not create an empty one */
+export function requireStore(path: string): void {
   if (existsSync(path)) return
   throw new UserError(
     `no trial store at ${path}`,
@@ -19,40 +19,38 @@ export function existingStore(path: string): void {
   )
 }
 
-/**
- * Opens a store that is already there, to read: nothing is written, whoever writes beside. Damage
- * is named on stderr.
+/** Opens an existing store read-only, also while others write to it. Prints damage on stderr.
  */
-export async function openExisting(path: string): Promise<StoreReader> {
-  existingStore(path)
-  return openReader(path, tellDamage(path))
+export async function openExistingStore(path: string): Promise<StoreReader> {
+  requireStore(path)
+  return openReader(path, createDamageReporter(path))
 }
 
-/** Opens a store, new or there already, to write. Damage is named on stderr. */
-export const openToWrite = (path: string): Promise<TrialStore> =>
-  openStore(path, { onDamage: tellDamage(path) })
+/** Opens a new or existing store for writing. Prints damage on stderr. */
+export const openWritableStore = (path: string): Promise<TrialStore> =>
+  openStore(path, { onDamage: createDamageReporter(path) })
 
 /**
- * The experiment of that id, or the newest that is not put away when no id is given. Throws
- * UserError naming those that are there.
+ * The experiment of an id; default: the newest that is not archived. @throws UserError with the
+ * known ids
  */
-export async function loadExperiment(
+export async function findExperiment(
   store: Pick<StoreReader, 'list' | 'load'>,
   id: string | undefined,
 ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
   const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-  const wanted = id ?? newestOf(known)?.id
+  const wanted = id ?? findNewest(known)?.id
   const found = wanted === undefined ? undefined : await store.load(wanted)
   if (found) return found
-  throw noSuchExperiment(known, wanted)
+  throw createUnknownExperimentError(known, wanted)
 }
 
-/** The first that is not put away, else the first. @param known newest first */
-export const newestOf = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
+/** The first that is not archived, or else the first. @param known newest first */
+export const findNewest = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
   known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
 
-/** The error that names the experiments that are there, newest first. */
-export function noSuchExperiment(
+/** The error for an unknown experiment, with the known ids. @param known newest first */
+export function createUnknownExperimentError(
   known: readonly ExperimentRecord[],
   wanted: string | undefined,
 ): UserError {

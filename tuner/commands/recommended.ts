@@ -1,28 +1,26 @@
-/**
- * A recommendation that a user names: of an experiment of the store, or a document that was kept.
- */
+/** Loads a recommendation by the id of an experiment, or from a file. */
 import { existsSync } from 'node:fs'
 import {
-  documentOf,
   type RecommendationDocument,
   recommendationDocument,
+  toDocument,
 } from '../../reports/report/recommendation-json.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { givenText } from '../given-file.ts'
-import { type ReopenFlags, reopen } from './reopened.ts'
+import { readGivenFile } from '../given-file.ts'
+import { type ReopenFlags, reopenExperiment } from './reopened.ts'
 
 /**
- * @param flag that names it, for errors
- * @throws UserError for what is neither, and for a document of another kind
+ * @param flag for errors
+ * @throws UserError for an unknown experiment, and for other files
  */
-export async function recommended(
+export async function loadRecommendation(
   idOrFile: string,
   flags: ReopenFlags,
   flag: string,
 ): Promise<RecommendationDocument> {
   if (!/[./\\]/.test(idOrFile) && !existsSync(idOrFile))
-    return documentOf((await reopen(idOrFile, flags)).recommendation)
-  const text = givenText(idOrFile, 'the recommendation', flag, 'data')
+    return toDocument((await reopenExperiment(idOrFile, flags)).recommendation)
+  const text = readGivenFile(idOrFile, 'the recommendation', flag, 'data')
   const wrong = (what: string) =>
     new UserError(
       `${idOrFile}: ${what}`,

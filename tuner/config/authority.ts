@@ -1,4 +1,4 @@
-/** Certificates and keys of files: how a server's is checked, and what it is shown. */
+/** TLS of a running server: the authorities to trust, and the client certificate to present. */
 import { createSecureContext } from 'node:tls'
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { TlsOptions } from '../../profiler/model/tls-options.ts'
@@ -42,14 +42,12 @@ export function readClientPair(
   return { cert, key }
 }
 
-export const pairHint =
+export const clientPairHint =
   'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
-/**
- * What is wrong with saying how certificates are checked, for a URL that shows none; undefined for
- * one that does.
+/** Why certificate settings do not apply to a URL without TLS; undefined for a URL with TLS.
  */
-export const noCertificate = (
+export const explainMissingTls = (
   url: string | undefined,
 ): { readonly what: string; readonly hint: string } | undefined =>
   /^(https|grpcs):/i.test(url ?? '')
@@ -59,7 +57,7 @@ export const noCertificate = (
         hint: 'use https://, or grpcs:// for a gRPC protocol',
       }
 
-/** Of a server that runs already. */
+/** TLS settings of a predictor of kind url. Reports files that cannot be read. */
 export function resolveTls({
   entries,
   report,
@@ -80,7 +78,7 @@ export function resolveTls({
     insecureSkipVerify === undefined
   )
     return undefined
-  const plain = noCertificate(url)
+  const plain = explainMissingTls(url)
   if (plain !== undefined) report(given, plain.what, plain.hint)
   if (tls.ca !== undefined && entries.predictor?.ca !== undefined)
     report(caKey, 'ca appears twice', 'use only one of ca and tls.ca')
@@ -88,7 +86,7 @@ export function resolveTls({
     report(
       ['predictor', 'tls', cert === undefined ? 'key' : 'cert'],
       `a ${cert === undefined ? 'key without its certificate' : 'certificate without its key'}`,
-      pairHint,
+      clientPairHint,
     )
   const read = <T>(path: readonly string[], hint: string, make: () => T): T | undefined => {
     try {
@@ -106,7 +104,7 @@ export function resolveTls({
     }),
     ...(cert !== undefined &&
       key !== undefined && {
-        ...read(['predictor', 'tls', 'cert'], pairHint, () => readClientPair(cert, key)),
+        ...read(['predictor', 'tls', 'cert'], clientPairHint, () => readClientPair(cert, key)),
         certPath: cert,
         keyPath: key,
       }),

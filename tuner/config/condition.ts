@@ -24,7 +24,7 @@ export class ConditionError extends Error {
     /** Where in the text, from 0. */
     readonly offset: number,
     readonly hint: string,
-    /** It names what is no parameter: one that has a default may come to be. */
+    /** The condition names an unknown parameter. */
     readonly kind?: 'no-parameter',
   ) {
     super(message)
@@ -48,18 +48,18 @@ interface Token {
 const tokenPattern =
   /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_][\w]*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
 
-/** Longer ones nest deeper than can be followed. */
-const mostLetters = 10_000
+/** Longer conditions could nest deeper than the call stack allows. */
+const maxCharacters = 10_000
 
-function tokens(text: string): Token[] {
+function tokenize(text: string): Token[] {
   const found: Token[] = []
   tokenPattern.lastIndex = 0
   let end = text.trimEnd().length
-  if (end > mostLetters)
+  if (end > maxCharacters)
     throw new ConditionError(
       `a condition of ${end} characters`,
       0,
-      `use at most ${mostLetters}; write several conditions instead, which must all hold`,
+      `use at most ${maxCharacters}; write several conditions instead, which must all hold`,
     )
   if (end === 0)
     throw new ConditionError(
@@ -100,12 +100,12 @@ function tokens(text: string): Token[] {
  * compared with a text, a syntax error.
  */
 export function parseCondition(text: string, names: ConditionNames): Condition {
-  const parser = new ConditionParser(tokens(text), names)
+  const parser = new ConditionParser(tokenize(text), names)
   const expression = parser.whole()
   return { text: text.trim(), holds: (configuration) => expression.of(configuration) === true }
 }
 
-const compare: Record<string, (a: Value, b: Value) => boolean> = {
+const comparisons: Record<string, (a: Value, b: Value) => boolean> = {
   '<': (a, b) => a < b,
   '<=': (a, b) => a <= b,
   '>': (a, b) => a > b,
@@ -114,7 +114,7 @@ const compare: Record<string, (a: Value, b: Value) => boolean> = {
   '=': (a, b) => a === b,
   '!=': (a, b) => a !== b,
 }
-const arithmetic: Record<string, (a: number, b: number) => number> = {
+const operations: Record<string, (a: number, b: number) => number> = {
   '+': (a, b) => a + b,
   '-': (a, b) => a - b,
   '*': (a, b) => a * b,
@@ -188,7 +188,7 @@ class ConditionParser {
   private chain(): Expression {
     const first = this.sum()
     const negated = this.peek().text.toLowerCase() === 'not' ? this.take('not') : undefined
-    if (this.take('in')) return this.membership(first, negated !== undefined)
+    if (this.take('in')) return this.parseMembership(first, negated !== undefined)
     if (negated)
       throw new ConditionError(
         "'not' without 'in'",
@@ -199,13 +199,13 @@ class ConditionParser {
       []
     let left = first
     for (
-      let sign = this.take(...Object.keys(compare));
+      let sign = this.take(...Object.keys(comparisons));
       sign;
-      sign = this.take(...Object.keys(compare))
+      sign = this.take(...Object.keys(comparisons))
     ) {
       const right = this.sum()
-      this.comparable(left, right, sign)
-      links.push({ left, holds: compare[sign.text]!, right })
+      this.checkComparable(left, right, sign)
+      links.push({ left, holds: comparisons[sign.text]!, right })
       left = right
     }
     if (links.length === 0) return first
@@ -215,7 +215,7 @@ class ConditionParser {
       of: (c) => links.every((link) => link.holds(link.left.of(c), link.right.of(c))),
     }
   }
-  private comparable(left: Expression, right: Expression, sign: Token): void {
+  private checkComparable(left: Expression, right: Expression, sign: Token): void {
     if (left.type !== right.type)
       throw new ConditionError(
         `'${sign.text}' compares a ${left.type} with a ${right.type}`,
@@ -229,12 +229,12 @@ class ConditionParser {
         'compare texts with == or !=',
       )
   }
-  private membership(first: Expression, negated: boolean): Expression {
+  private parseMembership(first: Expression, negated: boolean): Expression {
     const open = this.expect('[', "write `gpu in ['T4', 'L4']`")
     const members: Expression[] = []
     do {
       const member = this.sum()
-      this.comparable(first, member, { ...open, text: '==' })
+      this.checkComparable(first, member, { ...open, text: '==' })
       members.push(member)
     } while (this.take(','))
     this.expect(']', 'close the list')
@@ -250,7 +250,7 @@ class ConditionParser {
   private computed(part: () => Expression, signs: string[]): Expression {
     let left = part()
     for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
-      const operation = arithmetic[sign.text]!
+      const operation = operations[sign.text]!
       const a = this.need(left, 'number', `'${sign.text}' needs numbers`)
       const b = this.need(part(), 'number', `'${sign.text}' needs numbers`)
       left = {

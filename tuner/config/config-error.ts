@@ -1,4 +1,4 @@
-/** What is wrong with an experiment, or with options that say as much. */
+/** Problems of an experiment file, its flags, or an object that a program passes. */
 
 export interface ConfigProblem {
   /** 'experiment.yaml:7:3' or '--slo'. */

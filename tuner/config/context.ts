@@ -1,47 +1,49 @@
-/** What the parts that resolve an experiment share. */
+/** Inputs that every function which resolves a part of the experiment receives. */
 import { existsSync } from 'node:fs'
 import { isAbsolute, relative } from 'node:path'
 import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
 import type { Settings } from './schema/experiment-schema.ts'
-import type { MachineFacts } from './types.ts'
+import type { MachineCapabilities } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-export interface Surroundings {
+export interface HostContext {
   /** Working directory. */
   readonly cwd: string
-  readonly machine: MachineFacts
+  readonly machine: MachineCapabilities
   /**
-   * The entries are an experiment of a store, whose space has every parameter: no default is added,
-   * and nothing is held against this machine.
+   * The entries come from the trial store. Their space is complete, so no defaults are added, and
+   * they are not checked against this machine.
    */
-  readonly stored?: boolean
-  /** It is looked at, and nothing of it is started: files and folders that it names may be gone. */
-  readonly onlyLookedAt?: boolean
+  readonly isStored?: boolean
+  /**
+   * The experiment is only displayed or re-ranked. Files and folders that it names may be missing.
+   */
+  readonly isReadOnly?: boolean
 }
 
-/** Whether a path that the experiment needs is not there. */
-export const isMissing = (path: string, { onlyLookedAt }: Surroundings): boolean =>
-  !onlyLookedAt && !existsSync(path)
+/** Whether a path is missing that a run would need. */
+export const isMissing = (path: string, { isReadOnly }: HostContext): boolean =>
+  !isReadOnly && !existsSync(path)
 
-/** A path as it is found from the working directory, for messages. */
-export function shortPath(path: string, { cwd }: Pick<Surroundings, 'cwd'>): string {
+/** A path relative to the working directory where it lies below it, for messages. */
+export function shortPath(path: string, { cwd }: Pick<HostContext, 'cwd'>): string {
   const near = relative(cwd, path)
   return near.startsWith('..') || isAbsolute(near) ? path : near
 }
 
-/** Notes something wrong with the value at a path of the experiment file. */
+/** Records a problem with the value at a path of the experiment file. */
 export type Report = (path: Path, what: string, hint: string) => void
 
-/** What is known before the user's own files are read. */
-export interface FileContext {
+/** Context before the user's GPU and architecture files are read. */
+export interface SettingsContext {
   readonly entries: Settings
   readonly report: Report
-  /** Folder of the layer that set a value, else the working directory. */
-  readonly folderOf: (path: Path) => string
-  readonly broken: ReadonlySet<string>
-  readonly around: Surroundings
+  /** Folder that relative paths of a value start from. */
+  readonly resolveFolder: (path: Path) => string
+  readonly invalidKeys: ReadonlySet<string>
+  readonly host: HostContext
 }
 
-export interface Context extends FileContext {
+export interface Context extends SettingsContext {
   readonly own: CustomDevices
 }

@@ -19,70 +19,70 @@ import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import type { LanguageServer } from '../../trials/servers/server-kinds.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
-import { powersOfTwo } from './flags/shorthand.ts'
-import { divisions, type GpuOffer, pairings } from './gpus-here.ts'
+import { listPowersOfTwo } from './flags/shorthand.ts'
+import { buildMigConditions, type LocalGpu, listDivisionParameters } from './gpus-here.ts'
 import type { Backend } from './names.ts'
-import { knownParameter, knownParameters, toParameter } from './parameters.ts'
+import { buildParameter, findKnownParameter, knownParameters } from './parameters.ts'
 import type { ParameterEntry } from './schema/experiment-schema.ts'
-import { poolConditions } from './settings/pool-settings.ts'
+import { buildPoolConditions } from './settings/pool-settings.ts'
 import {
+  listDefaultSplits,
   type SplitParameter,
   splitConditions,
   splitParameters,
-  usualSplits,
 } from './tensor-parallel.ts'
 import type { Path } from './yaml-file.ts'
 
-/** What a default space depends on. */
-interface SpaceSetting {
+/** Facts that determine the default search space. */
+interface SpaceContext {
   readonly backend: Backend
-  /** What the trials use, 'auto' decided. */
+  /** Devices of the trials, with 'auto' resolved. */
   readonly devices: 'cpu' | 'gpu' | 'emulated'
-  /** 'pod': a pod template of the user's own. */
+  /** 'pod': the user's own pod template. */
   readonly predictor: 'builtin' | 'command' | 'url' | 'imported' | 'pod'
-  /** Served by the built-in predictor, or by a server whose arguments are written for it. */
+  /** A language model on the built-in predictor, or on a server with a preset. */
   readonly languageModel?: boolean
   /**
-   * A language model that llama.cpp runs here: it computes on the cores, and each sequence has its
-   * part of the memory from the start.
+   * A GGUF model, which llama.cpp runs on CPU cores. It reserves the memory of every sequence at
+   * start.
    */
   readonly gguf?: boolean
   /**
-   * Of a named server of language models that is modelled: GPUs of a replica are tuned, as far as
-   * this one is split.
+   * Set for a simulated or emulated server preset: the GPUs per replica (tensor parallelism) are
+   * then tuned.
    */
   readonly split?: { readonly architecture: Decoder; readonly server: LanguageServer }
   readonly cpuCores: number
-  /** Catalogue names to choose from: those in the machine, or those worth emulating. */
+  /** Catalogue names of the GPUs of this machine, or of the default emulated ones. */
   readonly gpus: readonly string[]
-  /**
-   * This machine's GPUs, where the trials hold them; undefined: they are emulated, or a cluster's.
-   */
-  readonly offers?: readonly GpuOffer[]
-  /** What enforces a share of those. */
+  /** GPUs of this machine, if trials run on them; undefined for emulated or cluster GPUs. */
+  readonly localGpus?: readonly LocalGpu[]
+  /** What enforces a share of a local GPU. */
   readonly bound?: ShareBound
-  /** An experiment of a store: its space has every parameter. */
-  readonly stored?: boolean
+  /** The entries come from the trial store and are complete. */
+  readonly isStored?: boolean
 }
 
-/** The parameters that are tuned where the user names no other values. */
-function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
+/** Parameters that are tuned unless the user sets other values. */
+function buildDefaultSpace(setting: SpaceContext): Record<string, ParameterEntry> {
   if (setting.predictor !== 'builtin' && setting.predictor !== 'command') return {}
   if (setting.gguf)
     return {
       cpuCores: {
-        values: setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8],
+        values: setting.backend === 'local' ? listPowersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8],
       },
       ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }),
-      maxNumSeqs: { values: powersOfTwo(1, 16) },
-      maxNumBatchedTokens: { values: powersOfTwo(128, 512) },
+      maxNumSeqs: { values: listPowersOfTwo(1, 16) },
+      maxNumBatchedTokens: { values: listPowersOfTwo(128, 512) },
     }
   if (setting.languageModel) {
     const scheduling = {
       maxNumSeqs: { values: [16, 32, 64, 128, 256] },
-      maxNumBatchedTokens: { values: powersOfTwo(512, 8192) },
+      maxNumBatchedTokens: { values: listPowersOfTwo(512, 8192) },
     }
-    const splits = setting.split && { gpus: { values: usualSplits(setting.split.architecture) } }
+    const splits = setting.split && {
+      gpus: { values: listDefaultSplits(setting.split.architecture) },
+    }
     const cores =
       setting.predictor === 'builtin' || setting.backend !== 'local' ? 1 : setting.cpuCores
     return {
@@ -92,14 +92,14 @@ function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
       ...scheduling,
     }
   }
-  const cores = setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
+  const cores = setting.backend === 'local' ? listPowersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
   const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
   if (setting.devices !== 'cpu') {
     space.gpu = { values: [...setting.gpus] }
-    Object.assign(space, divisions(setting.offers, setting.bound))
+    Object.assign(space, listDivisionParameters(setting.localGpus, setting.bound))
   }
   if (setting.predictor === 'builtin')
-    space.batchSize = { values: powersOfTwo(1, setting.devices === 'cpu' ? 32 : 128) }
+    space.batchSize = { values: listPowersOfTwo(1, setting.devices === 'cpu' ? 32 : 128) }
   return space
 }
 
@@ -109,52 +109,52 @@ interface SpaceEntries {
   readonly constraints?: readonly string[]
 }
 
-/** Dimensions of the sequences that searches start from (search/halton.ts). */
-const mostParameters = 20
+/** Dimensions of the Halton sequence of the initial design (search/space). */
+const maxParameters = 20
 
 /**
- * Builds the space. Everything wrong is reported with its path in the experiment file; the space
- * returned then lacks what was wrong.
- * @param broken whether a part of the entries was refused before: then names that are missing are
- * not reported again.
- * @returns the space, with the entry that each of its parameters was made from
+ * Builds the search space. Problems are reported with their path in the experiment file, and the
+ * returned space omits the affected parameters.
+ * @param hasInvalidEntries whether entries were rejected before: missing names are then not
+ * reported again
+ * @returns the space, and the entry behind each of its parameters
  */
 export function buildSpace(
   entries: SpaceEntries,
-  setting: SpaceSetting,
+  setting: SpaceContext,
   report: Report,
   ownGpus: readonly Gpu[] = [],
-  broken = false,
+  hasInvalidEntries = false,
 ): { space: SearchSpace; pins: Configuration; written: Record<string, ParameterEntry> } {
   const user = entries.space ?? {}
   const pin = entries.pin ?? {}
-  const offers = setting.offers?.filter(({ name }) =>
-    chosenGpus(user, pin, setting.gpus, ownGpus).includes(name),
+  const localGpus = setting.localGpus?.filter(({ name }) =>
+    listChosenGpus(user, pin, setting.gpus, ownGpus).includes(name),
   )
-  const defaults = defaultSpace({ ...setting, offers })
+  const defaults = buildDefaultSpace({ ...setting, localGpus })
   if (Object.hasOwn(user, 'migProfile') || Object.hasOwn(pin, 'migProfile'))
     delete defaults.gpuMemoryPercent
-  const all = ordered([
+  const all = sortNames([
     ...new Set([
-      ...(setting.stored ? [] : Object.keys(defaults)),
+      ...(setting.isStored ? [] : Object.keys(defaults)),
       ...Object.keys(user),
       ...Object.keys(pin),
     ]),
   ])
-  const tooMany = all.length > mostParameters
+  const tooMany = all.length > maxParameters
   if (tooMany)
     report(
       ['space'],
-      `${all.length} parameters exceed the maximum of ${mostParameters}`,
+      `${all.length} parameters exceed the maximum of ${maxParameters}`,
       'remove the least important ones, and put fixed values into the predictor',
     )
-  // The rest are not looked at: there may be thousands.
-  const names = all.slice(0, mostParameters)
+  // Further parameters are not checked: there may be thousands.
+  const names = all.slice(0, maxParameters)
   const parameters: Parameter[] = []
   const written: Record<string, ParameterEntry> = {}
   const conditionNames = new Map<string, 'number' | readonly string[]>()
   const pins: Record<string, number | string> = {}
-  let refused = broken || tooMany
+  let refused = hasInvalidEntries || tooMany
 
   for (const name of names) {
     const at: Path = Object.hasOwn(user, name) ? ['space', name] : ['pin', name]
@@ -169,7 +169,7 @@ export function buildSpace(
     }
     const made =
       Object.hasOwn(defaults, name) || Object.hasOwn(user, name)
-        ? toParameter(name, entry, ownGpus)
+        ? buildParameter(name, entry, ownGpus)
         : { faults: [] }
     for (const fault of made.faults)
       report(fault.at ? [...at, fault.at] : at, `${name}: ${fault.what}`, fault.hint)
@@ -178,7 +178,15 @@ export function buildSpace(
       continue
     }
     const { parameter, from } = Object.hasOwn(pin, name)
-      ? pinned(name, pin[name]!, entry, made.parameter, Object.hasOwn(user, name), ownGpus, report)
+      ? pinParameter(
+          name,
+          pin[name]!,
+          entry,
+          made.parameter,
+          Object.hasOwn(user, name),
+          ownGpus,
+          report,
+        )
       : { parameter: made.parameter, from: entry }
     if (!parameter) {
       refused = true
@@ -191,7 +199,7 @@ export function buildSpace(
       setting.predictor !== 'imported'
     )
       checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
-    const condition = conditionOf(
+    const condition = resolveCondition(
       name,
       entry,
       Object.hasOwn(user, name) && user[name]?.when !== undefined,
@@ -208,16 +216,20 @@ export function buildSpace(
 
   const own = entries.constraints ?? []
   const paired =
-    setting.stored || Object.hasOwn(user, 'migProfile')
+    setting.isStored || Object.hasOwn(user, 'migProfile')
       ? []
-      : pairings(offers ?? [], namesOf(parameters, 'gpu'), namesOf(parameters, 'migProfile'))
+      : buildMigConditions(
+          localGpus ?? [],
+          listCategories(parameters, 'gpu'),
+          listCategories(parameters, 'migProfile'),
+        )
   const split =
-    setting.stored || setting.split === undefined
+    setting.isStored || setting.split === undefined
       ? []
-      : splitsOf(setting.split.architecture, parameters, ownGpus)
-  const pooled = setting.stored ? [] : poolConditions(parameters, setting.split?.server)
+      : buildSplitConditions(setting.split.architecture, parameters, ownGpus)
+  const pooled = setting.isStored ? [] : buildPoolConditions(parameters, setting.split?.server)
   const constraints = [...own, ...paired, ...split, ...pooled].flatMap((text, i) =>
-    refused && mentionsUnknown(text, conditionNames)
+    refused && namesUnknownParameter(text, conditionNames)
       ? []
       : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
@@ -230,10 +242,10 @@ const hasDomain = (entry: ParameterEntry) =>
   entry.values !== undefined || entry.min !== undefined || entry.max !== undefined
 
 /**
- * Standard names in their usual order, then the user's own in the order they were written:
- * conditions may name only what stands before.
+ * Standard names in their usual order, then the user's own in file order. A condition may name only
+ * earlier parameters.
  */
-function ordered(names: readonly string[]): string[] {
+function sortNames(names: readonly string[]): string[] {
   const standard = knownParameters.map((known) => known.name).filter((name) => names.includes(name))
   return [...standard, ...names.filter((name) => !standard.includes(name))]
 }
@@ -242,7 +254,7 @@ function checkName(
   name: string,
   entry: ParameterEntry,
   declared: boolean,
-  setting: SpaceSetting,
+  setting: SpaceContext,
   names: readonly string[],
   at: Path,
   report: Report,
@@ -270,14 +282,14 @@ function checkName(
     return false
   }
   const own = declared && (entry.category !== undefined || setting.predictor !== 'builtin')
-  const meant = own && entry.category === undefined ? misspelt(name) : undefined
+  const meant = own && entry.category === undefined ? findIntendedName(name) : undefined
   if (meant)
     report(
       at,
       `'${name}' looks like ${meant}`,
       `write ${meant}, or add category: env if ${name} is your own parameter`,
     )
-  if (knownParameter(name) || own) return meant === undefined
+  if (findKnownParameter(name) || own) return meant === undefined
   if (!declared) report(at, `no parameter is called '${name}'`, suggestNames(name, candidates))
   else
     report(
@@ -289,20 +301,20 @@ function checkName(
 }
 
 /**
- * The standard parameter that a name nearly is: other case or hyphens, or a slip or two. Names in
- * capitals are environment variables, and meant so.
+ * The standard parameter that a name probably misspells. Names in capitals are environment
+ * variables and are left alone.
  */
-function misspelt(name: string): string | undefined {
-  if (knownParameter(name) || name === name.toUpperCase() || name.length < 5) return undefined
+function findIntendedName(name: string): string | undefined {
+  if (findKnownParameter(name) || name === name.toUpperCase() || name.length < 5) return undefined
   const names = knownParameters.map((known) => known.name)
   return findClosestNames(name, names).find((known) => Math.abs(known.length - name.length) <= 2)
 }
 
 /**
- * The parameter held at one value; a value outside what the user listed is refused, one outside a
- * default is taken.
+ * The parameter fixed at one value. A value outside the user's own list is rejected; one outside a
+ * default list is accepted.
  */
-function pinned(
+function pinParameter(
   name: string,
   value: number | string,
   entry: ParameterEntry,
@@ -318,7 +330,7 @@ function pinned(
     concurrency: entry.concurrency,
     kind: parameter?.kind === 'categorical' ? 'categorical' : undefined,
   }
-  const made = toParameter(name, from, ownGpus)
+  const made = buildParameter(name, from, ownGpus)
   for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
   if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
   const held = parameterValues(made.parameter)![0]!
@@ -354,7 +366,7 @@ function nearestValues(
   ]
 }
 
-/** '1, 2, 4', '1..32', '1..9 step 2': as people write it. */
+/** '1, 2, 4', '1..32' or '1..9 step 2'. */
 export function describeDomain(parameter: Parameter): string {
   if (parameter.kind === 'ordinal' || parameter.kind === 'categorical')
     return parameter.values.join(', ')
@@ -378,8 +390,8 @@ function checkCores(parameter: Parameter, cpuCores: number, at: Path, report: Re
     )
 }
 
-/** Catalogue names of the GPUs that the user chooses, or of all that there are. */
-function chosenGpus(
+/** Catalogue names of the GPUs that the user chooses, or of all available ones. */
+function listChosenGpus(
   user: Readonly<Record<string, ParameterEntry>>,
   pin: Readonly<Record<string, number | string>>,
   all: readonly string[],
@@ -389,16 +401,16 @@ function chosenGpus(
   return chosen === undefined ? all : chosen.map((name) => findCatalogueName(String(name), ownGpus))
 }
 
-const namesOf = (parameters: readonly Parameter[], name: string): readonly string[] =>
+const listCategories = (parameters: readonly Parameter[], name: string): readonly string[] =>
   parameters.flatMap((parameter) =>
     parameter.name === name && parameter.kind === 'categorical' ? parameter.values : [],
   )
 
 /**
- * Of GPUs and their number, where both are choices; what decides over memory beside them may be
- * held, and is not tuned.
+ * Conditions on GPU model and GPUs per replica that exclude splits which cannot start. Parameters
+ * that change the memory demand are considered only if they have a single value.
  */
-function splitsOf(
+function buildSplitConditions(
   architecture: Decoder,
   parameters: readonly Parameter[],
   ownGpus: readonly Gpu[],
@@ -410,11 +422,11 @@ function splitsOf(
       : parameterValues(splits)?.filter((value) => typeof value === 'number')
   }
   const beside = parameters
-    .filter(({ name }) => memoryNames.has(name))
+    .filter(({ name }) => memoryParameters.has(name))
     .map((one) => [one.name, parameterValues(one) ?? []] as const)
   const gpus = beside.some(([, values]) => values.length !== 1)
     ? []
-    : namesOf(parameters, 'gpu').filter((name) => name !== 'none')
+    : listCategories(parameters, 'gpu').filter((name) => name !== 'none')
   const held = Object.fromEntries(
     beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
   )
@@ -423,7 +435,7 @@ function splitsOf(
   )
 }
 
-const memoryNames: ReadonlySet<string> = new Set([
+const memoryParameters: ReadonlySet<string> = new Set([
   'precision',
   'quantization',
   'kvCacheDtype',
@@ -434,10 +446,10 @@ const memoryNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What the user says, else for what divides a GPU that there is one, for decode servers that there
- * are some, beside the default's own condition.
+ * The user's condition. Without one, GPU shares require a GPU and decodeGpus requires decode
+ * servers, in addition to the default's condition.
  */
-function conditionOf(
+function resolveCondition(
   name: string,
   entry: ParameterEntry,
   said: boolean,
@@ -449,15 +461,17 @@ function conditionOf(
     before.some((parameter) => parameter.name === 'decodeReplicas')
   )
     return 'decodeReplicas > 0'
-  if (said || !dividing.has(name)) return entry.when
-  const both = [sharesNothing(before), entry.when].filter((condition) => condition !== undefined)
+  if (said || !gpuDivisionParameters.has(name)) return entry.when
+  const both = [buildGpuCondition(before), entry.when].filter(
+    (condition) => condition !== undefined,
+  )
   return both.length === 0 ? undefined : both.join(' and ')
 }
 
-const dividing: ReadonlySet<string> = new Set(['gpuMemoryPercent', 'migProfile'])
+const gpuDivisionParameters: ReadonlySet<string> = new Set(['gpuMemoryPercent', 'migProfile'])
 
 /** A share of a GPU means nothing where there is none. */
-function sharesNothing(before: readonly Parameter[]): string | undefined {
+function buildGpuCondition(before: readonly Parameter[]): string | undefined {
   const gpu = before.find((parameter) => parameter.name === 'gpu')
   return gpu?.kind === 'categorical' && gpu.values.includes('none') && gpu.values.length > 1
     ? "gpu != 'none'"
@@ -483,7 +497,7 @@ function readCondition(
   }
 }
 
-const mentionsUnknown = (text: string, names: ConditionNames): boolean => {
+const namesUnknownParameter = (text: string, names: ConditionNames): boolean => {
   try {
     parseCondition(text, names)
     return false
@@ -493,7 +507,7 @@ const mentionsUnknown = (text: string, names: ConditionNames): boolean => {
   }
 }
 
-const drawn = 20_000
+const maxSampledConfigurations = 20_000
 
 function checkNotEmpty(space: SearchSpace, report: Report): void {
   if (space.constraints.length === 0) return
@@ -502,7 +516,7 @@ function checkNotEmpty(space: SearchSpace, report: Report): void {
   const rng = createRng('is the space empty?')
   const sample = whole
     ? enumerateConfigurations(without)
-    : Array.from({ length: drawn }, () =>
+    : Array.from({ length: maxSampledConfigurations }, () =>
         configurationAt(
           without,
           space.parameters.map(() => rng.next()),
@@ -511,7 +525,7 @@ function checkNotEmpty(space: SearchSpace, report: Report): void {
   if (sample.some((configuration) => satisfiesConstraints(space, configuration))) return
   const which = whole
     ? `none of its ${sample.length} configurations satisfies`
-    : `none of ${drawn} sampled configurations satisfies`
+    : `none of ${maxSampledConfigurations} sampled configurations satisfies`
   const alone = space.constraints.filter(
     (constraint) => !sample.some((configuration) => constraint.holds(configuration)),
   )

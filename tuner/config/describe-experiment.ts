@@ -2,15 +2,13 @@
 
 import { describeDomain } from './default-space.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
-import { containersOf, isOwnPredictor } from './settings/kubernetes-settings.ts'
+import { isOwnPredictor, listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-/**
- * Paths of the document that are shown and traced as one: parameters, and everything that is no
- * section.
+/** The rows of `tune config`: parameters, and every setting that is no section.
  */
-function leaves(document: ExperimentDocument): [Path, unknown][] {
+function listLeaves(document: ExperimentDocument): [Path, unknown][] {
   const parents = new Set([
     'model',
     'slo',
@@ -32,10 +30,10 @@ function leaves(document: ExperimentDocument): [Path, unknown][] {
 }
 
 /**
- * Where each leaf of the document came from. What no layer set is a default; those that follow from
- * something else say from what.
+ * The origin of each leaf of the document. A value that no layer set is a default; a derived
+ * default names what it follows from.
  */
-export function originsOf(
+export function resolveOrigins(
   document: ExperimentDocument,
   merged: Merged,
   devicesUsed: Experiment['devicesUsed'],
@@ -50,12 +48,12 @@ export function originsOf(
     'space.cpuCores': document.backend === 'local' ? 'cores of this machine' : undefined,
   }
   return Object.fromEntries(
-    leaves(document).map(([path]): [string, Origin] => {
+    listLeaves(document).map(([path]): [string, Origin] => {
       const [section, name] = path
-      const pinned = section === 'space' ? merged.originOf(['pin', name!]) : undefined
+      const pinned = section === 'space' ? merged.findOrigin(['pin', name!]) : undefined
       return [
         joinPath(path),
-        pinned ?? merged.originOf(path) ?? { kind: 'default', reason: reasons[joinPath(path)] },
+        pinned ?? merged.findOrigin(path) ?? { kind: 'default', reason: reasons[joinPath(path)] },
       ]
     }),
   )
@@ -66,7 +64,7 @@ export function originsOf(
  * `tune config`.
  */
 export function describeExperiment(experiment: Experiment): ConfigRow[] {
-  return leaves(experiment.document).map(([path, value]) => {
+  return listLeaves(experiment.document).map(([path, value]) => {
     const name = joinPath(path)
     return {
       path: name,
@@ -96,9 +94,9 @@ function describeParameter({ space }: Experiment, name: string): string {
   return `${describeDomain(parameter)} (${parameter.kind}, ${parameter.category}${scale}${when})`
 }
 
-/** A pod template is too long for a row: its containers and their images stand for it. */
+/** A pod template is too long for a row, so its containers and their images are listed. */
 function describePod(pod: unknown): string {
-  const containers = containersOf(pod as Record<string, unknown>) as {
+  const containers = listContainers(pod as Record<string, unknown>) as {
     name?: unknown
     image?: unknown
   }[]

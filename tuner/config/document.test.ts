@@ -7,7 +7,7 @@ import { validateSpace } from '../../search/space/validation.ts'
 import { describeExperiment } from './describe-experiment.ts'
 import type { FlagValues } from './flags/flags.ts'
 import { experimentFromDocument } from './load-experiment.ts'
-import { bert, machine, originOf, useWorkspace } from './testing/workspace.ts'
+import { bert, findOrigin, machine, useWorkspace } from './testing/workspace.ts'
 import { ConfigError } from './types.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
@@ -82,8 +82,8 @@ test('a resumed experiment takes flags over what was stored', () => {
     { maxTrials: '99' },
   )
   expect(again.budget.maxTrials).toBe(99)
-  expect(originOf(again, 'budget.maxTrials')).toBe('--max-trials')
-  expect(originOf(again, 'slo.limit')).toBe('experiment bert-1')
+  expect(findOrigin(again, 'budget.maxTrials')).toBe('--max-trials')
+  expect(findOrigin(again, 'slo.limit')).toBe('experiment bert-1')
 })
 test('any document is read or refused with places, whatever stands where', () => {
   const whole = parse(

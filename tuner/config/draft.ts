@@ -28,6 +28,6 @@ export function createDraft(folder: string): Draft {
       owner[String(path.at(-1))] = value
       origins.set(path.join('\0'), origin)
     },
-    layer: () => ({ raw, originOf: nearest, keyOriginOf: nearest, folder }),
+    layer: () => ({ raw, findOrigin: nearest, findKeyOrigin: nearest, folder }),
   }
 }

@@ -1,4 +1,4 @@
-/** What only the catalogue, the price book and the models know to be wrong with a space. */
+/** Checks of a search space against the GPU catalogue, the price book and the model. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import {
@@ -27,15 +27,15 @@ import { parseResources, poolParameters } from '../../trials/resources.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
 import { parseHubName } from '../../trials/servers/language-servers.ts'
 import type { Context, Report } from './context.ts'
-import { type GpuOffer, gpusHere } from './gpus-here.ts'
+import { type LocalGpu, listLocalGpus } from './gpus-here.ts'
 import { isKindUnknown } from './layers.ts'
-import { serverUrlOf } from './server-urls.ts'
+import { findServerUrl } from './server-urls.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-const ofGpus = ['gpuMemoryPercent', 'migProfile', 'sharing']
+const gpuParameters = ['gpuMemoryPercent', 'migProfile', 'sharing']
 
-/** What is tuned stands in every store, table and file, so that no secret may. */
+/** Tuned values appear in the store, tables and files, so they must not contain secrets. */
 export function checkNoSecretChoices({ entries, report }: Context, space: SearchSpace): void {
   for (const parameter of space.parameters) {
     if (
@@ -52,9 +52,9 @@ export function checkNoSecretChoices({ entries, report }: Context, space: Search
   }
 }
 
-/** GPUs of the space must have a price, and be there where they are not emulated. */
+/** GPUs of the space must have a price and, unless emulated, exist on this machine. */
 export function checkGpus(
-  { entries, report, around, own }: Context,
+  { entries, report, host, own }: Context,
   space: SearchSpace,
   devicesUsed: Experiment['devicesUsed'],
   book: PriceBook,
@@ -63,7 +63,7 @@ export function checkGpus(
   if (gpu?.kind !== 'categorical') {
     const said = (name: string) =>
       Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
-    for (const name of said('gpu') ? [] : ofGpus.filter(said))
+    for (const name of said('gpu') ? [] : gpuParameters.filter(said))
       report(
         Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
         `${name} has no effect without a GPU`,
@@ -71,8 +71,8 @@ export function checkGpus(
       )
     return
   }
-  const here = gpusHere(around.machine, own.gpus)
-  const local = entries.backend === 'local' && serverUrlOf(entries.predictor) === undefined
+  const here = listLocalGpus(host.machine, own.gpus)
+  const local = entries.backend === 'local' && findServerUrl(entries.predictor) === undefined
   const held = devicesUsed === 'gpu' && local && here.length > 0
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
@@ -82,7 +82,7 @@ export function checkGpus(
   for (const name of names) {
     if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
     else if (book.instances)
-      checkInstances(report, at, { ...largest(space), gpu: name }, book, own.gpus)
+      checkInstances(report, at, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
     if (held && !here.some((offer) => offer.name === name))
       report(
         at,
@@ -90,7 +90,7 @@ export function checkGpus(
         `it has ${here.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
       )
   }
-  if (held && !around.stored) checkCount(report, space, here)
+  if (held && !host.isStored) checkCount(report, space, here)
 }
 
 function reportUnpriced(
@@ -106,8 +106,8 @@ function reportUnpriced(
   report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
 
-/** The most of each resource that the space has. */
-function largest({ parameters }: SearchSpace): Configuration {
+/** The largest value of each resource in the space. */
+function findLargestReplica({ parameters }: SearchSpace): Configuration {
   const most = Object.fromEntries(
     parameters.flatMap((p) =>
       p.kind === 'categorical' ||
@@ -120,7 +120,7 @@ function largest({ parameters }: SearchSpace): Configuration {
   return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
 }
 
-/** Where GPUs are sold as instances, one must hold the largest replica. */
+/** If GPUs are sold as instances, one instance must hold the largest replica. */
 function checkInstances(
   report: Report,
   at: Path,
@@ -136,13 +136,15 @@ function checkInstances(
   }
 }
 
-/** A replica may hold no more GPUs than there are of the model that there is most of. */
-function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[]): void {
+/** A replica cannot have more GPUs than this machine has of one model. */
+function checkCount(report: Report, space: SearchSpace, here: readonly LocalGpu[]): void {
   const parameter = space.parameters.find(({ name }) => name === 'gpus')
   if (parameter === undefined || parameter.kind === 'categorical') return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
   const most = Math.max(
-    ...here.map(({ wholes, slices }) => (wholes === 0 && slices.length > 0 ? 1 : wholes)),
+    ...here.map(({ wholeCount, slices }) =>
+      wholeCount === 0 && slices.length > 0 ? 1 : wholeCount,
+    ),
   )
   if (asked > most)
     report(
@@ -152,7 +154,7 @@ function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[
     )
 }
 
-/** llama.cpp has places for so many sequences and no more, whatever the memory. */
+/** llama.cpp limits the number of sequences, whatever the memory. */
 export function checkSequences(
   { report, entries }: Context,
   predictor: PredictorTemplate,
@@ -177,7 +179,7 @@ export function checkSequences(
 }
 
 /**
- * A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial.
+ * A MIG profile must exist on at least one of the GPUs; on the others its trials are infeasible.
  */
 function checkMigProfiles(
   report: Context['report'],
@@ -202,24 +204,24 @@ function checkMigProfiles(
 }
 
 /**
- * The model must be one that the engine can build or the device model knows, unless its own files
- * are loaded by a real engine.
+ * The model must be one that the engine can build or the device model knows, unless a real engine
+ * loads the user's own files.
  */
 export function checkArchitecture(
-  { report, broken, entries, own }: Context,
+  { report, invalidKeys, entries, own }: Context,
   model: ModelSpec,
   predictor: PredictorTemplate,
   devicesUsed: Experiment['devicesUsed'],
   space: SearchSpace,
 ): void {
-  if (broken.has('model') || entries.model === undefined || isKindUnknown(broken)) return
+  if (invalidKeys.has('model') || entries.model === undefined || isKindUnknown(invalidKeys)) return
   if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
     report(
       ['model', 'version'],
       'a version of a model without files',
       'set the path of the folder with the version folders',
     )
-  // A server of one's own that is told the name in the body may have it of any form:
+  // A server that takes the name in the request body accepts any form of it:
   // meta-llama/Llama-3.1-8B, llama3:8b.
   const onHub = model.path === undefined && parseHubName(model.name) !== undefined
   const inUrl =
@@ -250,7 +252,7 @@ export function checkArchitecture(
     )
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
-    const unread = isOnnxFile(model.path) ? whyNotCounted(model.path) : undefined
+    const unread = isOnnxFile(model.path) ? explainUnreadGraph(model.path) : undefined
     if (unread)
       report(
         ['model', 'path'],
@@ -272,7 +274,7 @@ export function checkArchitecture(
   }
 }
 
-/** Weights that their file has in fewer bits are not to be taken for 16 of them. */
+/** Weights that are stored quantised must not be modelled as 16-bit ones. */
 function checkWeights(
   report: Report,
   architecture: Architecture,
@@ -294,7 +296,7 @@ function checkWeights(
   )
 }
 
-function whyNotCounted(path: string): DeviceModelError | undefined {
+function explainUnreadGraph(path: string): DeviceModelError | undefined {
   try {
     readOnnxFile(path)
     return undefined
@@ -304,7 +306,7 @@ function whyNotCounted(path: string): DeviceModelError | undefined {
   }
 }
 
-/** What the built-in predictor reads for language models alone, and for all others. */
+/** Parameters of the built-in predictor that apply only to language models, and only to others. */
 const languageParameters: ReadonlySet<string> = new Set([
   'maxNumSeqs',
   'maxNumBatchedTokens',
@@ -325,7 +327,7 @@ const tensorParameters: ReadonlySet<string> = new Set([
   'sequenceLength',
 ])
 
-/** Sizes of the input must be ones that the model takes. */
+/** Parameters of the input must apply to the model and be within its limits. */
 function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
   const takes = getInputKind(architecture)
   const fixed = architecture.kind === 'graph' ? architecture.fixedSize : undefined

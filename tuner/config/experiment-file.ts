@@ -1,11 +1,11 @@
-/** An experiment file as a layer of settings, whichever of the formats it is in. */
+/** Reads an experiment file, ours or a Morphling ProfilingExperiment, as a layer of settings. */
 import { dirname, resolve } from 'node:path'
 import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts'
 import type { ConfigProblem } from './types.ts'
 import { type Layer, readYaml, readYamlFile } from './yaml-file.ts'
 
 interface ExperimentFile {
-  /** Absent: it could not be read. */
+  /** Absent if the file could not be read. */
   readonly layer?: Layer
   readonly problems: readonly ConfigProblem[]
   readonly notices: readonly string[]
@@ -13,7 +13,7 @@ interface ExperimentFile {
 
 /**
  * @param file as the user gave it, from the working directory
- * @param text what will stand in it, where it is not written yet
+ * @param text its contents, if it is not written yet
  */
 export function readExperimentFile(file: string, cwd: string, text?: string): ExperimentFile {
   const path = resolve(cwd, file)

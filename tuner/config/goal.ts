@@ -1,4 +1,4 @@
-/** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
+/** Resolves the SLO, the objective and the headroom. */
 import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import { formatMetric } from '../../profiler/prometheus.ts'
@@ -13,17 +13,17 @@ import {
 } from '../../search/objective.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
-import { limitsOf, sloOf } from './parse-slo.ts'
-import { classLimits } from './settings/class-settings.ts'
+import { createSlo, listLimits } from './parse-slo.ts'
+import { listClassLimits } from './settings/class-settings.ts'
 
-/** @param streams whether answers come token by token, which some metrics need */
+/** @param streams whether answers are streamed token by token, which some metrics require */
 export function resolveSlo(context: Context, streams: boolean): Slo {
-  const { entries, report, broken } = context
+  const { entries, report, invalidKeys } = context
   const entry = entries.slo
   const { percentile, errorRate, limit } = entry
-  const limits = limitsOf(entry)
-  const ofClasses = classLimits(context, limits.length > 0)
-  if (limits.length === 0 && ofClasses.length === 0 && !broken.has('slo'))
+  const limits = listLimits(entry)
+  const ofClasses = listClassLimits(context, limits.length > 0)
+  if (limits.length === 0 && ofClasses.length === 0 && !invalidKeys.has('slo'))
     report(['slo'], 'no SLO', 'set a latency limit: --slo 50ms, or `slo: 50ms` in the file')
   if (errorRate >= 1)
     report(
@@ -38,7 +38,7 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
         `${metric} is a latency of streamed answers`,
         `use it with protocol ${protocolNames.filter((name) => protocolTable[name].streams).join(', ')}, or leave it out`,
       )
-  // A request could keep the one and miss the other of two limits of one latency.
+  // Two limits of one latency would contradict each other.
   const metric = entry.metric ?? 'e2e'
   if (limit !== undefined && entry[metric] !== undefined)
     report(['slo', 'limit'], `two limits for ${metric}`, 'use only the stricter one')
@@ -46,12 +46,12 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
   const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
   const classes = Object.keys(entries.load.payload?.classes ?? {})
   return {
-    ...sloOf(all, percentile, errorRate),
+    ...createSlo(all, percentile, errorRate),
     ...(classes.length > 0 && { classes }),
   }
 }
 
-export function resolveObjective({ entries, report, broken }: Context): Objective {
+export function resolveObjective({ entries, report, invalidKeys }: Context): Objective {
   const { demand, headroom, maxPricePerHour, objectiveMetric } = entries
   if (headroom >= 1)
     report(
@@ -76,13 +76,17 @@ export function resolveObjective({ entries, report, broken }: Context): Objectiv
       `the objective ${kind} does not use a price bound`,
       `use it with --objective ${bounded}`,
     )
-  if (asks === 'demand' && demand === undefined && !broken.has('demand'))
+  if (asks === 'demand' && demand === undefined && !invalidKeys.has('demand'))
     report(
       ['objective'],
       `${kind} needs a demand`,
       'set the requests per second: --rps 500, or `demand: 500 rps`',
     )
-  if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
+  if (
+    asks === 'price bound' &&
+    maxPricePerHour === undefined &&
+    !invalidKeys.has('maxPricePerHour')
+  )
     report(
       ['objective'],
       `${kind} needs a price bound`,
@@ -94,7 +98,8 @@ export function resolveObjective({ entries, report, broken }: Context): Objectiv
       `the objective ${kind} does not use a metric`,
       `use it with objective ${listKindsRequiring('metric').join(' or ')}`,
     )
-  const metric = asks === 'metric' ? rankedMetric({ entries, report, broken }) : undefined
+  const metric =
+    asks === 'metric' ? resolveRankedMetric({ entries, report, invalidKeys }) : undefined
   return createObjective(kind, {
     demandRps: demand ?? 1,
     headroom,
@@ -104,14 +109,14 @@ export function resolveObjective({ entries, report, broken }: Context): Objectiv
 }
 
 /**
- * The one that `objectiveMetric` names, by its name where that is the only one of it; where it
- * names none, the only one that is read.
+ * The metric that `objectiveMetric` names, with or without labels; by default the only configured
+ * metric.
  */
-function rankedMetric({
+function resolveRankedMetric({
   entries,
   report,
-  broken,
-}: Pick<Context, 'entries' | 'report' | 'broken'>): string {
+  invalidKeys,
+}: Pick<Context, 'entries' | 'report' | 'invalidKeys'>): string {
   const { objective, objectiveMetric, metrics = [] } = entries
   const [only, ...others] =
     objectiveMetric === undefined
@@ -119,7 +124,7 @@ function rankedMetric({
       : metrics.filter((m) => [m.name, formatMetric(m)].includes(objectiveMetric))
   if (only !== undefined && others.length === 0) return formatMetric(only)
   const texts = metrics.map(formatMetric)
-  if (broken.has('metrics') || broken.has('objectiveMetric')) return objectiveMetric ?? ''
+  if (invalidKeys.has('metrics') || invalidKeys.has('objectiveMetric')) return objectiveMetric ?? ''
   if (objectiveMetric === undefined)
     report(
       ['objective'],

@@ -1,6 +1,4 @@
-/**
- * The GPUs of this machine as an experiment may hold them, and the parameters that choose among
- * them.
+/** GPUs of this machine that trials can use, and the parameters that choose among them.
  */
 import { findVendor, type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
@@ -8,36 +6,39 @@ import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-off
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
 import type { ParameterEntry } from './schema/experiment-schema.ts'
-import type { MachineFacts } from './types.ts'
+import type { MachineCapabilities } from './types.ts'
 
-/** The GPUs of one model that are here. */
-export interface GpuOffer {
-  /** The catalogue's or the user's own name; the driver's for one that neither knows. */
+/** All GPUs of one model in this machine. */
+export interface LocalGpu {
+  /** Name in the catalogue or the user's file; the driver's name for an unknown model. */
   readonly name: string
-  /** Those that a trial may hold whole. */
-  readonly wholes: number
-  /** MIG profiles of which slices are made, each once. */
+  /** Number of GPUs that a trial can use whole. */
+  readonly wholeCount: number
+  /** Profiles of the existing MIG slices, each once. */
   readonly slices: readonly string[]
-  /** Those that the catalogue does not know of it, where there is something else to hold. */
+  /** Profiles that the catalogue does not know; left out if the model offers anything else. */
   readonly unknownSlices: readonly string[]
 }
 
-export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly Gpu[]): GpuOffer[] {
+export function listLocalGpus(
+  { gpus, slices = [] }: MachineCapabilities,
+  ownGpus: readonly Gpu[],
+): LocalGpu[] {
   const called = (name: string) => findCatalogueName(name, ownGpus)
   const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
   return names.map((name) => {
-    const wholes = gpus.filter((gpu) => called(gpu) === name).length
+    const wholeCount = gpus.filter((gpu) => called(gpu) === name).length
     const made = [
       ...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : []))),
     ]
     const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
     const known = made.filter((profile) => model === undefined || matchMigProfile(model, profile))
-    // Without anything else they stand in the space, and are refused there.
-    return wholes + known.length === 0
-      ? { name, wholes, slices: made, unknownSlices: [] }
+    // If the model offers nothing else, unknown profiles stay, and checkMigProfiles reports them.
+    return wholeCount + known.length === 0
+      ? { name, wholeCount, slices: made, unknownSlices: [] }
       : {
           name,
-          wholes,
+          wholeCount,
           slices: known,
           unknownSlices: made.filter((profile) => !known.includes(profile)),
         }
@@ -47,53 +48,58 @@ export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly 
 export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean =>
   [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
 
-/** Shares that are tried of a GPU, in %. */
-const shares = [10, 25, 50, 100]
+/** Shares of a GPU that are tried by default, %. */
+const defaultSharesPercent = [10, 25, 50, 100]
 
 /**
- * The parameters that divide GPUs: MIG slices by the names of their profiles, shares where
- * something enforces them. None: whole GPUs alone.
- * @param offers undefined: the GPUs are not this machine's, and may be divided as the model or the
- * cluster does
+ * The parameters that divide GPUs: MIG slices by profile, and shares if something enforces them.
+ * Without either, trials use whole GPUs.
+ * @param offers undefined for emulated and cluster GPUs, which can be divided freely
  */
-export function divisions(
-  offers: readonly GpuOffer[] | undefined,
+export function listDivisionParameters(
+  localGpus: readonly LocalGpu[] | undefined,
   bound: ShareBound | undefined,
 ): Record<string, ParameterEntry> {
-  if (offers === undefined) return { gpuMemoryPercent: { values: shares } }
-  const profiles = [...new Set(offers.flatMap(({ slices }) => slices))]
-  const anyWhole = offers.some(({ wholes }) => wholes > 0)
+  if (localGpus === undefined) return { gpuMemoryPercent: { values: defaultSharesPercent } }
+  const profiles = [...new Set(localGpus.flatMap(({ slices }) => slices))]
+  const anyWhole = localGpus.some(({ wholeCount }) => wholeCount > 0)
   const sliced = profiles.length > 0
   return {
     ...(sliced && { migProfile: { values: [...(anyWhole ? ['none'] : []), ...profiles] } }),
     ...(anyWhole &&
       bound !== undefined && {
-        gpuMemoryPercent: { values: shares, ...(sliced && { when: "migProfile == 'none'" }) },
+        gpuMemoryPercent: {
+          values: defaultSharesPercent,
+          ...(sliced && { when: "migProfile == 'none'" }),
+        },
       }),
   }
 }
 
-/** Conditions that keep GPUs and slices together that are here together. */
-export function pairings(
-  offers: readonly GpuOffer[],
+/** Conditions that exclude combinations of GPU and MIG profile which this machine does not have. */
+export function buildMigConditions(
+  localGpus: readonly LocalGpu[],
   gpus: readonly string[],
   profiles: readonly string[],
 ): string[] {
   if (gpus.length < 2) return []
-  return offers
+  return localGpus
     .filter(({ name }) => gpus.includes(name))
-    .flatMap(({ name, wholes, slices }) =>
+    .flatMap(({ name, wholeCount, slices }) =>
       profiles
-        .filter((profile) => (profile === 'none' ? wholes === 0 : !slices.includes(profile)))
+        .filter((profile) => (profile === 'none' ? wholeCount === 0 : !slices.includes(profile)))
         .map((profile) => `not (gpu == '${name}' and migProfile == '${profile}')`),
     )
 }
 
 /**
- * Each trial is given its GPU: a predictor that chooses one itself would take another, at this
- * one's price.
+ * tune assigns the GPU of each trial. A predictor that selects another one would be measured at the
+ * wrong price.
  */
-export function checkVisibility(report: Report, env: Readonly<Record<string, string>> = {}): void {
+export function checkGpuVisibility(
+  report: Report,
+  env: Readonly<Record<string, string>> = {},
+): void {
   for (const name of visibilityVariables.filter((variable) => Object.hasOwn(env, variable)))
     report(
       ['predictor', 'env', name],
@@ -102,11 +108,9 @@ export function checkVisibility(report: Report, env: Readonly<Record<string, str
     )
 }
 
-/**
- * What allows a share of such GPUs, for a hint. @param names as the driver or the catalogue calls
- * them
+/** Hint on how to enforce a share of these GPUs.
  */
-export function shareHint(names: readonly string[]): string {
+export function formatShareHint(names: readonly string[]): string {
   const told =
     '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
   return names.every((name) => findVendor(name) === 'amd')
@@ -115,17 +119,17 @@ export function shareHint(names: readonly string[]): string {
 }
 
 /**
- * What a reader must know of which GPUs are used here, and how they are divided.
- * @param about whether the space has shares, and whether the user says which GPUs to take
+ * Notices on which GPUs are used and how they are divided.
+ * @param about whether the space has shares, and whether the user chose the GPUs
  */
-export function divisionNotices(
-  offers: readonly GpuOffer[],
+export function describeGpuDivision(
+  localGpus: readonly LocalGpu[],
   bound: ShareBound | undefined,
   { shared, asked }: { readonly shared: boolean; readonly asked: boolean },
   ownGpus: readonly Gpu[],
 ): string[] {
-  const known = offers.filter(({ name }) => isKnownGpu(name, ownGpus))
-  const unknown = known.length === 0 || asked ? [] : unknownNotices(offers, ownGpus)
+  const known = localGpus.filter(({ name }) => isKnownGpu(name, ownGpus))
+  const unknown = known.length === 0 || asked ? [] : describeUnknownGpus(localGpus, ownGpus)
   const leftOut = known.flatMap(({ name, unknownSlices }) =>
     unknownSlices.length > 0
       ? [
@@ -133,19 +137,19 @@ export function divisionNotices(
         ]
       : [],
   )
-  return [...unknown, ...leftOut, ...shareNotices(known, bound, shared, ownGpus)]
+  return [...unknown, ...leftOut, ...describeGpuShares(known, bound, shared, ownGpus)]
 }
 
-function shareNotices(
-  offers: readonly GpuOffer[],
+function describeGpuShares(
+  localGpus: readonly LocalGpu[],
   bound: ShareBound | undefined,
   shared: boolean,
   ownGpus: readonly Gpu[],
 ): string[] {
-  const wholes = offers.filter(({ wholes }) => wholes > 0)
-  if (wholes.length === 0) return []
+  const wholeCount = localGpus.filter(({ wholeCount }) => wholeCount > 0)
+  if (wholeCount.length === 0) return []
   if (bound === undefined) {
-    const capable = wholes.filter(({ name }) =>
+    const capable = wholeCount.filter(({ name }) =>
       [...ownGpus, ...gpuCatalogue].some(
         (gpu) => gpu.name === name && listMigProfiles(gpu).length > 0,
       ),
@@ -154,9 +158,9 @@ function shareNotices(
       capable.length > 0
         ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} could be tuned by their names`
         : ''
-    const names = wholes.map(({ name }) => name)
+    const names = wholeCount.map(({ name }) => name)
     return [
-      `Only whole GPUs are tuned, because nothing on this machine enforces a share of ${names.join(', ')}. To tune shares: ${shareHint(names)}${mig}`,
+      `Only whole GPUs are tuned, because nothing on this machine enforces a share of ${names.join(', ')}. To tune shares: ${formatShareHint(names)}${mig}`,
     ]
   }
   return bound === 'server' && shared
@@ -170,10 +174,10 @@ function shareNotices(
  * @param driverNames of GPUs that neither the catalogue nor the user's file knows
  * @param memoryMiB of GPUs by those names, where the driver tells it
  */
-export function reportUnknown(
+export function reportUnknownGpus(
   report: Report,
   driverNames: readonly string[],
-  memoryMiB: MachineFacts['memoryMiB'] = {},
+  memoryMiB: MachineCapabilities['memoryMiB'] = {},
 ): void {
   for (const name of driverNames) {
     const memoryGiB = Math.round((memoryMiB[name] ?? 24 * 1024) / 1024)
@@ -185,9 +189,9 @@ export function reportUnknown(
   }
 }
 
-/** That a GPU is left out for want of a description, beside others that are known. */
-const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
-  offers
+/** Notices on GPUs that are left out because nothing describes them. */
+const describeUnknownGpus = (localGpus: readonly LocalGpu[], ownGpus: readonly Gpu[]): string[] =>
+  localGpus
     .filter(({ name }) => !isKnownGpu(name, ownGpus))
     .map(
       ({ name }) =>

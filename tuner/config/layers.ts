@@ -1,12 +1,12 @@
 /**
- * Layers of settings (file, environment, flags): each validated against the schema, then laid one
- * over the other with the origin of every value.
+ * Layers of settings (defaults, file, environment, flags): each is validated against the schema,
+ * then merged, keeping the origin of every value.
  */
 import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import { resolveUnionIssues } from '../../trials/yaml.ts'
-import { namesOf } from './flags/flag-entries.ts'
+import { parseFlagNames } from './flags/flag-entries.ts'
 import { experimentFlags } from './flags/flags.ts'
 import {
   type ExperimentEntries,
@@ -15,7 +15,7 @@ import {
   type ParameterEntry,
   type Settings,
 } from './schema/experiment-schema.ts'
-import { parseOnce, readIn } from './schema/schema-parts.ts'
+import { parseOnce, withBaseFolder } from './schema/schema-parts.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -38,16 +38,16 @@ export function showOrigin(origin: Origin): string {
   }
 }
 
-/** Flags whose values are entries with names of their own: a problem must name the entry. */
+/** Repeatable flags with named entries: a problem must name the entry. */
 const namedEntryFlags = new Set(
-  experimentFlags.filter(({ gather }) => gather).map((flag) => namesOf(flag).long),
+  experimentFlags.filter(({ gather }) => gather).map((flag) => parseFlagNames(flag).long),
 )
 
 /**
- * What is wrong with the value at a path, without the path where a flag stands for it:
- * '--slo: '50' has no unit', not '--slo: slo.limit: ...'.
+ * A problem with the value at a path. For a flag the path is omitted: '--slo: '50' has no unit',
+ * not '--slo: slo.limit: ...'.
  */
-export function problemAt(
+export function createConfigProblem(
   origin: Origin | undefined,
   fallback: string,
   path: Path,
@@ -64,65 +64,78 @@ export function problemAt(
   return { where, what: prefix ? what.slice(prefix.length) : what, hint }
 }
 
-/** Data that all came from one place. */
-export const uniformLayer = (raw: unknown, origin: Origin, folder: string): Layer => ({
+/** A layer whose values all have one origin. */
+export const createUniformLayer = (raw: unknown, origin: Origin, folder: string): Layer => ({
   raw,
-  originOf: () => origin,
-  keyOriginOf: () => origin,
+  findOrigin: () => origin,
+  findKeyOrigin: () => origin,
   folder,
 })
 
 /**
- * What a layer says once validated, and what is wrong with it. Wrong values are left out of
- * `entries`, so that the rest can be checked further.
+ * A validated layer and its problems. Invalid values are left out of `entries`, so that the rest
+ * can be checked further.
  */
 interface CheckedLayer {
   readonly entries: ExperimentEntries
   readonly problems: readonly ConfigProblem[]
   /**
-   * Top-level keys with something wrong inside: not to be called missing as well. Of a predictor
-   * also which key: 'predictor.command'.
+   * Top-level keys with invalid values, so that they are not also reported as missing. For the
+   * predictor also the inner key: 'predictor.command'.
    */
-  readonly broken: ReadonlySet<string>
+  readonly invalidKeys: ReadonlySet<string>
 }
 
 export function checkLayer(layer: Layer): CheckedLayer {
   const raw = structuredClone(layer.raw)
   const problems: ConfigProblem[] = []
-  const broken = new Set<string>()
+  const invalidKeys = new Set<string>()
   for (;;) {
-    const parsed = readIn(layer.folder, () => experimentFileSchema.safeParse(raw, parseOnce))
-    if (parsed.success) return { entries: parsed.data, problems, broken }
+    const parsed = withBaseFolder(layer.folder, () =>
+      experimentFileSchema.safeParse(raw, parseOnce),
+    )
+    if (parsed.success) return { entries: parsed.data, problems, invalidKeys }
     const issues = parsed.error.issues.flatMap((issue) => resolveUnionIssues(issue))
     for (const issue of issues) {
-      problems.push(...describe(issue, layer))
-      if (issue.path[0] === 'predictor') for (const key of brokenInPredictor(issue)) broken.add(key)
-      if (issue.path.length > 0) broken.add(String(issue.path[0]))
+      problems.push(...describeIssue(issue, layer))
+      if (issue.path[0] === 'predictor')
+        for (const key of listInvalidPredictorKeys(issue)) invalidKeys.add(key)
+      if (issue.path.length > 0) invalidKeys.add(String(issue.path[0]))
       else if (issue.code === 'unrecognized_keys')
-        for (const key of issue.keys.slice(0, mostKeysNamed))
-          for (const meant of findClosestNames(key, topKeys)) broken.add(meant)
+        for (const key of issue.keys.slice(0, maxKeysNamed))
+          for (const meant of findClosestNames(key, topKeys)) invalidKeys.add(meant)
     }
     const nothing = issues.some(
       (issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys',
     )
-    if (nothing) return { entries: {}, problems, broken: new Set(topKeys) }
-    for (const issue of issues) remove(raw, issue)
+    if (nothing) return { entries: {}, problems, invalidKeys: new Set(topKeys) }
+    for (const issue of issues) removeInvalid(raw, issue)
   }
 }
 
-/** Keys of a predictor that say of which kind it is. */
-const kindKeys: readonly string[] = ['kind', 'command', 'server', 'url', 'urls', 'engine', 'from']
+/** Keys of `predictor` that determine its kind. */
+const predictorKindKeys: readonly string[] = [
+  'kind',
+  'command',
+  'server',
+  'url',
+  'urls',
+  'engine',
+  'from',
+]
 
-/** Whether it is not known which kind of predictor was meant. */
-export const isKindUnknown = (broken: ReadonlySet<string>): boolean =>
-  kindKeys.some((key) => broken.has(`predictor.${key}`))
+/** Whether invalid keys leave the kind of predictor unknown. */
+export const isKindUnknown = (invalidKeys: ReadonlySet<string>): boolean =>
+  predictorKindKeys.some((key) => invalidKeys.has(`predictor.${key}`))
 
-function brokenInPredictor(issue: Issue): string[] {
+function listInvalidPredictorKeys(issue: Issue): string[] {
   const key = issue.path[1]
   if (key !== undefined) return [`predictor.${String(key)}`]
   const meant =
     issue.code === 'unrecognized_keys'
-      ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => findClosestNames(unknown, kindKeys))
+      ? issue.keys
+          .slice(0, maxKeysNamed)
+          .flatMap((unknown) => findClosestNames(unknown, predictorKindKeys))
       : ['kind']
   return meant.map((name) => `predictor.${name}`)
 }
@@ -131,15 +144,15 @@ const topKeys = Object.keys(experimentFileSchema.shape)
 
 type Issue = z.core.$ZodIssue
 
-/** Of the keys of one map; they are all wrong for one reason. */
-const mostKeysNamed = 20
+/** Unknown keys of one map that are listed; more have the same cause. */
+const maxKeysNamed = 20
 
-function describe(issue: Issue, layer: Layer): ConfigProblem[] {
+function describeIssue(issue: Issue, layer: Layer): ConfigProblem[] {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys')
-    return issue.keys.slice(0, mostKeysNamed).map((key, i) => ({
-      where: whereOf(layer.keyOriginOf([...path, key])),
-      what: `unknown key '${joinPath([...path, key])}'${i === mostKeysNamed - 1 && issue.keys.length > mostKeysNamed ? `, and ${issue.keys.length - mostKeysNamed} more` : ''}`,
+    return issue.keys.slice(0, maxKeysNamed).map((key, i) => ({
+      where: formatPlace(layer.findKeyOrigin([...path, key])),
+      what: `unknown key '${joinPath([...path, key])}'${i === maxKeysNamed - 1 && issue.keys.length > maxKeysNamed ? `, and ${issue.keys.length - maxKeysNamed} more` : ''}`,
       hint: hintForKey(key, path),
     }))
   const found = valueAt(layer.raw, path)
@@ -149,17 +162,17 @@ function describe(issue: Issue, layer: Layer): ConfigProblem[] {
   const name = path.length === 0 ? 'the experiment' : joinPath(path)
   const near =
     issue.code === 'invalid_value' && typeof found === 'string'
-      ? nearValues(found, issue.values.map(String))
+      ? suggestValues(found, issue.values.map(String))
       : []
-  // A key with nothing below it: what follows was meant to be indented.
+  // A key without a value: its settings were probably not indented.
   const isEmptySection =
     found === null && issue.code === 'invalid_type' && issue.expected === 'object'
   const what = isEmptySection
     ? `${name}: empty`
-    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${shortly(found)}`}`
+    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${formatFoundValue(found)}`}`
   return [
-    problemAt(
-      layer.originOf(path),
+    createConfigProblem(
+      layer.findOrigin(path),
       'experiment',
       path,
       what,
@@ -172,7 +185,7 @@ function describe(issue: Issue, layer: Layer): ConfigProblem[] {
   ]
 }
 
-/** Other words for values that the schema knows. */
+/** Common synonyms of schema values, for suggestions. */
 const valueSynonyms: Readonly<Record<string, string>> = {
   k8s: 'kubernetes',
   kube: 'kubernetes',
@@ -185,16 +198,16 @@ const valueSynonyms: Readonly<Record<string, string>> = {
   tpe: 'gp',
 }
 
-function nearValues(found: string, values: readonly string[]): string[] {
+function suggestValues(found: string, values: readonly string[]): string[] {
   const synonym = valueSynonyms[found.toLowerCase()]
   return synonym !== undefined && values.includes(synonym)
     ? [synonym]
     : findClosestNames(found, values)
 }
 
-const whereOf = (origin: Origin | undefined) => (origin ? showOrigin(origin) : 'experiment')
+const formatPlace = (origin: Origin | undefined) => (origin ? showOrigin(origin) : 'experiment')
 
-function shortly(value: unknown): string {
+function formatFoundValue(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'an object'
   const text = typeof value === 'string' ? `'${value}'` : String(value)
@@ -211,10 +224,10 @@ export function valueAt(value: unknown, path: Path): unknown {
 }
 
 /**
- * Takes what an issue is about out of the document: the key, what lacks a key, the whole list, or
- * the whole parameter, so that nothing half remains.
+ * Removes the subject of an issue from the document: the key, the incomplete object, the whole list
+ * or the whole parameter, so that nothing incomplete remains.
  */
-function remove(raw: unknown, issue: Issue): void {
+function removeInvalid(raw: unknown, issue: Issue): void {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys') {
     const owner = valueAt(raw, path)
@@ -259,7 +272,7 @@ function knownKeys(path: Path): { here: string[]; everywhere: [name: string, pat
   return { here: [...new Set(here)], everywhere }
 }
 
-/** Other words for keys of an experiment, each with the key and what it holds. */
+/** Common synonyms of keys, each with the key to suggest. */
 const keySynonyms: Readonly<Record<string, string>> = {
   parameters: 'space (what is tuned) or predictor (the server)',
   params: 'space (what is tuned)',
@@ -302,10 +315,10 @@ function hintForKey(key: string, path: Path): string {
 const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const
 
 /**
- * New values of a parameter replace the old ones as a whole; its category, condition and direction
- * stay unless said anew.
+ * A new domain of a parameter replaces the old one as a whole. Category, condition and direction
+ * stay unless they are set again.
  */
-function overParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
+function mergeParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
   const kept: Record<string, unknown> = { ...below }
   if (domainKeys.some((key) => above[key] !== undefined))
     for (const key of domainKeys) delete kept[key]
@@ -315,14 +328,12 @@ function overParameter(below: ParameterEntry | undefined, above: ParameterEntry)
 export interface Merged {
   readonly settings: Settings
   /** The layer that set a value. Undefined where no layer did. */
-  readonly layerOf: (path: Path) => Layer | undefined
-  /** Where the user set a value. Undefined for a default. */
-  readonly originOf: (path: Path) => Origin | undefined
+  readonly findLayer: (path: Path) => Layer | undefined
+  /** Origin of a value that the user set. Undefined for a default. */
+  readonly findOrigin: (path: Path) => Origin | undefined
 }
 
-/**
- * Laid over each other entry by entry; any other value replaces the one below as a whole: half of
- * one predictor and half of another would be neither.
+/** Sections that are merged entry by entry. Any other value replaces the lower one as a whole.
  */
 const sections = new Set([
   'slo',
@@ -337,20 +348,20 @@ const sections = new Set([
 ])
 
 /**
- * A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of
- * one that runs already, is laid over it.
+ * A predictor of another kind replaces the lower one. A `protocol`, an `env` or another URL of a
+ * running server is merged into it.
  */
 const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
   key === 'predictor' &&
-  kindKeys.some(
+  predictorKindKeys.some(
     (name) =>
-      name in record(value) &&
-      !(urlKeys.includes(name) && urlKeys.some((key) => key in record(below))),
+      name in asRecord(value) &&
+      !(urlKeys.includes(name) && urlKeys.some((key) => key in asRecord(below))),
   )
 const urlKeys: readonly string[] = ['url', 'urls']
 
-/** One URL takes the place of several, and they of one. */
-function withoutOtherUrls(
+/** `url` replaces `urls`, and the reverse. */
+function dropReplacedUrls(
   below: Record<string, unknown>,
   above: Record<string, unknown>,
 ): Record<string, unknown> {
@@ -359,10 +370,10 @@ function withoutOtherUrls(
 }
 
 /**
- * An SLO that names a `limit`, if only to say that there is none, replaces the one below; one
- * metric's own limit replaces that of the same metric.
+ * An SLO with a `limit`, even an undefined one, replaces all lower limits. The limit of a metric
+ * replaces the lower limit of the same metric.
  */
-function withoutReplaced(
+function dropReplacedLimits(
   below: Record<string, unknown>,
   above: Record<string, unknown>,
 ): Record<string, unknown> {
@@ -376,12 +387,12 @@ function withoutReplaced(
   return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
 }
 
-/** Lays the later layers over the earlier ones. The first has the defaults. */
+/** Merges layers; later ones win. The first has the defaults. */
 export function mergeLayers(
   layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[],
 ): Merged {
   const owners = new Map<string, Layer>()
-  const lay = (
+  const mergeInto = (
     below: Record<string, unknown>,
     above: Record<string, unknown>,
     layer: Layer,
@@ -395,15 +406,15 @@ export function mergeLayers(
         const kept = isAnotherPredictor(key, below[key], value)
           ? {}
           : key === 'slo'
-            ? withoutReplaced(record(below[key]), record(value))
+            ? dropReplacedLimits(asRecord(below[key]), asRecord(value))
             : key === 'predictor'
-              ? withoutOtherUrls(record(below[key]), record(value))
-              : record(below[key])
-        merged[key] = lay(kept, record(value), layer, inner)
+              ? dropReplacedUrls(asRecord(below[key]), asRecord(value))
+              : asRecord(below[key])
+        merged[key] = mergeInto(kept, asRecord(value), layer, inner)
       } else {
         merged[key] =
           path[0] === 'space'
-            ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry)
+            ? mergeParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry)
             : value
         owners.set(joinPath(inner), layer)
       }
@@ -411,24 +422,24 @@ export function mergeLayers(
     return merged
   }
   let entries: Record<string, unknown> = {}
-  for (const { layer, entries: above } of layers) entries = lay(entries, above, layer, [])
-  const layerOf = (path: Path): Layer | undefined => {
+  for (const { layer, entries: above } of layers) entries = mergeInto(entries, above, layer, [])
+  const findLayer = (path: Path): Layer | undefined => {
     for (let length = path.length; length > 0; length--) {
       const owner = owners.get(joinPath(path.slice(0, length)))
       if (owner) return owner
     }
-    // A section has no owner of its own: the last layer that set something in it stands for it.
+    // A section has no owner: the last layer that set one of its values represents it.
     return [...owners].findLast(([name]) => name.startsWith(`${joinPath(path)}.`))?.[1]
   }
   return {
     settings: entries as unknown as Settings,
-    layerOf,
-    originOf: (path) => {
-      const origin = layerOf(path)?.originOf(path)
+    findLayer,
+    findOrigin: (path) => {
+      const origin = findLayer(path)?.findOrigin(path)
       return origin?.kind === 'default' ? undefined : origin
     },
   }
 }
 
-const record = (value: unknown): Record<string, unknown> =>
+const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}

@@ -1,6 +1,6 @@
 /**
- * Lengths of recorded requests to language models: a CSV with a header, or JSON Lines, as public
- * traces have them.
+ * Reads token counts of recorded requests to language models: a CSV with a header, or JSON Lines of
+ * a public trace.
  */
 import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
 import { isUnknown } from '../../trials/table-text.ts'
@@ -9,8 +9,8 @@ import { readTraceRows } from './trace-rows.ts'
 import { UnitError } from './units.ts'
 
 /**
- * Headers, in lower case and without spaces and underscores: this product's own, Azure's LLM
- * inference traces, BurstGPT, Mooncake.
+ * Column names, in lower case without spaces and underscores: tune's own, Azure's LLM inference
+ * traces, BurstGPT, Mooncake.
  */
 const inputNames = ['inputtokens', 'contexttokens', 'requesttokens', 'prompttokens', 'inputlength']
 const outputNames = [
@@ -22,38 +22,40 @@ const outputNames = [
 ]
 const hint =
   'use a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces, or JSON Lines as in Mooncake traces'
-/** More are not needed: lengths repeat from the start. */
-const most = 20_000
+/** Lengths beyond this many are ignored; the recorded ones repeat from the start. */
+const maxLengths = 20_000
 
-/** The columns of input and output tokens by a trace's header; -1 for one that it does not have. */
-export function lengthColumns(header: readonly string[]): readonly [input: number, output: number] {
+/** Indices of the columns of input and output tokens; -1 for a missing one. */
+export function findLengthColumns(
+  header: readonly string[],
+): readonly [input: number, output: number] {
   const names = header.map((cell) => cell.toLowerCase().replace(/[\s_"]/g, ''))
   const at = (known: readonly string[]) => names.findIndex((name) => known.includes(name))
   return [at(inputNames), at(outputNames)]
 }
 
-/** Of a failed request. */
+/** Failed requests are recorded without tokens. */
 export const hasNoTokens = (cell: string | undefined): boolean =>
   isUnknown(cell) || Number(cell) === 0
 
 /**
- * [input, output] tokens of each line, in order, the first 20,000; lines with 0 or unknown tokens on
- * either side are left out, as failed requests are recorded so.
+ * [input, output] tokens of each line, in order, at most 20,000. Failed requests, whose lines have
+ * no tokens, are left out.
  * @throws UnitError that names the line
  */
 export function readLengths(path: string, shown: string): RecordedPrompt[] {
-  // Times mean nothing here, whatever their unit.
+  // The unit of the times does not matter here.
   if (isRequestTrace(path))
     return readRequestTrace(path, shown, 'ms')
-      .requests.slice(0, most)
+      .requests.slice(0, maxLengths)
       .map(({ prompt }) => prompt)
   const [header, ...rows] = readTraceRows(path, shown, 'lengths', hint)
-  const [input, output] = lengthColumns(header?.cells ?? [])
+  const [input, output] = findLengthColumns(header?.cells ?? [])
   if (input < 0 || output < 0)
     throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)
   const lengths: RecordedPrompt[] = []
   for (const { where, cells } of rows) {
-    if (lengths.length === most) break
+    if (lengths.length === maxLengths) break
     const pair = [cells[input], cells[output]].map((cell) => {
       if (hasNoTokens(cell)) return 0
       if (!/^\d+(\.0+)?$/.test(cell!))

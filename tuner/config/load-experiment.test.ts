@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
 import {
   bert,
+  findOrigin,
   machine,
-  originOf,
   problemLines,
   problemsOf,
   useWorkspace,
@@ -136,13 +136,13 @@ describe('flags', () => {
       budget: { maxTrials: 4 },
       slo: { percentile: 0.95 },
     })
-    expect(originOf(experiment, 'seed')).toBe('--seed')
-    expect(originOf(experiment, 'parallel')).toBe('$TUNE_PARALLEL')
-    expect(originOf(experiment, 'budget.maxTrials')).toBe('$TUNE_MAX_TRIALS')
-    expect(originOf(experiment, 'slo.percentile')).toBe('e.yaml:2:6')
-    expect(originOf(experiment, 'slo.errorRate')).toBe('default')
-    expect(originOf(experiment, 'space.batchSize')).toBe('--batch')
-    expect(originOf(experiment, 'load.timeout')).toBe('default (10 times the SLO, at least 2s)')
+    expect(findOrigin(experiment, 'seed')).toBe('--seed')
+    expect(findOrigin(experiment, 'parallel')).toBe('$TUNE_PARALLEL')
+    expect(findOrigin(experiment, 'budget.maxTrials')).toBe('$TUNE_MAX_TRIALS')
+    expect(findOrigin(experiment, 'slo.percentile')).toBe('e.yaml:2:6')
+    expect(findOrigin(experiment, 'slo.errorRate')).toBe('default')
+    expect(findOrigin(experiment, 'space.batchSize')).toBe('--batch')
+    expect(findOrigin(experiment, 'load.timeout')).toBe('default (10 times the SLO, at least 2s)')
     // New values keep what the file says of the parameter beside them.
     expect(experiment.space.parameters.find((p) => p.name === 'batchSize')).toMatchObject({
       category: 'args',

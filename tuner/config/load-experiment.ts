@@ -1,21 +1,21 @@
 /**
- * The experiment of a command line or of the store. The entry of this folder:
+ * Entry of this folder: the experiment of a command line, a program or the trial store.
  *
- *   read      file, object, environment and flags become layers, which know where each value stands
+ *   read      file, object, environment and flags become layers with the origin of each value
  *   check     the schema reads each layer: base units, absolute paths, secrets taken out
  *   merge     the later layer wins; the first has the defaults
- *   resolve   settings become an experiment; everything that is wrong is reported at once
+ *   resolve   settings become an experiment; all problems are reported at once
  *   document  the schema writes the settings again: for the store, `tune config` and the dashboard
  *
- * What the store has is read as one more layer.
+ * A stored experiment is read as one more layer.
  */
-import type { Surroundings } from './context.ts'
+import type { HostContext } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
 import { defaultsLayer, environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
-import { checkLayer, mergeLayers, uniformLayer } from './layers.ts'
+import { checkLayer, createUniformLayer, mergeLayers } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
-import { takeSecrets } from './secret-values.ts'
+import { extractSecrets } from './secret-values.ts'
 import {
   ConfigError,
   type ConfigProblem,
@@ -24,12 +24,12 @@ import {
 } from './types.ts'
 import type { Layer } from './yaml-file.ts'
 
-export interface ExperimentRequest extends Surroundings {
+export interface ExperimentRequest extends HostContext {
   /** Path of the experiment file, as the user gave it. */
   readonly file?: string
-  /** What will stand in that file, where it is not written yet. */
+  /** Contents of that file, if it is not written yet. */
   readonly text?: string
-  /** What a program gives, in the form of the experiment file. */
+  /** Settings that a program passes, in the form of the experiment file. */
   readonly given?: ExperimentInput
   /** commander's `opts()`. */
   readonly flags?: FlagValues
@@ -38,9 +38,9 @@ export interface ExperimentRequest extends Surroundings {
 }
 
 /**
- * The effective experiment: defaults, then file, what a program gives, environment (TUNE_*) and
- * flags, the later winning.
- * @throws ConfigError with everything that is wrong, each with its file:line:column or flag.
+ * The effective experiment: defaults, file, object of a program, environment (TUNE_*) and flags;
+ * later ones win.
+ * @throws ConfigError with all problems, each with its file:line:column or flag
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
   const { file, given, flags = {}, environment = {}, cwd } = request
@@ -55,7 +55,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
     if (read.layer) layers.push(read.layer)
     else unread = true
   }
-  if (given !== undefined) layers.push(uniformLayer(given, { kind: 'given' }, cwd))
+  if (given !== undefined) layers.push(createUniformLayer(given, { kind: 'given' }, cwd))
   const fromFlags = flagsToLayer(flags, cwd)
   problems.push(...fromFlags.problems)
   const experiment = assemble(
@@ -69,20 +69,20 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
 }
 
 /**
- * The experiment that a store kept, with flags laid over it (a larger budget for `resume`).
+ * The experiment of a stored document, with flags merged in (a larger budget for `resume`).
  * @throws ConfigError as loadExperiment does.
  */
 export function experimentFromDocument(
   document: ExperimentDocument,
   id: string,
-  around: Surroundings,
+  host: HostContext,
   flags: FlagValues = {},
 ): Experiment {
-  const stored = uniformLayer(document, { kind: 'stored', id }, around.cwd)
-  const fromFlags = flagsToLayer(flags, around.cwd)
+  const stored = createUniformLayer(document, { kind: 'stored', id }, host.cwd)
+  const fromFlags = flagsToLayer(flags, host.cwd)
   return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, {
-    ...around,
-    stored: true,
+    ...host,
+    isStored: true,
   })
 }
 
@@ -91,39 +91,39 @@ function assemble(
   found: readonly ConfigProblem[],
   unread: boolean,
   fallback: string,
-  around: Surroundings,
+  host: HostContext,
 ): Experiment {
-  const checked = [defaultsLayer(around.cwd), ...layers].map((layer) => {
+  const checked = [defaultsLayer(host.cwd), ...layers].map((layer) => {
     const found = checkLayer(layer)
-    return { layer, ...found, ...takeSecrets(found.entries, layer) }
+    return { layer, ...found, ...extractSecrets(found.entries, layer) }
   })
   const problems = [...found, ...checked.flatMap((layer) => layer.problems)]
-  const broken = new Set(checked.flatMap((layer) => [...layer.broken]))
-  // What an unreadable file would have said is not known: nothing is called missing beside it.
-  if (unread) throw new ConfigError(sorted(problems))
-  const resolved = resolveExperiment(mergeLayers(checked), fallback, broken, around)
+  const invalidKeys = new Set(checked.flatMap((layer) => [...layer.invalidKeys]))
+  // An unreadable file may contain what seems to be missing, so nothing is reported as missing.
+  if (unread) throw new ConfigError(sortProblems(problems))
+  const resolved = resolveExperiment(mergeLayers(checked), fallback, invalidKeys, host)
   problems.push(...resolved.problems)
-  if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sorted(problems))
+  if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sortProblems(problems))
   return {
     ...resolved.experiment,
     secrets: new Map(checked.flatMap(({ secrets }) => [...secrets])),
   }
 }
 
-/** Those that help: who has more of them has another file. */
-const mostProblems = 50
+/** Problems that are listed; more usually mean a wrong file. */
+const maxProblems = 50
 
-/** By file, line and column; then flags. Each once, and of very many the first. */
-function sorted(problems: readonly ConfigProblem[]): ConfigProblem[] {
+/** By file, line and column, then flags. Without duplicates, at most `maxProblems`. */
+function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[] {
   const once = [
     ...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values(),
   ]
   const inOrder = once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
-  const more = inOrder.length - mostProblems
+  const more = inOrder.length - maxProblems
   return more <= 0
     ? inOrder
     : [
-        ...inOrder.slice(0, mostProblems),
+        ...inOrder.slice(0, maxProblems),
         { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' },
       ]
 }

@@ -3,8 +3,8 @@ import { describeMeasured, type MeasuredWith } from '../../trials/measured-with.
 import type { Provenance } from '../../trials/types.ts'
 import type { Experiment } from './types.ts'
 
-/** What the trials of a configuration measured, as an experiment starts it. */
-export const measuredOf = (
+/** Server, engine and weights that the trials of a configuration measure (its provenance). */
+export const resolveMeasuredWith = (
   experiment: Experiment,
   provenance: Provenance,
   configuration: Configuration,

@@ -1,15 +1,15 @@
 /**
  * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling,
- * api/v1alpha1/profilingexperiment_types.go) as an experiment file. What it says is kept; what has
- * no meaning here is named in a notice; what Morphling itself gets wrong is refused.
+ * api/v1alpha1/profilingexperiment_types.go) as an experiment file. Unsupported parts become
+ * notices; invalid parts become problems.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
 import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
 import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import { createDraft } from './draft.ts'
-import { asNumber } from './flags/shorthand.ts'
+import { parseNumber } from './flags/shorthand.ts'
 import { showOrigin, valueAt } from './layers.ts'
-import { containersOf } from './settings/kubernetes-settings.ts'
+import { listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import { parseMemoryMiB, UnitError } from './units.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -26,10 +26,10 @@ interface Imported {
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const fields = (value: unknown): Fields => (isRecord(value) ? value : {})
-const items = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+const asFields = (value: unknown): Fields => (isRecord(value) ? value : {})
+const asItems = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
-/** @param source the file as it was read; places in it are kept for errors and `tune config`. */
+/** @param source the file as read; its positions are kept for errors and `tune config` */
 export function importProfilingExperiment(source: Layer): Imported {
   const importer = new Importer(source)
   importer.read()
@@ -44,7 +44,7 @@ class Importer {
     this.draft = createDraft(source.folder)
   }
 
-  private at = (path: Path): Origin => this.source.originOf(path) ?? { kind: 'default' }
+  private at = (path: Path): Origin => this.source.findOrigin(path) ?? { kind: 'default' }
   private problem(path: Path, what: string, hint: string): void {
     this.problems.push({ where: showOrigin(this.at(path)), what, hint })
   }
@@ -53,7 +53,7 @@ class Importer {
   }
 
   read(): void {
-    const raw = fields(this.source.raw)
+    const raw = asFields(this.source.raw)
     if (!groups.includes(String(raw.apiVersion)))
       this.problem(
         ['apiVersion'],
@@ -61,8 +61,8 @@ class Importer {
         `known: ${groups.join(', ')}`,
       )
     this.known(raw, [], ['apiVersion', 'kind', 'metadata', 'spec', 'status'])
-    const metadata = fields(raw.metadata)
-    const spec = fields(raw.spec)
+    const metadata = asFields(raw.metadata)
+    const spec = asFields(raw.spec)
     this.known(
       spec,
       ['spec'],
@@ -91,11 +91,11 @@ class Importer {
         'spec',
         'serviceProgressDeadline',
       ])
-    this.objective(fields(spec.objective))
-    this.algorithm(fields(spec.algorithm))
+    this.objective(asFields(spec.objective))
+    this.algorithm(asFields(spec.algorithm))
     const tuned = this.parameters(spec.tunableParameters)
     this.pod(
-      fields(fields(spec.servicePodTemplate).template),
+      asFields(asFields(spec.servicePodTemplate).template),
       String(metadata.name ?? 'model'),
       tuned,
     )
@@ -110,10 +110,10 @@ class Importer {
     )
   }
 
-  /** Morphling ignores fields it does not know; here they are named. */
+  /** Morphling ignores unknown fields; tune reports them. */
   private known(value: Fields, path: Path, names: readonly string[]): void {
     for (const key of Object.keys(value).filter((name) => !names.includes(name))) {
-      const where = showOrigin(this.source.keyOriginOf([...path, key]) ?? { kind: 'default' })
+      const where = showOrigin(this.source.findKeyOrigin([...path, key]) ?? { kind: 'default' })
       const hint = findClosestNames(key, names).length > 0 ? suggestNames(key, names) : ''
       this.problems.push({
         where,
@@ -144,7 +144,7 @@ class Importer {
         `unknown algorithm '${algorithmName}'`,
         suggestNames(name, ['BayesianOpt', 'random', 'grid']),
       )
-    if (items(algorithmSettings).length > 0)
+    if (asItems(algorithmSettings).length > 0)
       this.notices.push('algorithmSettings are not used, because the samplers have no settings')
   }
 
@@ -152,10 +152,10 @@ class Importer {
   private parameters(categories: unknown): Set<string> {
     const tuned = new Set<string>()
     const at: Path = ['spec', 'tunableParameters']
-    if (items(categories).length === 0)
+    if (asItems(categories).length === 0)
       this.problem(at, 'no tunableParameters', 'there is nothing to tune')
-    for (const [i, entry] of items(categories).entries()) {
-      const { category, parameters } = fields(entry)
+    for (const [i, entry] of asItems(categories).entries()) {
+      const { category, parameters } = asFields(entry)
       const place = [...at, i]
       if (!['resource', 'env', 'args'].includes(String(category))) {
         this.problem(
@@ -165,15 +165,15 @@ class Importer {
         )
         continue
       }
-      for (const [j, parameter] of items(parameters).entries())
-        this.parameter(fields(parameter), String(category), [...place, 'parameters', j], tuned)
+      for (const [j, parameter] of asItems(parameters).entries())
+        this.parameter(asFields(parameter), String(category), [...place, 'parameters', j], tuned)
     }
     return tuned
   }
 
   private parameter(given: Fields, category: string, at: Path, tuned: Set<string>): void {
     this.known(given, at, ['name', 'parameterType', 'feasibleSpace'])
-    const space = fields(given.feasibleSpace)
+    const space = asFields(given.feasibleSpace)
     this.known(space, [...at, 'feasibleSpace'], ['min', 'max', 'step', 'list'])
     const type = String(given.parameterType ?? 'discrete')
     if (!['int', 'double', 'discrete', 'categorical'].includes(type))
@@ -189,7 +189,7 @@ class Importer {
     tuned.add(name)
     const faults = this.problems.length
     const read = (text: unknown, ...place: (string | number)[]): number | string => {
-      if (!resource) return type === 'categorical' ? String(text) : asNumber(String(text))
+      if (!resource) return type === 'categorical' ? String(text) : parseNumber(String(text))
       const value = resource.read(String(text))
       if (Number.isNaN(value))
         this.problem(
@@ -199,14 +199,14 @@ class Importer {
         )
       return value
     }
-    const list = items(space.list)
+    const list = asItems(space.list)
     const entry =
       list.length > 0
         ? {
             values: list.map((value, k) => read(value, 'list', k)),
             ...(type === 'categorical' ? { kind: 'categorical' } : {}),
           }
-        : { kind: type === 'double' ? 'float' : 'int', ...range(space, read) }
+        : { kind: type === 'double' ? 'float' : 'int', ...readRange(space, read) }
     if (this.problems.length === faults)
       this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
     // Morphling uppercases names of environment variables and puts arguments bare at the end.
@@ -218,20 +218,18 @@ class Importer {
   private resource(name: string, at: Path): Resource | undefined {
     const resource = Object.hasOwn(resources, name) ? resources[name] : undefined
     if (resource) return resource
-    const hint = Object.hasOwn(refused, name)
-      ? refused[name]!
+    const hint = Object.hasOwn(untunableResources, name)
+      ? untunableResources[name]!
       : 'use cpu, memory or nvidia.com/gpu; for other names, Morphling would set ephemeral-storage'
     this.problem([...at, 'name'], `the resource '${name}' cannot be tuned`, hint)
     return undefined
   }
 
-  /**
-   * The pod template stays as it is; what it holds of resources that are not tuned is pinned, for
-   * its price.
+  /** The pod template stays unchanged. Its fixed resources are pinned, because they set the price.
    */
   private pod(template: Fields, name: string, tuned: ReadonlySet<string>): void {
     const at: Path = ['spec', 'servicePodTemplate', 'template']
-    const containers = containersOf(template)
+    const containers = listContainers(template)
     const [container] = containers
     if (!container) {
       this.problem(
@@ -248,15 +246,15 @@ class Importer {
         `The pod has ${containers.length} containers; as in Morphling, the first, ${container.name}, is tuned`,
       )
     const first: Path = [...at, 'spec', 'containers', 0]
-    const environment = items(valueAt(this.source.raw, [...first, 'env']))
-    const k = environment.findIndex((variable) => fields(variable).name === 'MODEL_NAME')
-    const model = k < 0 ? undefined : fields(environment[k]).value
+    const environment = asItems(valueAt(this.source.raw, [...first, 'env']))
+    const k = environment.findIndex((variable) => asFields(variable).name === 'MODEL_NAME')
+    const model = k < 0 ? undefined : asFields(environment[k]).value
     this.set(
       ['model'],
       { name: typeof model === 'string' ? model.replace(/^.*\//, '') : name },
       k < 0 ? ['metadata', 'name'] : [...first, 'env', k, 'value'],
     )
-    const held = fields(
+    const held = asFields(
       valueAt(this.source.raw, [...first, 'resources', 'limits']) ??
         valueAt(this.source.raw, [...first, 'resources', 'requests']),
     )
@@ -268,8 +266,10 @@ class Importer {
   }
 }
 
-/** Numbers of a range; what is no number stays a text and is refused with its place later. */
-function range(space: Fields, read: (text: unknown, place: string) => number | string): Fields {
+/**
+ * Reads the numbers of a range. Other texts stay, and the schema rejects them with their position.
+ */
+function readRange(space: Fields, read: (text: unknown, place: string) => number | string): Fields {
   const entries = ['min', 'max', 'step'].filter((key) => space[key] !== undefined)
   return Object.fromEntries(entries.map((key) => [key, read(space[key], key)]))
 }
@@ -281,7 +281,7 @@ interface Resource {
   readonly read: (quantity: string) => number
 }
 
-const cores = (quantity: string) =>
+const parseCores = (quantity: string) =>
   /^\d+m$/.test(quantity)
     ? Number.parseInt(quantity, 10) / 1000
     : quantity === ''
@@ -289,7 +289,7 @@ const cores = (quantity: string) =>
       : Number(quantity)
 
 /** Kubernetes quantities: bytes without a suffix, decimal (M, G) and binary (Mi, Gi). */
-function memoryMiB(quantity: string): number {
+function parseMemoryQuantity(quantity: string): number {
   if (/^\d+$/.test(quantity)) return Number(quantity) / 2 ** 20
   try {
     return parseMemoryMiB(/\d[KMG]$/.test(quantity) ? `${quantity}B` : quantity)
@@ -300,11 +300,11 @@ function memoryMiB(quantity: string): number {
 }
 
 const resources: Readonly<Record<string, Resource>> = {
-  cpu: { name: 'cpuCores', example: '500m or 2', read: cores },
-  memory: { name: 'memoryMiB', example: '1800Mi or 4Gi', read: memoryMiB },
+  cpu: { name: 'cpuCores', example: '500m or 2', read: parseCores },
+  memory: { name: 'memoryMiB', example: '1800Mi or 4Gi', read: parseMemoryQuantity },
   'nvidia.com/gpu': { name: 'gpus', example: '1', read: Number },
 }
-const refused: Readonly<Record<string, string>> = {
+const untunableResources: Readonly<Record<string, string>> = {
   'nvidia.com/gpumem':
     'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
   'nvidia.com/gpumem-percentage':

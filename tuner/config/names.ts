@@ -15,13 +15,11 @@ export type Devices = (typeof deviceChoices)[number]
 export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
 export type LoadOrigin = (typeof loadOrigins)[number]
 
-/** Programs that a run can be sent to while it goes on. */
+/** Programs that can receive a run while it goes on. */
 export const outputKinds = ['otlp', 'mlflow'] as const
 export type OutputKind = (typeof outputKinds)[number]
 
-/**
- * What stands where the user says nothing; also printed in the help. Those that depend on others
- * are worked out in defaults.ts.
+/** Defaults, which the help also prints. Defaults that depend on other settings are in resolve.ts.
  */
 export const defaults = {
   percentile: 'p99',
@@ -33,7 +31,7 @@ export const defaults = {
   maxTrials: 12,
   parallel: 1,
   seed: 1,
-  /** Whose answers all others are held against. */
+  /** Reference answers: those of the first configuration. */
   golden: 'first',
   arrivals: 'poisson',
   payloadCount: defaultCounts.bodies,

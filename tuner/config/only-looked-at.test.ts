@@ -40,7 +40,7 @@ test.each([
   ['variants by path', variants, 1],
 ])('%s: shown where its files are gone, and not started', (_, text, missing) => {
   const document = storedOfGone(text)
-  const shown = experimentFromDocument(document, 'e-1', { ...here(), onlyLookedAt: true })
+  const shown = experimentFromDocument(document, 'e-1', { ...here(), isReadOnly: true })
   expect(shown.space.parameters.map(({ name }) => name)).toContain('cpuCores')
   expect(shown.document).toEqual(document)
   const started = () => experimentFromDocument(document, 'e-1', here())

@@ -1,9 +1,9 @@
-/** Where else a run is told of while it goes on. */
+/** A receiver of a run while it goes on. */
 import type { OutputKind } from './names.ts'
 
 export interface OutputAddress {
   readonly url: string
-  /** Of every message, such as `Authorization`. */
+  /** Headers of every message, such as `Authorization`. */
   readonly headers?: Readonly<Record<string, string>>
 }
 

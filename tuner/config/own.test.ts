@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { deployedFor } from '../../reports/figures.ts'
 import { vgg19 } from '../../trials/devices/testing/graphs.ts'
 import { applyVariant } from '../../trials/launchers/variants.ts'
-import { estimatorsOf } from '../backends/estimators.ts'
-import { containerOf } from '../delivery/serving-from.ts'
+import { createEstimatorLookup } from '../backends/estimators.ts'
+import { buildContainer } from '../delivery/serving-from.ts'
 import { experimentFromDocument } from './load-experiment.ts'
-import { measuredOf } from './measured-of.ts'
-import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
+import { resolveMeasuredWith } from './measured-of.ts'
+import { findOrigin, machine, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
 
@@ -71,7 +71,7 @@ describe("the user's own GPUs and dimensions", () => {
       model: { name: 'mine', architecture: path('mine/config.json') },
       gpuCatalogue: path('my-gpus.yaml'),
     })
-    expect(originOf(experiment, 'gpuCatalogue')).toMatch(/:3:/)
+    expect(findOrigin(experiment, 'gpuCatalogue')).toMatch(/:3:/)
     const again = experimentFromDocument(experiment.document, 'mine-1', { cwd: path('.'), machine })
     expect(again.document).toEqual(experiment.document)
     expect(again.own).toEqual(experiment.own)
@@ -137,7 +137,7 @@ describe('a model of the user’s own by its ONNX file', () => {
       model: 'vgg19',
       architectureFile: path('vgg19.onnx'),
     })
-    const of = estimatorsOf(experiment)!
+    const of = createEstimatorLookup(experiment)!
     const { estimator, configuration } = of({
       gpu: 'T4',
       cpuCores: 8,
@@ -173,7 +173,7 @@ describe('a model of the user’s own by its ONNX file', () => {
       engine: 'onnx',
       env: { MODEL_PATH: path('vgg19.onnx') },
     })
-    expect(estimatorsOf(onnx())).toBeDefined()
+    expect(createEstimatorLookup(onnx())).toBeDefined()
     const named = loadFile(
       'model: { path: vgg19.onnx, architecture: vgg16 }\nslo: 100ms\nbackend: simulated\n',
     )
@@ -187,7 +187,7 @@ describe('a model of the user’s own by its ONNX file', () => {
     writeFileSync(path('vgg19.onnx'), vgg19())
     const here = { machine: { cpuCores: 8, gpus: ['NVIDIA A10'], drivesGpus: () => true } }
     const rate = (experiment: ReturnType<typeof load>, more: object = {}) => {
-      const { estimator, configuration } = estimatorsOf(experiment)!({
+      const { estimator, configuration } = createEstimatorLookup(experiment)!({
         gpu: 'A10',
         cpuCores: 8,
         batchSize: 8,
@@ -208,16 +208,16 @@ describe('a model of the user’s own by its ONNX file', () => {
     writeFileSync(path('vgg19.onnx'), vgg19())
     for (const where of [{ backend: 'simulated' }, { devices: 'emulated' }]) {
       const experiment = onnx(where)
-      expect(containerOf(experiment, { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({
+      expect(buildContainer(experiment, { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({
         ENGINE: 'onnx',
       })
-      expect(deployedFor(measuredOf(experiment, 'simulated', { gpu: 'T4' }))).toEqual({
+      expect(deployedFor(resolveMeasuredWith(experiment, 'simulated', { gpu: 'T4' }))).toEqual({
         server: 'builtin',
         engine: 'onnx',
       })
     }
     expect(
-      containerOf(load({ model: 'bert', slo: '50ms', backend: 'simulated' }), {
+      buildContainer(load({ model: 'bert', slo: '50ms', backend: 'simulated' }), {
         gpu: 'T4',
         cpuCores: 2,
       }).env,

@@ -1,6 +1,4 @@
-/**
- * What the product knows of parameters by their standard names, and how an entry of the experiment
- * file becomes a parameter.
+/** The parameters with standard names, and how an entry of the experiment file becomes a parameter.
  */
 import type {
   CategoricalParameter,
@@ -16,7 +14,7 @@ import { suggestNames } from '../../trials/near-names.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
-import { geometric, powersOfTwo } from './flags/shorthand.ts'
+import { listGeometricValues, listPowersOfTwo } from './flags/shorthand.ts'
 import type { ParameterEntry } from './schema/experiment-schema.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
@@ -29,21 +27,21 @@ interface KnownParameter {
   readonly category: Category
   readonly scale: Scale
   readonly monotone?: 'up'
-  /** How many are served at once. */
+  /** Sets how many requests are served concurrently. */
   readonly concurrency?: true
   /** Values are whole numbers. */
   readonly whole?: boolean
-  /** 'a..b' means the powers of two in it, and its ends. */
+  /** 'a..b' means the powers of two in the range, and its ends. */
   readonly powers?: boolean
   readonly min?: number
   readonly max?: number
   /** Text forms such as '25%' or '4GiB'. */
   readonly parse?: (text: string) => number
-  /** Names it chooses from. */
+  /** Allowed values; empty: any name. */
   readonly names?: readonly string[]
 }
 
-const percentage = (text: string) =>
+const parsePercentage = (text: string) =>
   /^[\d.]+\s*%$/.test(text) ? Number.parseFloat(text) : Number.NaN
 
 export const knownParameters: readonly KnownParameter[] = [
@@ -83,7 +81,7 @@ export const knownParameters: readonly KnownParameter[] = [
     monotone: 'up',
     min: 0.1,
     max: 100,
-    parse: percentage,
+    parse: parsePercentage,
   },
   {
     name: 'gpus',
@@ -307,12 +305,12 @@ export const knownParameters: readonly KnownParameter[] = [
   },
 ]
 
-export const knownParameter = (name: string): KnownParameter | undefined =>
+export const findKnownParameter = (name: string): KnownParameter | undefined =>
   knownParameters.find((known) => known.name === name)
 
 /**
- * Where in an entry something is wrong ('values', 'min', ... or '' for the whole), what, and what
- * to do.
+ * A problem with an entry: the key ('values', 'min', ... or '' for the whole entry), what is wrong,
+ * and what to do.
  */
 interface Fault {
   readonly at: string
@@ -321,16 +319,16 @@ interface Fault {
 }
 
 /**
- * Makes a parameter of an entry. Conditions (`when`) are left to the caller, who knows the other
+ * Builds a parameter from an entry, without its condition (`when`), which depends on other
  * parameters.
  * @returns the parameter, or every fault of the entry.
  */
-export function toParameter(
+export function buildParameter(
   name: string,
   entry: ParameterEntry,
   ownGpus: readonly Gpu[] = [],
 ): { parameter?: Parameter; faults: Fault[] } {
-  const known = knownParameter(name)
+  const known = findKnownParameter(name)
   const faults: Fault[] = []
   const base = {
     name,
@@ -339,7 +337,7 @@ export function toParameter(
     concurrency: entry.concurrency ?? known?.concurrency,
   }
   const numeric = (value: number | string, at: string): number => {
-    const read = typeof value === 'number' ? value : readText(value, known)
+    const read = typeof value === 'number' ? value : parseText(value, known)
     const fault = checkNumber(read, value, known)
     if (fault) faults.push({ at, ...fault })
     return read
@@ -355,13 +353,13 @@ export function toParameter(
           hint: 'use either values or a range',
         })
     const texts = entry.values.filter(
-      (value) => typeof value === 'string' && Number.isNaN(readText(value, known)),
+      (value) => typeof value === 'string' && Number.isNaN(parseText(value, known)),
     )
     const named =
       known?.names !== undefined ||
       entry.kind === 'categorical' ||
       (entry.kind === undefined && known === undefined && texts.length > 0)
-    if (named) return done({ ...base, ...categorical(name, entry, known, ownGpus, faults) })
+    if (named) return done({ ...base, ...buildCategorical(name, entry, known, ownGpus, faults) })
     if (entry.features)
       faults.push({
         at: 'features',
@@ -370,7 +368,7 @@ export function toParameter(
       })
     return done({
       ...base,
-      ...ordinal(
+      ...buildOrdinal(
         entry.values.map((value) => numeric(value, 'values')),
         entry,
         known,
@@ -437,10 +435,10 @@ export function toParameter(
   if (entry.factor !== undefined)
     return done({
       ...base,
-      ...ordinal(rounded(geometric(min, max, entry.factor)), entry, known, faults),
+      ...buildOrdinal(rounded(listGeometricValues(min, max, entry.factor)), entry, known, faults),
     })
   if (known?.powers && entry.step === undefined && entry.kind === undefined)
-    return done({ ...base, ...ordinal(powersOfTwo(min, max), entry, known, faults) })
+    return done({ ...base, ...buildOrdinal(listPowersOfTwo(min, max), entry, known, faults) })
   return done({
     ...base,
     kind: kind === 'float' ? 'float' : 'int',
@@ -451,7 +449,7 @@ export function toParameter(
   })
 }
 
-function ordinal(
+function buildOrdinal(
   values: readonly number[],
   entry: ParameterEntry,
   known: KnownParameter | undefined,
@@ -474,7 +472,7 @@ function ordinal(
   }
 }
 
-function categorical(
+function buildCategorical(
   name: string,
   entry: ParameterEntry,
   known: KnownParameter | undefined,
@@ -482,7 +480,8 @@ function categorical(
   faults: Fault[],
 ): Pick<CategoricalParameter, 'kind' | 'values' | 'features'> {
   const values = (entry.values ?? []).map(String)
-  const names = name === 'gpu' ? values.map((value) => gpuName(value, ownGpus, faults)) : values
+  const names =
+    name === 'gpu' ? values.map((value) => resolveGpuName(value, ownGpus, faults)) : values
   if (known?.names && known.names.length > 0)
     for (const value of names.filter((value) => !known.names?.includes(value)))
       faults.push({
@@ -512,7 +511,7 @@ function categorical(
   }
 }
 
-function gpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): string {
+function resolveGpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): string {
   if (value === 'none') return value
   try {
     return findGpu(value, ownGpus).name
@@ -523,8 +522,8 @@ function gpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): strin
   }
 }
 
-/** NaN where the text is no number of this parameter. */
-function readText(text: string, known: KnownParameter | undefined): number {
+/** NaN if the text is no number of this parameter. */
+function parseText(text: string, known: KnownParameter | undefined): number {
   const plain = text.trim() === '' ? Number.NaN : Number(text)
   if (Number.isFinite(plain) || !known?.parse) return plain
   try {
@@ -535,8 +534,8 @@ function readText(text: string, known: KnownParameter | undefined): number {
   }
 }
 
-/** '1-32' was meant as a range. */
-function dashedRange(written: number | string): string | undefined {
+/** '1-32' probably means a range. */
+function suggestRange(written: number | string): string | undefined {
   const [, min, max] = /^\s*([\d.]+)\s*[-–]\s*([\d.]+)\s*$/.exec(String(written)) ?? []
   return min === undefined ? undefined : `write ${min}..${max} for a range`
 }
@@ -550,7 +549,7 @@ function checkNumber(
     return {
       what: `'${written}' is not a number`,
       hint:
-        dashedRange(written) ??
+        suggestRange(written) ??
         (known?.parse
           ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}`
           : 'use kind: categorical for names'),

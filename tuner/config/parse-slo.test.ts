@@ -8,12 +8,12 @@ import { ConfigError, type Experiment } from './types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-slo-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-const around = { cwd: folder, machine: { cpuCores: 2, gpus: [] } }
+const host = { cwd: folder, machine: { cpuCores: 2, gpus: [] } }
 
 const base = 'model: llama-3.1-8b\npin: {gpu: H100}\n'
 function load(slo: string, flags: Record<string, unknown> = {}): Experiment {
   writeFileSync(join(folder, 'e.yaml'), base + slo)
-  return loadExperiment({ file: 'e.yaml', flags, ...around })
+  return loadExperiment({ file: 'e.yaml', flags, ...host })
 }
 function problems(slo: string, flags: Record<string, unknown> = {}): string[] {
   try {
@@ -91,9 +91,9 @@ test('one limit alone is an SLO on its metric, as before', () => {
 
 test('the document makes the same experiment again', () => {
   const experiment = load('slo: {percentile: p90, ttft: 200ms, tpot: 30ms, e2e: 5s, errorRate: 1%}')
-  expect(experimentFromDocument(experiment.document, 'llama-1', around).slo).toEqual(experiment.slo)
+  expect(experimentFromDocument(experiment.document, 'llama-1', host).slo).toEqual(experiment.slo)
   expect(
-    experimentFromDocument(experiment.document, 'llama-1', around, { slo: '9s' }).slo,
+    experimentFromDocument(experiment.document, 'llama-1', host, { slo: '9s' }).slo,
   ).toMatchObject({
     limitMs: 9000,
     percentile: 0.99,
@@ -117,6 +117,6 @@ test('what is wrong is said where it stands', () => {
 
 test('parts of a stream need a server that streams', () => {
   expect(() =>
-    loadExperiment({ flags: { model: 'bert', slo: 'ttft:200 tpot:30' }, ...around }),
+    loadExperiment({ flags: { model: 'bert', slo: 'ttft:200 tpot:30' }, ...host }),
   ).toThrow(ConfigError)
 })

@@ -1,13 +1,13 @@
-/** SLOs in all the forms they are written in, as one entry; and the SLO that an entry means. */
+/** Parses every written form of an SLO into one entry, and builds the SLO from it. */
 import { type LatencyMetric, latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import type { Slo, SloLimit } from '../../profiler/model/slo.ts'
 import { defaults } from './names.ts'
-import { sloParts, writtenParts } from './slo-text.ts'
+import { parseSloParts, splitSloText } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 
 /**
- * `limit` is of `metric` (the whole answer where that is not said); each metric may have a limit of
- * its own. All of them hold together.
+ * `limit` applies to `metric` (default: the whole answer). Each metric may have its own limit. All
+ * limits must be met together.
  */
 export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>>> {
   readonly percentile?: number
@@ -16,17 +16,17 @@ export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>
   readonly metric?: LatencyMetric
 }
 
-const oneShare =
+const singlePercentileHint =
   'a request is good when it meets every limit, so there is one share of good requests: write the percentile once'
 
-/** 'p99'. Throws a UnitError; of several different ones too. */
+/** 'p99'. @throws UnitError, also for several percentiles */
 export function parseSloPercentile(input: string | number): number {
   if (typeof input === 'string' && input.includes(','))
-    throw new UnitError(`several percentiles: ${input}`, oneShare)
+    throw new UnitError(`several percentiles: ${input}`, singlePercentileHint)
   return parsePercentile(input)
 }
 
-/** '200ms'. Throws a UnitError; of two limits of one metric too. */
+/** '200ms'. @throws UnitError, also for two limits of one metric */
 export function parseSloLimit(input: string | number): number {
   if (typeof input === 'string' && input.includes(','))
     throw new UnitError(`several limits for one latency: ${input}`, 'use only the stricter one')
@@ -38,11 +38,11 @@ export function parseSloLimit(input: string | number): number {
  * Throws a UnitError.
  */
 export function parseSlo(input: string | number): SloEntry {
-  const parts = sloParts(String(input))
-  return { percentile: parseSloPercentile(parts.percentile), ...limitEntries(parts) }
+  const parts = parseSloParts(String(input))
+  return { percentile: parseSloPercentile(parts.percentile), ...parseLimits(parts) }
 }
 
-function limitEntries(parts: ReturnType<typeof writtenParts>): SloEntry {
+function parseLimits(parts: ReturnType<typeof splitSloText>): SloEntry {
   if (parts.limit !== undefined)
     return { ...(parts.metric && { metric: parts.metric }), limit: parseSloLimit(parts.limit) }
   return Object.fromEntries(
@@ -57,18 +57,18 @@ function limitEntries(parts: ReturnType<typeof writtenParts>): SloEntry {
  * too.
  */
 export function parseClassSlo(input: string | number): SloEntry {
-  const parts = writtenParts(String(input))
+  const parts = splitSloText(String(input))
   if (parts.percentile !== undefined)
     throw new UnitError(
       `a class with a percentile: ${input}`,
       'each class must meet the percentile of `slo`: write only the limits',
     )
-  return byMetricOf(limitsOf(limitEntries(parts)))
+  return groupByMetric(listLimits(parseLimits(parts)))
 }
 
 /** A list of limits, one a metric, as one entry. Throws a UnitError. */
-export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
-  const limits = listed.flatMap(limitsOf)
+export function joinLimits(listed: readonly SloEntry[]): SloEntry {
+  const limits = listed.flatMap(listLimits)
   const twice = limits.find(({ metric }, i) =>
     limits.slice(0, i).some((before) => before.metric === metric),
   )
@@ -78,7 +78,7 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
     if (said.length > 1 && name === 'percentile')
       throw new UnitError(
         `several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
-        oneShare,
+        singlePercentileHint,
       )
     if (said.length > 1)
       throw new UnitError('several error rates', 'all limits share one error rate: write it once')
@@ -88,15 +88,15 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
   return {
     ...(percentile !== undefined && { percentile }),
     ...(errorRate !== undefined && { errorRate }),
-    ...byMetricOf(limits),
+    ...groupByMetric(limits),
   }
 }
 
-const byMetricOf = (limits: readonly SloLimit[]): SloEntry =>
+const groupByMetric = (limits: readonly SloLimit[]): SloEntry =>
   Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, limitMs]))
 
-/** Every limit of an entry, each metric's own before `limit`. */
-export function limitsOf(entry: SloEntry): SloLimit[] {
+/** All limits of an entry; a metric's own limit takes precedence over `limit`. */
+export function listLimits(entry: SloEntry): SloLimit[] {
   const { limit, metric = 'e2e' } = entry
   return latencyMetricNames.flatMap((name) => {
     const own = entry[name] ?? (name === metric ? limit : undefined)
@@ -105,10 +105,14 @@ export function limitsOf(entry: SloEntry): SloLimit[] {
 }
 
 /**
- * What limits mean: one is an SLO on its metric, more are a joint one, and so is one of a class.
- * `limits` must not be empty.
+ * One limit is an SLO on its metric; several, or the limit of a class, are a joint SLO. `limits`
+ * must not be empty.
  */
-export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorRate: number): Slo {
+export function createSlo(
+  limits: readonly SloLimit[],
+  percentile: number,
+  maxErrorRate: number,
+): Slo {
   const [{ metric, limitMs, requestClass }] = limits as readonly [SloLimit, ...SloLimit[]]
   if (limits.length > 1 || requestClass !== undefined)
     return { percentile, limitMs, maxErrorRate, limits }
@@ -116,13 +120,14 @@ export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorR
 }
 
 /**
- * The SLO of a text as `parseSlo` reads it, p99 where it says no percentile. @param maxErrorRate
- * 0-1. Throws a UnitError.
+ * The SLO of a text, p99 by default.
+ * @param maxErrorRate 0-1
+ * @throws UnitError
  */
-export function writtenSlo(text: string, maxErrorRate: number): Slo {
+export function parseSloText(text: string, maxErrorRate: number): Slo {
   const entry = parseSlo(text)
-  return sloOf(
-    limitsOf(entry),
+  return createSlo(
+    listLimits(entry),
     entry.percentile ?? parsePercentile(defaults.percentile),
     maxErrorRate,
   )

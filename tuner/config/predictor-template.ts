@@ -1,4 +1,4 @@
-/** The predictor of an experiment, the devices it uses, and whether they are to be had. */
+/** Resolves the predictor of an experiment and the devices that it uses. */
 import { existsSync, statSync } from 'node:fs'
 import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import { portPattern } from '../../profiler/prometheus.ts'
@@ -30,26 +30,26 @@ import { createServerCommand, getServerProtocol } from '../../trials/servers/pre
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
-import { limitsOf } from './parse-slo.ts'
+import { listLimits } from './parse-slo.ts'
 import type { ExperimentEntries, Settings } from './schema/experiment-schema.ts'
-import { servedFolder, weightsOf } from './served-model.ts'
-import { serverUrlOf, urlTemplate } from './server-urls.ts'
+import { resolveServedFolder, resolveWeights } from './served-model.ts'
+import { findServerUrl, resolveUrlTemplate } from './server-urls.ts'
 import { isOwnPredictor } from './settings/kubernetes-settings.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
 /**
- * How a server is asked: as it is said, as a named server is, over gRPC where its URL says so, by
- * the protocol that streams where the SLO is about a stream, else by one of tensors.
+ * The protocol of a server: the configured one, that of its preset, gRPC for a gRPC URL, OpenAI for
+ * an SLO on streamed answers, otherwise the first tensor protocol.
  */
-export function askedProtocol({
+export function resolveProtocol({
   predictor = {},
   slo = {},
 }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
   if (predictor.server !== undefined) return getServerProtocol(predictor.server)
-  if (isGrpcUrl(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
-  const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
+  if (isGrpcUrl(findServerUrl(predictor) ?? '')) return 'grpc-v2'
+  const ofStream = listLimits(slo).some(({ metric }) => latencyMetrics[metric].streamed)
   return ofStream ? 'openai' : spoken.tensors[0]
 }
 
@@ -71,7 +71,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     acceptance,
     readyTimeout,
   } = entries.predictor ?? {}
-  const kind = kindOf(context)
+  const kind = resolveKind(context)
   const started = entries.predictor?.command
   const ownProtocol = started && recogniseServer(started)?.protocol
   const ofLanguage =
@@ -83,11 +83,12 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   if (kind === 'builtin') {
     const built =
       engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
-    // A model that is not known is said elsewhere: who names a server of language models has one.
+    // Unknown models are reported elsewhere. With a language-model server they count as language
+    // models.
     const unknown =
       server !== undefined &&
       isLanguageServer(server) &&
-      knownArchitecture(model.architecture, own) === undefined
+      findArchitecture(model.architecture, own) === undefined
     const asked = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
@@ -103,7 +104,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
         'leave it out',
       )
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
-    const way = kvTransfer && { kvTransfer: transferOf(kvTransfer) }
+    const way = kvTransfer && { kvTransfer: toKvTransfer(kvTransfer) }
     return {
       kind,
       model: model.name,
@@ -116,7 +117,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       readyTimeoutS,
     }
   }
-  const asked = askedProtocol(entries)
+  const asked = resolveProtocol(entries)
   if (protocolTable[asked].needsPath && path === undefined)
     report(
       ['predictor', 'protocol'],
@@ -138,10 +139,12 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   }
   if (kind === 'imported')
     return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
-  return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
+  return kind === 'url'
+    ? resolveUrlTemplate(context, common)
+    : commandTemplate(context, common, model)
 }
 
-const transferOf = ({
+const toKvTransfer = ({
   bandwidth,
   latency,
 }: NonNullable<NonNullable<ExperimentEntries['predictor']>['kvTransfer']>) => ({
@@ -149,8 +152,8 @@ const transferOf = ({
   ...(latency !== undefined && { latencyMs: latency }),
 })
 
-/** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
-function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
+/** GGUF models cannot be simulated: no device model covers llama.cpp. */
+function checkGguf({ entries, report, host }: Context, { path }: ModelSpec): void {
   const { backend } = entries
   if (path === undefined)
     report(['predictor', 'engine'], 'the gguf engine needs a file', 'set it: --model ./model.gguf')
@@ -163,12 +166,12 @@ function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): v
       hint,
     )
   }
-  const missing = backend === 'local' && !around.stored ? around.machine.missingGguf : undefined
+  const missing = backend === 'local' && !host.isStored ? host.machine.missingGguf : undefined
   if (missing !== undefined)
     report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
 }
 
-function checkRequest({ entries, report, around }: Context): void {
+function checkRequest({ entries, report, host }: Context): void {
   const { body, contentType, form } = entries.predictor ?? {}
   const at = ['predictor', form === undefined ? 'body' : 'form']
   if (form !== undefined && (body !== undefined || contentType !== undefined))
@@ -190,15 +193,15 @@ function checkRequest({ entries, report, around }: Context): void {
       continue
     }
     const { kind, content } = parseField(text)
-    // A stored experiment may outlive its files.
-    const gone = around.onlyLookedAt && kind !== 'value' && !existsSync(content)
+    // The files of a stored experiment may be gone.
+    const gone = host.isReadOnly && kind !== 'value' && !existsSync(content)
     const missing = gone ? undefined : findFieldFileFault(text)
     if (missing !== undefined) report(['predictor', 'form', name], missing.what, missing.hint)
   }
 }
 
-/** Keys that say how a predictor is asked, of any kind but the built-in one. */
-const called = [
+/** Keys that describe requests to a predictor of any kind but the built-in one. */
+const requestKeys = [
   'kind',
   'protocol',
   'path',
@@ -210,31 +213,44 @@ const called = [
   'headers',
   'readyTimeout',
 ]
-/** Keys that mean something for a kind; those that decide it come on top. */
-const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
+/** Keys that apply to each kind, besides the keys that determine the kind. */
+const keysByKind: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'kvTransfer', 'acceptance', 'env', 'readyTimeout'],
-  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'reconfigure', 'cwd'],
+  command: [
+    ...requestKeys,
+    'env',
+    'envNames',
+    'argFormat',
+    'files',
+    'prepare',
+    'reconfigure',
+    'cwd',
+  ],
   imported: ['kind', 'protocol'],
-  url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],
+  url: [...requestKeys, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
-const deciding = ['command', 'server', 'url', 'urls', 'from']
+const kindDecidingKeys = ['command', 'server', 'url', 'urls', 'from']
 
 /**
- * The built-in predictor stands for the server that is named: a server of language models where
- * nothing is started for real.
+ * Whether the built-in predictor models the named language-model server, because nothing real is
+ * started.
  */
-const isModelled = ({ predictor: { server, command } = {}, backend, devices }: Settings): boolean =>
+const isServerModelled = ({
+  predictor: { server, command } = {},
+  backend,
+  devices,
+}: Settings): boolean =>
   server !== undefined &&
   isLanguageServer(server) &&
   command === undefined &&
   (backend === 'simulated' || devices === 'emulated')
 
-/** What the keys make it, and whether they go together. */
-function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
+/** The kind that the keys imply. Reports keys that contradict each other. */
+function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
   const given = entries.predictor ?? {}
   const { command, server } = given
-  const url = serverUrlOf(given)
-  const started = command !== undefined || (server !== undefined && !isModelled(entries))
+  const url = findServerUrl(given)
+  const started = command !== undefined || (server !== undefined && !isServerModelled(entries))
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
   const kind =
     started || inPod
@@ -257,7 +273,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
       `a ${given.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[given.kind]}`,
     )
   for (const key of Object.keys(given))
-    if (!keysOf[kind].includes(key) && !deciding.includes(key))
+    if (!keysByKind[kind].includes(key) && !kindDecidingKeys.includes(key))
       report(['predictor', key], `'${key}' does not apply to a ${kind} predictor`, 'remove it')
   return kind
 }
@@ -267,7 +283,7 @@ function commandTemplate(
   common: RequestSettings,
   model: ModelSpec,
 ): CommandTemplate {
-  const { entries, report, folderOf, around } = context
+  const { entries, report, resolveFolder, host } = context
   const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } =
     entries.predictor ?? {}
   if (isOwnPredictor(entries.kubernetes?.pod)) {
@@ -285,10 +301,10 @@ function commandTemplate(
       )
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
-  const folder = cwd ?? folderOf(['predictor', 'command'])
+  const folder = cwd ?? resolveFolder(['predictor', 'command'])
   if (
     cwd !== undefined &&
-    (isMissing(folder, around) || (existsSync(folder) && !statSync(folder).isDirectory()))
+    (isMissing(folder, host) || (existsSync(folder) && !statSync(folder).isDirectory()))
   )
     report(
       ['predictor', 'cwd'],
@@ -299,14 +315,14 @@ function commandTemplate(
   const modelPath =
     server &&
     (isLanguageServer(server)
-      ? weightsOf(server, model, report)
-      : servedFolder(server, model, context))
+      ? resolveWeights(server, model, report)
+      : resolveServedFolder(server, model, context))
   const started = command ?? (server === undefined ? [] : createServerCommand(server, modelPath!))
   const preset = server && {
     kind: server,
     modelPath: modelPath!,
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
-    ...(server === 'triton' && tritonMetrics(context.entries.metrics)),
+    ...(server === 'triton' && findTritonMetricsPort(context.entries.metrics)),
   }
   if (reconfigure !== undefined && server === 'triton')
     report(
@@ -314,7 +330,7 @@ function commandTemplate(
       'tune sets the values of Triton through its model control',
       'leave it out',
     )
-  const step = prepare && prepareStep(context, prepare)
+  const step = prepare && resolvePrepareStep(context, prepare)
   const told = {
     env,
     envNames,
@@ -327,14 +343,16 @@ function commandTemplate(
   return { kind: 'command', command: started, server: preset, ...told, ...common }
 }
 
-/** On which port Triton's metrics are read: one of its own. */
-function tritonMetrics(metrics: ExperimentEntries['metrics'] = []): { metricsPort?: number } {
+/** The separate port of Triton's metrics, if a metric names one. */
+function findTritonMetricsPort(metrics: ExperimentEntries['metrics'] = []): {
+  metricsPort?: number
+} {
   const port = metrics.map(({ from = '' }) => portPattern.exec(from)?.[1]).find(Boolean)
   return port === undefined ? {} : { metricsPort: Number(port) }
 }
 
-function prepareStep(
-  { report, around }: Context,
+function resolvePrepareStep(
+  { report, host }: Context,
   {
     command,
     env,
@@ -343,7 +361,7 @@ function prepareStep(
   }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
 ): PrepareStep {
   for (const path of inputs ?? [])
-    if (isMissing(path, around))
+    if (isMissing(path, host))
       report(
         ['predictor', 'prepare'],
         `no file or folder ${path}`,
@@ -358,8 +376,8 @@ function prepareStep(
 }
 
 /**
- * A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. @param
- * generates one that the architecture's name does not tell
+ * Language models use the OpenAI protocol, other models a tensor protocol.
+ * @param generates whether it is a language model although its architecture is unknown
  */
 function builtinProtocol(
   report: Context['report'],
@@ -369,7 +387,7 @@ function builtinProtocol(
   generates: boolean,
 ): BuiltinProtocol {
   const names: readonly BuiltinProtocol[] =
-    generates || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
+    generates || findLanguageModel(model.architecture, own) ? spoken.prompts : spoken.tensors
   const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
     report(
@@ -380,13 +398,13 @@ function builtinProtocol(
   return found ?? names[0]!
 }
 
-/** Undefined also for an architecture that is not known: that is said elsewhere. */
-export function languageModelOf(name: string, own: CustomDevices): Decoder | undefined {
-  const architecture = knownArchitecture(name, own)
+/** Undefined also for an unknown architecture, which is reported elsewhere. */
+export function findLanguageModel(name: string, own: CustomDevices): Decoder | undefined {
+  const architecture = findArchitecture(name, own)
   return architecture?.kind === 'decoder' ? architecture : undefined
 }
 
-function knownArchitecture(name: string, own: CustomDevices): Architecture | undefined {
+function findArchitecture(name: string, own: CustomDevices): Architecture | undefined {
   try {
     return findArchitecture(name, own.architectures)
   } catch (error) {
@@ -395,8 +413,8 @@ function knownArchitecture(name: string, own: CustomDevices): Architecture | und
   }
 }
 
-/** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
-export function reportTemplate({ report }: Context, problem: string): void {
+/** Reports a problem such as 'predictor.command[2]: unknown ...' at the key that it names. */
+export function reportTemplateProblem({ report }: Context, problem: string): void {
   const [, key = '', rest = problem] =
     /^(command|env|files|prepare|reconfigure|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
   const [what = '', ...hint] = rest.split('; ')
@@ -408,10 +426,10 @@ export function reportTemplate({ report }: Context, problem: string): void {
 }
 
 /**
- * The engine of the built-in predictor that uses a GPU of this machine; undefined: none can. ONNX
- * Runtime comes first, for it installs on today's CUDA.
+ * The engine of the built-in predictor that can use a GPU of this machine; undefined if none can.
+ * ONNX Runtime comes first, because it supports current CUDA versions.
  */
-function gpuEngine(
+function chooseGpuEngine(
   { engine }: Pick<BuiltinTemplate, 'engine'>,
   { path }: ModelSpec,
   drivesGpus: (engine: ComputingEngine) => boolean,
@@ -427,17 +445,17 @@ function gpuEngine(
 }
 
 export function resolveDevices(
-  { entries, report, around }: Context,
+  { entries, report, host }: Context,
   predictor: PredictorTemplate,
   model: ModelSpec,
 ): Experiment['devicesUsed'] {
   const { devices, backend } = entries
-  const { gpus, slices = [], drivesGpus = () => true } = around.machine
+  const { gpus, slices = [], drivesGpus = () => true } = host.machine
   const runsAnywhere =
     predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
   const here =
     gpus.length + slices.length > 0 &&
-    (predictor.kind !== 'builtin' || gpuEngine(predictor, model, drivesGpus) !== undefined)
+    (predictor.kind !== 'builtin' || chooseGpuEngine(predictor, model, drivesGpus) !== undefined)
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(
       ['backend'],
@@ -470,24 +488,24 @@ export function resolveDevices(
     )
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
   if (predictor.kind !== 'builtin') {
-    const startedHere = predictor.kind === 'command' && backend === 'local' && !around.stored
-    return asksForGpu(entries) || (startedHere && here) ? 'gpu' : 'cpu'
+    const startedHere = predictor.kind === 'command' && backend === 'local' && !host.isStored
+    return isGpuChosen(entries) || (startedHere && here) ? 'gpu' : 'cpu'
   }
   if (backend === 'kubernetes') return 'gpu'
   if (backend === 'local' && here) return 'gpu'
-  // Emulating takes an architecture, which a file does not tell; the file itself runs anywhere.
+  // Emulation needs an architecture, which a model file does not name; the file itself runs on CPU.
   return backend === 'local' && runsAnywhere ? 'cpu' : 'emulated'
 }
 
-/** Whether the user chooses GPUs himself. */
-export const asksForGpu = ({ space, pin }: Pick<Settings, 'space' | 'pin'>) =>
+/** Whether the user chose the GPUs. */
+export const isGpuChosen = ({ space, pin }: Pick<Settings, 'space' | 'pin'>) =>
   Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
 /**
- * The built-in predictor as it will be started. Real engines serve a user's own files under the
- * model's name; an emulated device, and a model built with seeded weights, go by the architecture.
+ * The built-in predictor as trials start it. Real engines serve the user's files under the model's
+ * name. Emulated devices and models with random weights use the architecture's name.
  */
-export function builtinFor(
+export function resolveBuiltin(
   template: BuiltinTemplate,
   model: ModelSpec,
   devicesUsed: Experiment['devicesUsed'],
@@ -515,7 +533,7 @@ export function builtinFor(
   if (model.path === undefined) {
     const engine =
       devicesUsed === 'gpu' && template.engine === 'auto' && drivesGpus
-        ? (gpuEngine(template, model, drivesGpus) ?? 'auto')
+        ? (chooseGpuEngine(template, model, drivesGpus) ?? 'auto')
         : template.engine
     return { ...template, model: model.architecture, engine }
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
-import { withSecretValues } from './secret-values.ts'
+import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
 
@@ -74,7 +74,7 @@ test('its secrets are references until it is run', () => {
     ),
   )
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  expect(stepOf(withSecretValues(experiment))).toMatchObject({
+  expect(stepOf(fillSecrets(experiment))).toMatchObject({
     command: ['build', '--token', 'planted-word', '${precision}'],
     env: { API_KEY: 'planted-env' },
   })

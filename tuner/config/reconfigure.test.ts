@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
-import { withSecretValues } from './secret-values.ts'
+import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
 
@@ -61,10 +61,5 @@ test('where another is told its values, or trials are elsewhere, it is refused',
 test('its secrets are references until it is run', () => {
   const experiment = loadFile(withReconfigure('[set, --token, planted-word, "${limit}"]'))
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  expect(wordsOf(withSecretValues(experiment))).toEqual([
-    'set',
-    '--token',
-    'planted-word',
-    '${limit}',
-  ])
+  expect(wordsOf(fillSecrets(experiment))).toEqual(['set', '--token', 'planted-word', '${limit}'])
 })

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { llmRequests } from '../backends/llm-requests.ts'
+import { createLlmRequests } from '../backends/llm-requests.ts'
 import { readLengths } from './lengths.ts'
 import { loadExperiment } from './load-experiment.ts'
 import { readRequestTrace } from './request-trace.ts'
@@ -157,7 +157,7 @@ test('as load of an experiment: what requests share is known to the simulated ca
   })
   expect(load.arrivals).toMatchObject({ kind: 'trace', atMs: [0, 3500] })
   expect(
-    llmRequests(load.payload).map(({ promptTokens, outputTokens, prefix }) => [
+    createLlmRequests(load.payload).map(({ promptTokens, outputTokens, prefix }) => [
       promptTokens,
       outputTokens,
       16 * prefix.length,
@@ -243,7 +243,7 @@ test("ShareGPT's conversations are a payload: what was said, turn by turn, simul
   }
   const { load: loaded, document } = load('share.json')
   expect(
-    llmRequests(loaded.payload).map(({ promptTokens, outputTokens, prefix }) => [
+    createLlmRequests(loaded.payload).map(({ promptTokens, outputTokens, prefix }) => [
       promptTokens,
       outputTokens,
       16 * prefix.length,

@@ -37,9 +37,8 @@ type Line = z.output<typeof lineSchema>
 export const isRequestTrace = (path: string): boolean => path.endsWith('.jsonl')
 
 /**
- * Requests in order; those without tokens on either side are left out, as failed ones are recorded
- * so.
- * @param unit of the times where the user names it; the file's own otherwise
+ * Requests in order. Failed requests, which have no tokens, are left out.
+ * @param unit of the times; default: detected from the file
  * @throws UnitError that names the line, or asks for the unit
  */
 export function readRequestTrace(path: string, shown: string, unit?: TimeUnit): RequestTrace {
@@ -54,14 +53,14 @@ export function readRequestTrace(path: string, shown: string, unit?: TimeUnit): 
       : [
           {
             atMs: timestamp * scale,
-            prompt: promptOf(input_length, output_length, hash_ids, blockTokens),
+            prompt: createPrompt(input_length, output_length, hash_ids, blockTokens),
           },
         ],
   )
   return { requests, readAs }
 }
 
-const promptOf = (
+const createPrompt = (
   input: number,
   output: number,
   blocks: readonly number[] | undefined,

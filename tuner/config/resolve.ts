@@ -1,6 +1,6 @@
 /**
- * From merged entries to the effective experiment: defaults that depend on others, and everything
- * that a schema cannot see.
+ * Resolves merged settings into the effective experiment: dependent defaults, and all checks beyond
+ * the schema.
  */
 
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
@@ -21,18 +21,17 @@ import {
 import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
 import { findTemplateProblems, limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
-import type { PredictorTemplate } from '../../trials/launchers/template.ts'
-import { isStarted } from '../../trials/launchers/template.ts'
+import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import {
   type Context,
-  type FileContext,
+  type HostContext,
   isMissing,
   type Report,
-  type Surroundings,
+  type SettingsContext,
 } from './context.ts'
 import { buildSpace } from './default-space.ts'
-import { originsOf } from './describe-experiment.ts'
+import { resolveOrigins } from './describe-experiment.ts'
 import {
   checkArchitecture,
   checkGpus,
@@ -41,38 +40,38 @@ import {
 } from './experiment-checks.ts'
 import { resolveObjective, resolveSlo } from './goal.ts'
 import {
-  checkVisibility,
-  divisionNotices,
-  type GpuOffer,
-  gpusHere,
+  checkGpuVisibility,
+  describeGpuDivision,
+  formatShareHint,
   isKnownGpu,
-  reportUnknown,
-  shareHint,
+  type LocalGpu,
+  listLocalGpus,
+  reportUnknownGpus,
 } from './gpus-here.ts'
-import { isKindUnknown, type Merged, problemAt } from './layers.ts'
+import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
 import { defaults } from './names.ts'
-import { knownParameter } from './parameters.ts'
+import { findKnownParameter } from './parameters.ts'
 import {
-  askedProtocol,
-  asksForGpu,
-  builtinFor,
-  languageModelOf,
-  reportTemplate,
+  findLanguageModel,
+  isGpuChosen,
+  reportTemplateProblem,
+  resolveBuiltin,
   resolveDevices,
   resolvePredictor,
+  resolveProtocol,
 } from './predictor-template.ts'
 import { isDimensionsFile, type Settings, writeDocument } from './schema/experiment-schema.ts'
 import { outputTargets } from './schema/output-schema.ts'
-import { servedNames } from './served-model.ts'
+import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
 import { resolveMetrics } from './settings/metric-settings.ts'
-import { checkPools, poolNotices } from './settings/pool-settings.ts'
+import { checkPools, describePools } from './settings/pool-settings.ts'
 import { checkSpeculation } from './settings/speculation-settings.ts'
 import {
+  applyVariants,
+  describeLeftOutVariants,
   resolveVariants,
-  variantNotices,
-  variantSettings,
   withVariantParameter,
 } from './settings/variant-settings.ts'
 import {
@@ -87,34 +86,39 @@ import { describeTrace } from './trace.ts'
 import { type ConfigProblem, type Experiment, type ModelSpec, pickPlainSettings } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-/** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
+/** Emulated GPUs by default: one of each price class that clouds offer. */
 const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
-/** The same for language models, which need the memory and its bandwidth. */
+/** The same for language models, which need more memory and bandwidth. */
 const emulatedLlmGpus = ['L4', 'A10G', 'L40S', 'A100-80GB', 'H100']
 
-/** Keys whose meaning is another one for each kind of predictor. */
-const byKind: ReadonlySet<unknown> = new Set(['predictor', 'devices', 'backend', 'kubernetes'])
+/** Keys whose meaning depends on the kind of predictor. */
+const kindDependentKeys: ReadonlySet<unknown> = new Set([
+  'predictor',
+  'devices',
+  'backend',
+  'kubernetes',
+])
 
 /**
- * @param fallback where to say that something is missing: the file's name or 'command line'
- * @param broken top-level keys that were refused before; they are not missing
- * @returns the experiment, or everything that is wrong
+ * @param fallback place of problems without an origin: the file's name or 'command line'
+ * @param invalidKeys keys that were rejected before, so they are not missing
+ * @returns the experiment, or all problems
  */
 export function resolveExperiment(
   merged: Merged,
   fallback: string,
-  broken: ReadonlySet<string>,
-  around: Surroundings,
+  invalidKeys: ReadonlySet<string>,
+  host: HostContext,
 ): { experiment?: Experiment; problems: ConfigProblem[] } {
   const { settings: entries } = merged
   const problems: ConfigProblem[] = []
   const report: Report = (path, what, hint) => {
-    // What follows from not knowing what kind of predictor was meant is no fault of its own.
-    if (byKind.has(path[0]) && isKindUnknown(broken)) return
-    problems.push(problemAt(merged.originOf(path), fallback, path, what, hint))
+    // Do not report what merely follows from an unknown kind of predictor.
+    if (kindDependentKeys.has(path[0]) && isKindUnknown(invalidKeys)) return
+    problems.push(createConfigProblem(merged.findOrigin(path), fallback, path, what, hint))
   }
-  const folderOf = (path: Path) => merged.layerOf(path)?.folder ?? around.cwd
-  const files: FileContext = { entries, report, folderOf, broken, around }
+  const resolveFolder = (path: Path) => merged.findLayer(path)?.folder ?? host.cwd
+  const files: SettingsContext = { entries, report, resolveFolder, invalidKeys, host }
 
   const { model, architectures } = resolveModel(files)
   const ownGpus = resolveGpus(files)
@@ -122,12 +126,12 @@ export function resolveExperiment(
   const context: Context = {
     ...files,
     own,
-    broken: architectures ? broken : new Set([...broken, 'model']),
+    invalidKeys: architectures ? invalidKeys : new Set([...invalidKeys, 'model']),
   }
   const asked = resolvePredictor(context, model)
-  const slo = resolveSlo(context, traitsOf(asked).streams)
+  const slo = resolveSlo(context, findProtocolTraits(asked).streams)
   const objective = resolveObjective(context)
-  const serving = resolveServing(context, asked, model)
+  const serving = resolveServer(context, asked, model)
   const { predictor, devicesUsed, variants } = serving
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
@@ -138,14 +142,14 @@ export function resolveExperiment(
     prices,
   )
   const spaceNotices = checkSpace(context, serving, model, space, prices)
-  if (entries.gpuCatalogue !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
-  else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
-  const load = resolveLoad(context, slo, traitsOf(predictor))
-  const name = checkedName(context, model)
+  if (entries.gpuCatalogue !== undefined) checkFileAccess(context, devicesUsed, 'gpuCatalogue')
+  else if (model.architecturePath !== undefined) checkFileAccess(context, devicesUsed, 'model')
+  const load = resolveLoad(context, slo, findProtocolTraits(predictor))
+  const name = resolveName(context, model)
   checkStop(context)
   const metrics = resolveMetrics(context, predictor)
   const answers = resolveAnswers(context)
-  // An unreadable GPU file may have explained them.
+  // The unreadable GPU file may define them.
   if (!ownGpus) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
 
@@ -163,7 +167,7 @@ export function resolveExperiment(
     space: predictor.kind === 'url' ? undefined : written,
     constraints:
       space.constraints.length > 0 ? space.constraints.map(({ text }) => text) : undefined,
-    predictor: { ...entries.predictor, ...settlePredictor(predictor) },
+    predictor: { ...entries.predictor, ...fillPredictor(predictor) },
     kubernetes: kubernetes && {
       ...entries.kubernetes,
       container: kubernetes.container,
@@ -171,7 +175,7 @@ export function resolveExperiment(
     },
     load: {
       ...entries.load,
-      payload: { ...entries.load.payload, ...settlePayload(load.payload) },
+      payload: { ...entries.load.payload, ...fillPayload(load.payload) },
       timeout: load.timeoutMs,
     },
     metrics: metrics.length > 0 ? metrics : undefined,
@@ -206,9 +210,9 @@ export function resolveExperiment(
     outDir: settings.out,
     outputs: outputTargets(settings.send),
     notices: [
-      ...variantNotices(variants, entries.minQuality),
-      ...dimensionsNotice(model),
-      ...graphNotice(own.architectures),
+      ...describeLeftOutVariants(variants, entries.minQuality),
+      ...describeDimensions(model),
+      ...describeGraphs(own.architectures),
       ...spaceNotices,
       ...(load.arrivals.kind === 'trace' && load.arrivals.readAs !== undefined
         ? describeTrace(load.arrivals, load.arrivals.readAs, load.confirmSeconds)
@@ -216,13 +220,13 @@ export function resolveExperiment(
     ],
     settings,
     document,
-    origins: originsOf(document, merged, devicesUsed),
+    origins: resolveOrigins(document, merged, devicesUsed),
   }
   return { experiment, problems }
 }
 
-/** What was chosen of the predictor's settings where the user left it open. */
-function settlePredictor(predictor: PredictorTemplate): Settings['predictor'] {
+/** Settings of the predictor that were resolved, for the document. */
+function fillPredictor(predictor: PredictorTemplate): Settings['predictor'] {
   const { kind, protocol } = predictor
   if (kind === 'imported') return { kind, protocol }
   const ready =
@@ -233,8 +237,8 @@ function settlePredictor(predictor: PredictorTemplate): Settings['predictor'] {
   return { kind, protocol, ...command, cwd: predictor.cwd, ...ready }
 }
 
-/** The same of the requests. */
-function settlePayload(payload: PayloadSource): Settings['load']['payload'] {
+/** Settings of the payload that were resolved, for the document. */
+function fillPayload(payload: PayloadSource): Settings['load']['payload'] {
   if (payload.kind !== 'generated') return {}
   const { count, prompts } = payload
   const isSampled = prompts !== undefined && !prompts.recorded && !prompts.classes && !prompts.file
@@ -244,16 +248,16 @@ function settlePayload(payload: PayloadSource): Settings['load']['payload'] {
   }
 }
 
-/** What serves, on which devices. */
-type Serving = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
+/** The predictor, its devices and its variants. */
+type ServerSetup = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
 
-function resolveServing(context: Context, asked: PredictorTemplate, model: ModelSpec): Serving {
+function resolveServer(context: Context, asked: PredictorTemplate, model: ModelSpec): ServerSetup {
   const { gpuCatalogue } = context.entries
   const devicesUsed = resolveDevices(context, asked, model)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   if (asked.kind !== 'builtin') return { predictor: asked, devicesUsed, variants }
-  const predictor = variantSettings(
-    builtinFor(asked, model, devicesUsed, { gpuCatalogue, ...localDrives(context) }),
+  const predictor = applyVariants(
+    resolveBuiltin(asked, model, devicesUsed, { gpuCatalogue, ...pickGpuDrivers(context) }),
     variants,
     model,
     devicesUsed,
@@ -261,20 +265,20 @@ function resolveServing(context: Context, asked: PredictorTemplate, model: Model
   return { predictor, devicesUsed, variants }
 }
 
-/** Which engines use this machine's GPUs, where the trials run on them. */
-const localDrives = ({ entries, around }: Context) =>
-  entries.backend === 'local' && !around.stored ? { drivesGpus: around.machine.drivesGpus } : {}
+/** Which engines can use local GPUs, if trials run on this machine. */
+const pickGpuDrivers = ({ entries, host }: Context) =>
+  entries.backend === 'local' && !host.isStored ? { drivesGpus: host.machine.drivesGpus } : {}
 
 function resolveSpace(
   context: Context,
-  serving: Serving,
+  serving: ServerSetup,
   pod: boolean,
   { gpus: priced }: PriceBook,
 ) {
-  const { entries, report, broken, around, own } = context
+  const { entries, report, invalidKeys, host, own } = context
   const { predictor, devicesUsed, variants } = serving
-  const { streams } = traitsOf(predictor)
-  const offers = heldHere(context, serving)
+  const { streams } = findProtocolTraits(predictor)
+  const localGpus = resolveLocalGpus(context, serving)
   const named = [...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)]
   return buildSpace(
     withVariantParameter(entries, variants, context),
@@ -287,100 +291,102 @@ function resolveSpace(
         (predictor.kind === 'builtin' ||
           (predictor.kind === 'command' && predictor.server !== undefined)),
       gguf: predictor.kind === 'builtin' && predictor.engine === 'gguf',
-      split: variants.length === 0 ? splitOf(predictor, own) : undefined,
-      cpuCores: around.machine.cpuCores,
-      gpus: offers?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),
-      offers,
-      bound: boundHere(context, predictor),
-      stored: around.stored,
+      split: variants.length === 0 ? resolveSplit(predictor, own) : undefined,
+      cpuCores: host.machine.cpuCores,
+      gpus: localGpus?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),
+      localGpus,
+      bound: resolveShareBound(context, predictor),
+      isStored: host.isStored,
     },
     report,
     own.gpus,
-    broken.has('space') || broken.has('pin'),
+    invalidKeys.has('space') || invalidKeys.has('pin'),
   )
 }
 
 /**
- * The model of a named server that is modelled; undefined for one that is not known, which is said
- * elsewhere.
+ * The architecture of a modelled language-model server; undefined for an unknown one, which is
+ * reported elsewhere.
  */
-function splitOf(predictor: PredictorTemplate, own: CustomDevices) {
+function resolveSplit(predictor: PredictorTemplate, own: CustomDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
-  const architecture = languageModelOf(predictor.model, own)
+  const architecture = findLanguageModel(predictor.model, own)
   return architecture && { architecture, server: predictor.standsFor }
 }
 
 /**
- * This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file
- * knows are reported, unless the user chooses among others.
+ * GPUs of this machine, if trials run on them. Unknown models are reported, unless the user chose
+ * other GPUs.
  */
-function heldHere(
-  { entries, report, around, own }: Context,
-  { predictor, devicesUsed }: Serving,
-): readonly GpuOffer[] | undefined {
+function resolveLocalGpus(
+  { entries, report, host, own }: Context,
+  { predictor, devicesUsed }: ServerSetup,
+): readonly LocalGpu[] | undefined {
   if (devicesUsed !== 'gpu' || entries.backend !== 'local' || !isStarted(predictor))
     return undefined
-  const offers = gpusHere(around.machine, own.gpus)
-  const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
-  if (known.length === 0 && offers.length > 0 && !asksForGpu(entries))
-    reportUnknown(
+  const localGpus = listLocalGpus(host.machine, own.gpus)
+  const known = localGpus.filter(({ name }) => isKnownGpu(name, own.gpus))
+  if (known.length === 0 && localGpus.length > 0 && !isGpuChosen(entries))
+    reportUnknownGpus(
       report,
-      offers.map(({ name }) => name),
-      around.machine.memoryMiB,
+      localGpus.map(({ name }) => name),
+      host.machine.memoryMiB,
     )
-  return offers.length === 0 ? undefined : known
+  return localGpus.length === 0 ? undefined : known
 }
 
-/** What enforces a share of a GPU of this machine for this predictor. */
-function boundHere({ entries, around }: Context, predictor: PredictorTemplate) {
+/** What enforces a share of a local GPU for this predictor. */
+function resolveShareBound({ entries, host }: Context, predictor: PredictorTemplate) {
   const tuned = Object.entries(entries.space ?? {}).map(([name, { category }]) => ({
     name,
-    category: category ?? knownParameter(name)?.category ?? 'env',
+    category: category ?? findKnownParameter(name)?.category ?? 'env',
   }))
-  return around.machine.shareBound?.(
+  return host.machine.shareBound?.(
     predictor.kind === 'command' && limitsOwnGpuMemory(predictor, tuned),
   )
 }
 
-/**
- * Shares of this machine's GPUs must be enforced by something. @returns what a reader must know of
- * them
+/** Reports shares of a local GPU that nothing enforces. @returns notices on how GPUs are divided
  */
-function checkDivision(context: Context, serving: Serving, space: SearchSpace): readonly string[] {
-  const { entries, report, around, own } = context
+function checkGpuDivision(
+  context: Context,
+  serving: ServerSetup,
+  space: SearchSpace,
+): readonly string[] {
+  const { entries, report, host, own } = context
   if (
-    around.stored ||
+    host.isStored ||
     serving.devicesUsed !== 'gpu' ||
     entries.backend !== 'local' ||
     !isStarted(serving.predictor)
   )
     return []
-  const offers = gpusHere(around.machine, own.gpus)
-  if (offers.length > 0) checkVisibility(report, serving.predictor.env)
+  const localGpus = listLocalGpus(host.machine, own.gpus)
+  if (localGpus.length > 0) checkGpuVisibility(report, serving.predictor.env)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
   const shared =
     share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
-  const bound = boundHere(context, serving.predictor)
-  if (shared && bound === undefined && offers.length > 0) {
+  const bound = resolveShareBound(context, serving.predictor)
+  if (shared && bound === undefined && localGpus.length > 0) {
     const at = Object.hasOwn(entries.pin ?? {}, 'gpuMemoryPercent') ? 'pin' : 'space'
-    const sliced = [...new Set(offers.flatMap(({ slices }) => slices))]
+    const sliced = [...new Set(localGpus.flatMap(({ slices }) => slices))]
     const hint =
       sliced.length > 0
         ? `use its MIG slices by their names: migProfile: [${sliced.join(', ')}]`
-        : shareHint(offers.map(({ name }) => name))
+        : formatShareHint(localGpus.map(({ name }) => name))
     report(
       [at, 'gpuMemoryPercent'],
       'gpuMemoryPercent: nothing on this machine enforces a share of a GPU',
       hint,
     )
   }
-  return divisionNotices(offers, bound, { shared, asked: asksForGpu(entries) }, own.gpus)
+  return describeGpuDivision(localGpus, bound, { shared, asked: isGpuChosen(entries) }, own.gpus)
 }
 
-/** Whether the space can be had with what serves. @returns what a reader must know of it */
+/** Checks the space against the predictor and its devices. @returns notices */
 function checkSpace(
   context: Context,
-  serving: Serving,
+  serving: ServerSetup,
   model: ModelSpec,
   space: SearchSpace,
   book: PriceBook,
@@ -388,23 +394,23 @@ function checkSpace(
   const { predictor, devicesUsed } = serving
   checkNoSecretChoices(context, space)
   checkGpus(context, space, devicesUsed, book)
-  const divided = checkDivision(context, serving, space)
+  const divided = checkGpuDivision(context, serving, space)
   checkArchitecture(context, model, predictor, devicesUsed, space)
   for (const check of [checkSequences, checkSpeculation, checkPools])
     check(context, predictor, space)
   checkTemplate(context, serving, space)
-  return [...divided, ...poolNotices(predictor, space)]
+  return [...divided, ...describePools(predictor, space)]
 }
 
-function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace): void {
+function checkTemplate(context: Context, { predictor }: ServerSetup, space: SearchSpace): void {
   if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
     for (const problem of findTemplateProblems(predictor, space.parameters))
-      reportTemplate(context, problem)
+      reportTemplateProblem(context, problem)
 }
 
-/** @param key of a file of the user's own GPUs or dimensions */
-function checkReach(
+/** Emulated predictors in a cluster cannot read the user's GPU and architecture files. */
+function checkFileAccess(
   { entries, report }: Context,
   devicesUsed: Experiment['devicesUsed'],
   key: 'gpuCatalogue' | 'model',
@@ -420,7 +426,7 @@ function checkReach(
 function resolveLoad(
   context: Context,
   slo: Slo,
-  { streams, timeoutMs }: ReturnType<typeof traitsOf>,
+  { streams, timeoutMs }: ReturnType<typeof findProtocolTraits>,
 ): Experiment['load'] {
   const { entries, report } = context
   const { arrivals, order } = resolveArrivals(context)
@@ -443,12 +449,12 @@ function resolveLoad(
 }
 
 /**
- * The name of a model as a hub has it, organisation/name, which a server of one's own is asked for;
- * undefined where it is a path that is there, or anything else.
+ * The hub name (organisation/name) under which the user's own server knows the model; undefined for
+ * a path.
  */
-function publishedName({
+function findHubName({
   entries,
-}: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
+}: SettingsContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
   const isOwn =
     predictor?.command !== undefined ||
@@ -456,7 +462,7 @@ function publishedName({
     predictor?.url !== undefined
   if (
     !isOwn ||
-    !protocolTable[askedProtocol(entries)].streams ||
+    !protocolTable[resolveProtocol(entries)].streams ||
     model?.path === undefined ||
     model.name !== undefined
   )
@@ -464,32 +470,34 @@ function publishedName({
   return isAbsolute(model.path) ? undefined : { name: model.path }
 }
 
-/** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
-function resolveModel(files: FileContext): {
+/**
+ * @returns the model, and its architecture if a file defines it; no list if that file is unusable
+ */
+function resolveModel(files: SettingsContext): {
   model: ModelSpec
   architectures?: readonly Architecture[]
 } {
-  const { entries, report, broken } = files
-  const given = publishedName(files) ?? entries.model ?? {}
+  const { entries, report, invalidKeys } = files
+  const given = findHubName(files) ?? entries.model ?? {}
   const { path } = given
   const asked = 'architecture' in given ? given.architecture : undefined
   const architecturePath = asked !== undefined && isDimensionsFile(asked) ? asked : undefined
   const name =
     ('name' in given ? given.name : undefined) ??
-    (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
-    servedNames(files)[0] ??
+    (architecturePath ? deriveModelName(architecturePath) : asked) ??
+    listServedNames(files)[0] ??
     (path && basename(path).replace(/\.\w+$/, ''))
-  if (path !== undefined && isMissing(path, files.around))
+  if (path !== undefined && isMissing(path, files.host))
     report(
       ['model', 'path'],
-      `model: no file or folder ${resolve(files.folderOf(['model']), path)}`,
+      `model: no file or folder ${resolve(files.resolveFolder(['model']), path)}`,
       'a name must not contain / (except for your own server with protocol openai); paths are relative to the folder of the file that contains them',
     )
-  if (!name && !broken.has('model'))
+  if (!name && !invalidKeys.has('model'))
     report(['model'], 'no model', 'set one: --model bert, or `model: bert` in the file')
   const version = 'version' in given ? given.version : undefined
   if (architecturePath === undefined) {
-    const counted = countedBy(path, asked)
+    const counted = readOnnxArchitecture(path, asked)
     return {
       model: {
         name: name || 'unknown',
@@ -514,10 +522,13 @@ function resolveModel(files: FileContext): {
 }
 
 /**
- * A model that goes by its own graph, not by another architecture; undefined for what is no ONNX
- * graph: whoever needs its counts says why there are none.
+ * The architecture counted from the model's own ONNX graph; undefined if there is none. Checks that
+ * need it report why.
  */
-function countedBy(path: string | undefined, asked: string | undefined): Architecture | undefined {
+function readOnnxArchitecture(
+  path: string | undefined,
+  asked: string | undefined,
+): Architecture | undefined {
   if (!isOnnxFile(path) || (asked !== undefined && asked !== nameGraph(path))) return undefined
   try {
     return readGraphArchitecture(path)
@@ -527,12 +538,12 @@ function countedBy(path: string | undefined, asked: string | undefined): Archite
   }
 }
 
-const graphNotice = (architectures: readonly Architecture[]): string[] =>
+const describeGraphs = (architectures: readonly Architecture[]): string[] =>
   architectures.flatMap((architecture) =>
     architecture.kind === 'graph' ? [`${describeCount(architecture)}.`] : [],
   )
 
-const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[] =>
+const describeDimensions = ({ name, path, architecturePath }: ModelSpec): string[] =>
   architecturePath === undefined || path !== undefined
     ? []
     : [
@@ -540,12 +551,12 @@ const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[]
       ]
 
 /** mine/config.json → mine; mine.json → mine. */
-function nameOfDimensions(path: string): string {
+function deriveModelName(path: string): string {
   const own = basename(path).replace(/\.\w+$/, '')
   return own === 'config' ? basename(dirname(path)) : own
 }
 
-const traitsOf = (predictor: PredictorTemplate) =>
+const findProtocolTraits = (predictor: PredictorTemplate) =>
   protocolTable[predictor.kind === 'builtin' ? getBuiltinProtocol(predictor) : predictor.protocol]
 
 function checkStop({ entries: { stop }, report }: Context): void {
@@ -558,7 +569,7 @@ function checkStop({ entries: { stop }, report }: Context): void {
       )
 }
 
-function checkedName({ entries, report }: Context, model: ModelSpec): string {
+function resolveName({ entries, report }: Context, model: ModelSpec): string {
   const name = entries.name ?? model.name
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (name.length > 100 || /[\u0000-\u001f\u007f]/.test(name))

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
-import { withSecretValues } from './secret-values.ts'
+import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
 
@@ -32,7 +32,7 @@ test('what is written out in a file is a reference everywhere but where predicto
   process.env.PLANTED = 'planted-variable-${port}'
   const experiment = workspace.loadFile(text)
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  const { command: argv, env, files, body } = command(withSecretValues(experiment))
+  const { command: argv, env, files, body } = command(fillSecrets(experiment))
   expect(argv).toEqual([
     'serve',
     '--port=${port}',
@@ -53,12 +53,12 @@ test('what is written out in a file is a reference everywhere but where predicto
 test('a stored experiment has them from the file and the environment again, or says what is missing', () => {
   process.env.PLANTED = 'planted-variable'
   const { document } = workspace.loadFile(text)
-  expect(command(withSecretValues(resumed(document)))).toEqual(
-    command(withSecretValues(workspace.loadFile(text))),
+  expect(command(fillSecrets(resumed(document)))).toEqual(
+    command(fillSecrets(workspace.loadFile(text))),
   )
   workspace.write('e.yaml', text.replace('API_KEY: planted-env, ', ''))
   delete process.env.PLANTED
-  expect(problemLines(() => withSecretValues(resumed(document)))).toEqual([
+  expect(problemLines(() => fillSecrets(resumed(document)))).toEqual([
     `\${file://${workspace.path('e.yaml')}#/predictor/env/API_KEY} the secret is no longer there`,
     '$PLANTED the secret is not set',
   ])
@@ -72,11 +72,11 @@ test('what was given on the command line is asked for by a variable', () => {
     protocol: 'oip-v2',
   })
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  expect(withSecretValues(experiment).predictor).toMatchObject({
+  expect(fillSecrets(experiment).predictor).toMatchObject({
     url: 'http://u:planted-flag@127.0.0.1:1/?sig=planted-sig&b=1',
   })
   const again = resumed(experiment.document)
-  expect(problemLines(() => withSecretValues(again)).map((line) => line.split(' ')[0])).toEqual([
+  expect(problemLines(() => fillSecrets(again)).map((line) => line.split(' ')[0])).toEqual([
     '$TUNE_SECRET_PREDICTOR_URL',
     '$TUNE_SECRET_PREDICTOR_URL_2',
   ])
@@ -84,7 +84,7 @@ test('what was given on the command line is asked for by a variable', () => {
     TUNE_SECRET_PREDICTOR_URL: 'u:planted-flag',
     TUNE_SECRET_PREDICTOR_URL_2: 'planted-sig',
   })
-  expect(withSecretValues(again).predictor).toEqual(withSecretValues(experiment).predictor)
+  expect(fillSecrets(again).predictor).toEqual(fillSecrets(experiment).predictor)
 })
 
 test('headers, all but the harmless; a token in a file of its own', () => {
@@ -102,8 +102,8 @@ predictor:
     Authorization: 'Bearer planted-token',
     Accept: 'application/json',
   }
-  expect(withSecretValues(experiment).predictor).toMatchObject({ headers })
-  expect(withSecretValues(resumed(experiment.document)).predictor).toMatchObject({ headers })
+  expect(fillSecrets(experiment).predictor).toMatchObject({ headers })
+  expect(fillSecrets(resumed(experiment.document)).predictor).toMatchObject({ headers })
 })
 
 test('a pod template: variables by name, arguments, and never names of Kubernetes itself', () => {
@@ -130,7 +130,7 @@ kubernetes:
   expect(shown).not.toContain('planted')
   expect(shown).toContain('"secretKeyRef":{"name":"login","key":"token"}')
   expect(shown).toContain('"key":"nvidia.com/gpu"')
-  expect(JSON.stringify(withSecretValues(experiment).kubernetes)).toContain('planted-env')
+  expect(JSON.stringify(fillSecrets(experiment).kubernetes)).toContain('planted-env')
 })
 
 test('a secret is not tuned, and what refuses it does not repeat it', () => {
@@ -148,14 +148,14 @@ test('secrets of what a run is sent to are kept nowhere, from the command line a
   })
   expect(flagged.outDir).toBe(workspace.path('results'))
   expect(JSON.stringify(flagged)).not.toContain('planted')
-  expect(withSecretValues(flagged).outputs).toEqual([
+  expect(fillSecrets(flagged).outputs).toEqual([
     { kind: 'otlp', url: 'http://u:planted-flag@h:9090/write?token=planted-token' },
   ])
   const filed = workspace.loadFile(
     'model: bert\nslo: 50ms\nsend: {otlp: {url: "https://h/write", headers: {X-Scope-OrgID: planted-tenant}}}\n',
   )
   expect(JSON.stringify(filed.document)).not.toContain('planted')
-  expect(withSecretValues(resumed(filed.document)).outputs).toEqual([
+  expect(fillSecrets(resumed(filed.document)).outputs).toEqual([
     { kind: 'otlp', url: 'https://h/write', headers: { 'X-Scope-OrgID': 'planted-tenant' } },
   ])
 })

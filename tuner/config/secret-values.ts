@@ -1,8 +1,7 @@
 /**
- * Secrets of an experiment. Those written out in a file or on the command line are taken out of its
- * settings as they are read, and a reference stands in their place: everything that stores, shows
- * or writes an experiment has the reference alone. The values go in again where predictors are
- * started and asked.
+ * Secrets of an experiment. Plain-text secrets of a file or the command line are replaced by
+ * references as the settings are read, so that whatever stores, shows or writes an experiment
+ * contains only references. The values are filled in where predictors are started and called.
  */
 import { resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -25,24 +24,24 @@ import { ConfigError, type ConfigProblem, type Experiment } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
 /**
- * What secrets given on the command line, which nothing keeps, are asked for by when an experiment
- * is taken up again.
+ * Prefix of the environment variables that supply secrets of the command line when an experiment
+ * resumes: nothing stores those.
  */
 const variablePrefix = 'TUNE_SECRET_'
 
-interface Taken {
+interface ExtractedSecrets {
   readonly entries: ExperimentEntries
   /** Reference → value. */
   readonly secrets: ReadonlyMap<string, string>
 }
 
-/** The entries of a layer without the secrets that are written out in it. */
-export function takeSecrets(
+/** Replaces the plain-text secrets of a layer by references. */
+export function extractSecrets(
   entries: ExperimentEntries,
   layer: Pick<Layer, 'folder' | 'path'>,
-): Taken {
+): ExtractedSecrets {
   const { predictor, kubernetes, send } = entries
-  const taker = new Taker(layer)
+  const taker = new SecretExtractor(layer)
   return {
     entries: {
       ...entries,
@@ -64,10 +63,10 @@ type Predictor = NonNullable<ExperimentEntries['predictor']>
 type Outputs = NonNullable<ExperimentEntries['send']>
 type Texts = Readonly<Record<string, string>>
 
-/** Of a predictor: paths that stand there without the URL that they belong to. */
+/** Keys of a predictor that hold a path of its URL. */
 const urlPathFields: ReadonlySet<string> = new Set(['path', 'healthPath'])
 
-class Taker {
+class SecretExtractor {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
@@ -75,7 +74,7 @@ class Taker {
     const { headers, prepare, reconfigure, env, command, urls, ...rest } = given
     const at = ['predictor']
     return {
-      ...mapFields(rest, (text, key) => this.text(text, [...at, key], urlPathFields.has(key))),
+      ...mapTextFields(rest, (text, key) => this.text(text, [...at, key], urlPathFields.has(key))),
       ...(headers && {
         headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)),
       }),
@@ -112,7 +111,7 @@ class Taker {
     )
   }
 
-  /** Of what is started: its words, and its environment by the names. */
+  /** Secrets in a command and, by the names of variables, in its environment. */
   private started({ env, command }: { env?: Texts; command?: string[] }, at: Path) {
     return {
       ...(env && {
@@ -126,7 +125,7 @@ class Taker {
     }
   }
 
-  /** A pod template: variables by their names, commands, and what shows itself anywhere else. */
+  /** Secrets of a pod template: variables by name, commands, and recognisable ones elsewhere. */
   pod<T>(value: T, at: Path): T {
     if (typeof value === 'string') return this.text(value, at) as T
     if (Array.isArray(value)) {
@@ -164,7 +163,7 @@ class Taker {
     )
   }
 
-  /** Arguments: also the word after `--token`. */
+  /** Secrets in arguments, including the word after `--token`. */
   private words(words: readonly string[], at: Path): string[] {
     return words.map((word, i) => {
       const flag = /^--?([A-Za-z][\w.-]*)$/.exec(words[i - 1] ?? '')?.[1]
@@ -192,7 +191,7 @@ class Taker {
     )
   }
 
-  /** `${file:token.txt}` from the folder of what names it. */
+  /** `${file:token.txt}` is relative to the folder of the file that contains it. */
   private absolute(text: string): string {
     return replaceReferences(text, (name) => {
       const [, path] = /^file:(?!\/\/)(.+)$/.exec(name) ?? []
@@ -211,23 +210,26 @@ class Taker {
         ? undefined
         : `${pathToFileURL(this.layer.path).href}#/${steps.join('/')}${nth}`
     const name =
-      inFile ?? `env:${variableFor(part === undefined || part === 1 ? at : [...at, part])}`
+      inFile ?? `env:${nameVariable(part === undefined || part === 1 ? at : [...at, part])}`
     this.secrets.set(name, value)
     return `\${${name}}`
   }
 }
 
-const variableFor = (path: Path): string =>
+const nameVariable = (path: Path): string =>
   `${variablePrefix}${joinPath(path)
     .replace(/[^A-Za-z0-9]+/g, '_')
     .toUpperCase()}`
 
-const mapFields = <T extends object>(fields: T, change: (text: string, key: string) => string): T =>
+const mapTextFields = <T extends object>(
+  fields: T,
+  change: (text: string, key: string) => string,
+): T =>
   Object.fromEntries(
     Object.entries(fields).map(([key, value]) => [
       key,
       typeof value === 'object' && value !== null && !Array.isArray(value)
-        ? mapFields(value, (text, inner) => change(text, `${key}/${inner}`))
+        ? mapTextFields(value, (text, inner) => change(text, `${key}/${inner}`))
         : typeof value === 'string'
           ? change(value, key)
           : value,
@@ -235,22 +237,22 @@ const mapFields = <T extends object>(fields: T, change: (text: string, key: stri
   ) as T
 
 /**
- * The experiment as its predictors are started and asked: every reference replaced by its value,
- * which is remembered as secret.
- * @throws ConfigError naming every secret that is not to be had, and where to give it
+ * Fills in every reference for starting and calling predictors, and registers the values as secrets
+ * to redact.
+ * @throws ConfigError with every missing secret and where to set it
  */
-export function withSecretValues(experiment: Experiment): Experiment {
+export function fillSecrets(experiment: Experiment): Experiment {
   const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
   const secretFor = (name: string, asTemplate: boolean): string => {
     const written = secrets.get(name)
-    const value = written ?? lookUp(name)
+    const value = written ?? lookUpSecret(name)
     if (typeof value !== 'string') {
       problems.set(name, value)
       return ''
     }
     registerSecret(value)
-    // A value from outside is no template: what looks like a placeholder in it is its own.
+    // A value from outside is no template: escape what looks like a placeholder.
     return asTemplate && written === undefined ? value.replaceAll('${', () => '$${') : value
   }
   const fill = <T>(part: T, asTemplate: boolean): T =>
@@ -265,14 +267,14 @@ export function withSecretValues(experiment: Experiment): Experiment {
   return filled
 }
 
-function lookUp(name: string): string | ConfigProblem {
-  if (name.startsWith('env:')) return fromEnvironment(name.slice('env:'.length))
+function lookUpSecret(name: string): string | ConfigProblem {
+  if (name.startsWith('env:')) return readVariable(name.slice('env:'.length))
   const url = name.slice(0, name.includes('#') ? name.indexOf('#') : undefined)
   const path = url.startsWith('file://') ? fileURLToPath(url) : resolve(url.slice('file:'.length))
   const where = `\${${name}}`
   if (url !== name) {
     const { layer } = readExperimentFile(path, '/')
-    const value = layer && takeSecrets(checkLayer(layer).entries, layer).secrets.get(name)
+    const value = layer && extractSecrets(checkLayer(layer).entries, layer).secrets.get(name)
     return (
       value ?? {
         where,
@@ -293,19 +295,19 @@ function lookUp(name: string): string | ConfigProblem {
 }
 
 /**
- * A text of the command line with its references filled in, which are remembered as secret. @throws
+ * Fills in the references of a command-line text and registers the values as secrets. @throws
  * ConfigError
  */
-export function withVariables(text: string): string {
+export function fillReferences(text: string): string {
   return replaceReferences(text, (name) => {
-    const value = lookUp(name)
+    const value = lookUpSecret(name)
     if (typeof value !== 'string') throw new ConfigError([value])
     registerSecret(value)
     return value
   })
 }
 
-function fromEnvironment(variable: string): string | ConfigProblem {
+function readVariable(variable: string): string | ConfigProblem {
   const value = process.env[variable]
   if (value !== undefined && value !== '') return value
   const given = variable.startsWith(variablePrefix)

@@ -1,20 +1,20 @@
-/** What a server whose flags and files are written for it serves: from where, by which name. */
+/** The model that a preset server serves: its folder and its name. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { OwnSettings, SettingsFileError } from '../../trials/servers/own-settings.ts'
 import type { ServerKind } from '../../trials/servers/server-kinds.ts'
 import { createTfservingModels } from '../../trials/servers/tfserving.ts'
-import type { Context, FileContext } from './context.ts'
+import type { Context, SettingsContext } from './context.ts'
 import type { ModelSpec } from './types.ts'
 
-/** Of TensorFlow Serving; none where the command does not say them, or its file is not there. */
-export function servedNames({
+/** Model names in the settings of TensorFlow Serving; none if the command has no settings file. */
+export function listServedNames({
   entries,
-  folderOf,
-}: Pick<FileContext, 'entries' | 'folderOf'>): readonly string[] {
+  resolveFolder,
+}: Pick<SettingsContext, 'entries' | 'resolveFolder'>): readonly string[] {
   const { server, command, cwd } = entries.predictor ?? {}
   if (server !== 'tfserving' || command === undefined) return []
-  const folder = cwd ?? folderOf(['predictor', 'command'])
+  const folder = cwd ?? resolveFolder(['predictor', 'command'])
   try {
     return createTfservingModels(new OwnSettings(command, folder)).map(({ name }) => name)
   } catch (error) {
@@ -23,8 +23,8 @@ export function servedNames({
   }
 }
 
-/** A folder, or the model's name on the Hub, from where a server of language models fetches it. */
-export function weightsOf(
+/** Weights of a language-model server: a folder, or the name on the Hub. */
+export function resolveWeights(
   server: ServerKind,
   { path, name }: ModelSpec,
   report: Context['report'],
@@ -38,14 +38,14 @@ export function weightsOf(
   return path ?? name
 }
 
-/** The folder that a server is told to serve from. */
-export function servedFolder(
+/** The model folder of TensorFlow Serving or Triton. */
+export function resolveServedFolder(
   server: ServerKind,
   { path, name }: ModelSpec,
   context: Context,
 ): string {
   const { report } = context
-  const names = servedNames(context)
+  const names = listServedNames(context)
   if (names.length > 0 && !names.includes(name))
     report(
       ['model', 'name'],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
-import { withSecretValues } from './secret-values.ts'
+import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
 
@@ -68,7 +68,7 @@ test('what cannot be is named with its place', () => {
 test('user and password in one of them are a reference until it is asked', () => {
   const experiment = loadFile(withUrls('[http://a:1, "http://u:planted-pass@b:2 x2"]'))
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  expect(urlsOf(withSecretValues(experiment))?.[1]).toEqual([
+  expect(urlsOf(fillSecrets(experiment))?.[1]).toEqual([
     { url: 'http://a:1', weight: 1 },
     { url: 'http://u:planted-pass@b:2', weight: 2 },
   ])

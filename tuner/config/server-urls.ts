@@ -1,4 +1,4 @@
-/** Servers that run already, by their URLs: one, or several of the same that share the load. */
+/** Running servers by URL: one, or several replicas that share the load. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
   isGrpcUrl,
@@ -15,19 +15,19 @@ import type { Context } from './context.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import type { Path } from './yaml-file.ts'
 
-export function urlTemplate(context: Context, common: RequestSettings): UrlTemplate {
+export function resolveUrlTemplate(context: Context, common: RequestSettings): UrlTemplate {
   const { entries, report } = context
   const { url, urls, http2 } = entries.predictor ?? {}
   if (url !== undefined && urls !== undefined)
     report(['predictor', 'urls'], 'both url and urls', 'add url to urls, with its weight')
-  checkUrl(context, ['predictor', 'url'], serverUrlOf(entries.predictor), common)
+  checkUrl(context, ['predictor', 'url'], findServerUrl(entries.predictor), common)
   urls?.slice(1).forEach((one, i) => {
     checkUrl(context, ['predictor', 'urls', i + 1], one.url, common)
   })
   const weighted = urls?.map((one) => ({ url: one.url, weight: one.weight ?? 1 }))
   return {
     kind: 'url',
-    url: serverUrlOf(entries.predictor) ?? '',
+    url: findServerUrl(entries.predictor) ?? '',
     ...(weighted !== undefined && weighted.length > 1 && { urls: weighted }),
     ...common,
     http2,
@@ -35,8 +35,8 @@ export function urlTemplate(context: Context, common: RequestSettings): UrlTempl
   }
 }
 
-/** Of several servers the first. */
-export const serverUrlOf = ({
+/** The URL of the server, or of the first replica. */
+export const findServerUrl = ({
   url,
   urls,
 }: NonNullable<ExperimentEntries['predictor']> = {}): string | undefined => url ?? urls?.[0]?.url
@@ -49,7 +49,7 @@ function checkUrl(
 ): void {
   const isGrpc = protocolTable[protocol].transport === 'grpc'
   const address =
-    url === undefined ? undefined : addressIn(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
+    url === undefined ? undefined : parseAddress(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
   if (url === undefined || address === undefined)
     report(
       at,
@@ -63,10 +63,10 @@ function checkUrl(
 }
 
 /**
- * A part that is a reference may be anything that fits there. Undefined for no URL of these
- * schemes, and no socket.
+ * Parses a URL or socket address; 'unknown' if it is a reference to a secret. Undefined for
+ * anything else.
  */
-function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
+function parseAddress(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
   if (text.startsWith('${')) return findReferences(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
   return schemes.test(sample) || isSocketUrl(sample) ? parseServerAddress(sample) : undefined

@@ -1,4 +1,7 @@
-/** The short form of an SLO, in its parts: for the schema, and for flags, which load no schema. */
+/**
+ * Splits the short form of an SLO into its parts. Used by the schema and by the flags, which load
+ * no schema.
+ */
 import {
   type LatencyMetric,
   latencyMetricNames,
@@ -7,50 +10,54 @@ import {
 import { defaults } from './names.ts'
 
 /**
- * One limit, of the metric or of the whole answer; or limits by metric, all of which a good request
- * keeps.
+ * One limit, of a metric or of the whole answer; or limits by metric, all of which a good request
+ * meets.
  */
 type SloParts = { readonly percentile: string } & LimitParts
-type WrittenParts = { readonly percentile?: string } & LimitParts
+type OptionalSloParts = { readonly percentile?: string } & LimitParts
 type LimitParts =
   | { readonly metric?: LatencyMetric; readonly limit: string }
-  /** `limit` is there, so that these replace an SLO of one limit. */
+  /** The explicit `limit` lets these replace an SLO with one limit. */
   | (Readonly<Partial<Record<LatencyMetric, string>>> & { readonly limit: undefined })
 
-/** As vLLM's and GenAI-Perf's `--goodput` call them too: e2el, request_latency, ... */
+/**
+ * Names of metrics, including those of `--goodput` in vLLM and GenAI-Perf: e2el, request_latency,
+ * ...
+ */
 const metricNames: Readonly<Record<string, LatencyMetric>> = Object.fromEntries(
-  latencyMetricNames.flatMap((metric) =>
-    [metric, ...latencyMetrics[metric].aliases].map((name) => [name, metric]),
+  latencyMetricNames.flatMap((metricPattern) =>
+    [metricPattern, ...latencyMetrics[metricPattern].aliases].map((name) => [name, metricPattern]),
   ),
 )
-const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
+const metricPattern = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
 
 /**
  * '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s', 'p99=50ms'; 'ttft p95<300ms', 'tpot<40ms'.
  * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in
- * ms: 'ttft:200 tpot:30'. Nothing is checked.
+ * ms: 'ttft:200 tpot:30'. The parts are not validated.
  */
-export function sloParts(text: string): SloParts {
-  const { percentile = defaults.percentile, ...parts } = writtenParts(text)
+export function parseSloParts(text: string): SloParts {
+  const { percentile = defaults.percentile, ...parts } = splitSloText(text)
   return { percentile, ...parts }
 }
 
-/** Without a percentile where the text says none. */
-export function writtenParts(text: string): WrittenParts {
-  const named = [...text.matchAll(metric)]
-  if (named.length > 1 || (named.length > 0 && text.includes(':'))) return jointParts(text, named)
+/** The parts of a text; the percentile is absent if the text has none. */
+export function splitSloText(text: string): OptionalSloParts {
+  const named = [...text.matchAll(metricPattern)]
+  if (named.length > 1 || (named.length > 0 && text.includes(':')))
+    return splitJointSlo(text, named)
   const [found] = named
   const rest = found === undefined ? text : text.replace(found[0], ' ')
-  const { percentile, limit } = compared(rest)
+  const { percentile, limit } = splitComparison(rest)
   const of = found && metricNames[found[0].toLowerCase()]
   return { ...(of && { metric: of }), ...(percentile !== undefined && { percentile }), limit }
 }
 
 /**
- * A percentile may stand before all limits or in one; different ones stay side by side, for the
- * schema to refuse.
+ * A percentile may precede all limits or one of them. Different ones are kept, and the schema
+ * rejects them.
  */
-function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenParts {
+function splitJointSlo(text: string, named: readonly RegExpMatchArray[]): OptionalSloParts {
   const limits: Partial<Record<LatencyMetric, string>> = {}
   const percentiles = new Set<string>()
   const before = text
@@ -67,7 +74,7 @@ function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenPa
     const bare = /^:\s*(.*)$/s.exec(part)?.[1]
     const { percentile, limit } =
       bare === undefined
-        ? compared(part)
+        ? splitComparison(part)
         : { percentile: undefined, limit: /^[\d.]+$/.test(bare) ? `${bare}ms` : bare }
     const name = metricNames[found[0].toLowerCase()]!
     limits[name] = limits[name] === undefined ? limit : `${limits[name]}, ${limit}`
@@ -81,7 +88,7 @@ function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenPa
 }
 
 /** 'p99<50ms', 'p99 = 50ms', 'p99: 50ms', 'p99 latency <= 50ms', 'p99 50ms', '50ms p99'. */
-function compared(text: string): { percentile?: string; limit: string } {
+function splitComparison(text: string): { percentile?: string; limit: string } {
   const [, before = '', after] = /^([^<=≤:]*)(?:<=|<|≤|=|:)(.*)$/s.exec(text) ?? []
   if (after !== undefined)
     return {

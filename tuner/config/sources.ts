@@ -1,4 +1,4 @@
-/** Files that an experiment names: price book, arrival trace, payload. */
+/** Reads the files that an experiment names: GPUs, architecture, prices, arrival trace, payload. */
 import { existsSync } from 'node:fs'
 import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import type { Arrivals } from '../../profiler/model/load.ts'
@@ -19,25 +19,29 @@ import {
 } from '../../trials/prices/providers.ts'
 import { sequenceNames } from '../../trials/servers/language-knobs.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
-import { type Context, type FileContext, shortPath } from './context.ts'
+import { type Context, type SettingsContext, shortPath } from './context.ts'
 import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
 import { resolveClasses } from './settings/class-settings.ts'
-import { payloadKind, payloadKindByName, wholeType } from './settings/payload-settings.ts'
-import { promptsOf } from './settings/prompt-settings.ts'
+import {
+  detectPayloadKind,
+  guessPayloadKind,
+  resolveContentType,
+} from './settings/payload-settings.ts'
+import { resolvePrompts } from './settings/prompt-settings.ts'
 import { readTrace } from './trace.ts'
 import { UnitError } from './units.ts'
 import type { Path } from './yaml-file.ts'
 
-/** @returns undefined where the file cannot be used, which is reported */
+/** @returns undefined if the file is unusable, which is reported */
 export function resolveGpus({
   entries: { gpuCatalogue: path },
   report,
-  around,
-}: FileContext): readonly Gpu[] | undefined {
+  host,
+}: SettingsContext): readonly Gpu[] | undefined {
   if (path === undefined) return []
   try {
-    return parseGpus(readText(path, 'document'), shortPath(path, around))
+    return parseGpus(readText(path, 'document'), shortPath(path, host))
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
@@ -53,18 +57,17 @@ export function resolveGpus({
 }
 
 /**
- * The architecture of a file of dimensions.
- * @param name what it goes by
- * @returns undefined where the file cannot be used, which is reported
+ * The architecture of a file of dimensions. @returns undefined if the file is unusable, which is
+ * reported
  */
 export function resolveArchitecture(
-  { report, around }: FileContext,
+  { report, host }: SettingsContext,
   path: string,
   name: string,
 ): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return readArchitecture(path, shortPath(path, around), name)
+    return readArchitecture(path, shortPath(path, host), name)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
@@ -78,12 +81,12 @@ export function resolveArchitecture(
   }
 }
 
-export function resolvePrices({ entries: { prices }, report, own, around }: Context): PriceBook {
+export function resolvePrices({ entries: { prices }, report, own, host }: Context): PriceBook {
   if (prices === undefined) return defaultPriceBook
   const provider = findProviderBook(prices)
   if (provider !== undefined) return provider
   try {
-    return parsePriceBook(readText(prices, 'document'), shortPath(prices, around), own.gpus)
+    return parsePriceBook(readText(prices, 'document'), shortPath(prices, host), own.gpus)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
@@ -99,8 +102,8 @@ export function resolvePrices({ entries: { prices }, report, own, around }: Cont
   }
 }
 
-/** @returns the arrivals, and of a trace what it says of the requests */
-export function resolveArrivals({ entries, report, around }: Context): {
+/** @returns the arrivals, and the items and bodies of a trace */
+export function resolveArrivals({ entries, report, host }: Context): {
   arrivals: Arrivals
   order?: PayloadOrder
 } {
@@ -109,7 +112,7 @@ export function resolveArrivals({ entries, report, around }: Context): {
     return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
   if (given.kind !== 'trace') return { arrivals: given }
   try {
-    const { atMs, order, readAs } = readTrace(given.file, shortPath(given.file, around), given.unit)
+    const { atMs, order, readAs } = readTrace(given.file, shortPath(given.file, host), given.unit)
     return { arrivals: { kind: 'trace', atMs, readAs }, order }
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
@@ -119,17 +122,17 @@ export function resolveArrivals({ entries, report, around }: Context): {
 }
 
 /**
- * Whether the longest sequence is tuned: all configurations then get the same requests, and those
- * that take no such long ones refuse them.
+ * Whether the maximum sequence length is tuned. All configurations then get the same requests, and
+ * reject those that are too long.
  */
-const tunesSequences = ({ space = {}, pin = {} }: Context['entries']): boolean =>
+const isSequenceLengthTuned = ({ space = {}, pin = {} }: Context['entries']): boolean =>
   sequenceNames.some(
     (name) =>
       Object.hasOwn(space, name) && !Object.hasOwn(pin, name) && space[name]!.values?.length !== 1,
   )
 
-/** What recorded conversations have themselves. */
-const lengthKeys = [
+/** Settings that recorded conversations determine themselves. */
+const promptLengthKeys = [
   'inputTokens',
   'outputTokens',
   'sharedPrefixTokens',
@@ -140,15 +143,15 @@ const lengthKeys = [
 ] as const
 
 /**
- * @param order what the trace says of the requests
- * @param streamed they are prompts of a language model
+ * @param order items and bodies of the arrival trace
+ * @param streamed whether the requests are prompts of a language model
  */
 export function resolvePayload(
   context: Context,
   order: PayloadOrder | undefined,
   streamed: boolean,
 ): PayloadSource {
-  const { entries, report, around } = context
+  const { entries, report, host } = context
   const given = entries.load.payload ?? {}
   const { items, count, tokenizer } = given
   const { seed } = entries
@@ -157,7 +160,7 @@ export function resolvePayload(
     if (given.inputTokens !== undefined || given.outputTokens !== undefined)
       report([...at, 'lengths'], 'both recorded and sampled lengths', 'use only one of them')
     try {
-      return readLengths(file, shortPath(file, around))
+      return readLengths(file, shortPath(file, host))
     } catch (error) {
       if (!(error instanceof UnitError)) throw error
       report([...at, 'lengths'], error.message, error.hint)
@@ -188,7 +191,7 @@ export function resolvePayload(
     }
   const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
   const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
-  const prompts = promptsOf(given, { recorded, classes, file: said })
+  const prompts = resolvePrompts(given, { recorded, classes, file: said })
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'the trace already sets the items per request', 'use only one of them')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
@@ -198,7 +201,7 @@ export function resolvePayload(
       'leave the items out, or use --backend local',
     )
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  for (const key of said === undefined ? [] : lengthKeys)
+  for (const key of said === undefined ? [] : promptLengthKeys)
     if (given[key] !== undefined)
       report(
         [...at, key],
@@ -210,12 +213,12 @@ export function resolvePayload(
       kind: 'generated',
       count: made,
       ...(prompts && { prompts }),
-      ...(streamed && tunesSequences(entries) && { keepOverlongPrompts: true }),
+      ...(streamed && isSequenceLengthTuned(entries) && { keepOverlongPrompts: true }),
       ...common,
     }
   if (prompts !== undefined)
     report(at, 'a file of prompts has its own lengths', 'use only one of them')
-  const kind = kindAt(context, [...at, 'file'], path)
+  const kind = resolvePayloadKind(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
   if (count !== undefined)
     report(
@@ -226,22 +229,22 @@ export function resolvePayload(
   if (items !== undefined || order?.items !== undefined)
     report(
       [...at, 'file'],
-      `${shortPath(path, around)} contains whole requests, so their items cannot be set`,
+      `${shortPath(path, host)} contains whole requests, so their items cannot be set`,
       'use texts (.txt) or a folder of images',
     )
-  const contentType = wholeType(path, entries.predictor?.contentType)
+  const contentType = resolveContentType(path, entries.predictor?.contentType)
   return { kind, path, ...(contentType && { contentType }), ...(order && { order }) }
 }
 
-/** What a file holds; `file` for one that is refused. */
-function kindAt(
-  { report, around }: Context,
+/** Kind of a payload file; `file` for an unusable one, which is reported. */
+function resolvePayloadKind(
+  { report, host }: Context,
   at: Path,
   path: string,
-): ReturnType<typeof payloadKind> {
-  if (around.onlyLookedAt && !existsSync(path)) return payloadKindByName(path)
+): ReturnType<typeof detectPayloadKind> {
+  if (host.isReadOnly && !existsSync(path)) return guessPayloadKind(path)
   try {
-    return payloadKind(path)
+    return detectPayloadKind(path)
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
     report(at, error.message, error.hint)
@@ -249,7 +252,7 @@ function kindAt(
   }
 }
 
-/** Requests before those that are measured; undefined where none are asked for. */
+/** Warm-up requests; undefined if none are configured. */
 export function resolveWarmUp(context: Context): WarmUp | undefined {
   const { entries, report } = context
   const given = entries.load.warmUp
@@ -265,8 +268,8 @@ export function resolveWarmUp(context: Context): WarmUp | undefined {
     ...(atOnce !== undefined && { atOnce }),
   }
   if (payload === undefined) return common
-  const kind = kindAt(context, at, payload)
-  const contentType = wholeType(payload, entries.predictor?.contentType)
+  const kind = resolvePayloadKind(context, at, payload)
+  const contentType = resolveContentType(payload, entries.predictor?.contentType)
   const source: PayloadSource =
     kind === 'file'
       ? { kind, path: payload, ...(contentType && { contentType }) }

@@ -1,14 +1,14 @@
-/** What the experiment needs to know of the machine. */
+/** The facts about this machine that resolving an experiment needs. */
 import { findMissingGguf, findMissingGpuDriver } from '../../trials/launchers/builtin.ts'
 import { findShareBound, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import type { Surroundings } from './context.ts'
+import type { HostContext } from './context.ts'
 
 /**
- * A GPU counts for the built-in predictor only where the package that drives it works; a user's own
- * command may use every GPU there is.
+ * The built-in predictor can use a GPU only if the package that drives it works. The user's own
+ * command may use every GPU.
  */
-export function surroundings(machine: MachineFacts): Surroundings {
+export function createHostContext(machine: MachineFacts): HostContext {
   const gpus = machine.gpus.filter(isWhole).map(({ name }) => name)
   const slices = machine.gpus.flatMap(({ name, migEnabled, migDevices, computeMode }) =>
     migEnabled && computeMode !== 'Prohibited'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Decoder, findArchitecture } from '../../trials/devices/architecture.ts'
 import { experimentFromDocument } from './load-experiment.ts'
-import { splitConditions, usualSplits } from './tensor-parallel.ts'
+import { listDefaultSplits, splitConditions } from './tensor-parallel.ts'
 import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { load, path } = useWorkspace()
@@ -15,9 +15,9 @@ const modelled = {
 }
 
 test('heads and the feed-forward part divide evenly', () => {
-  expect(usualSplits(decoder('llama-3.1-8b'))).toEqual([1, 2, 4, 8])
-  expect(usualSplits(decoder('qwen2.5-7b'))).toEqual([1, 2, 4])
-  expect(usualSplits(decoder('qwen2.5-0.5b'))).toEqual([1, 2])
+  expect(listDefaultSplits(decoder('llama-3.1-8b'))).toEqual([1, 2, 4, 8])
+  expect(listDefaultSplits(decoder('qwen2.5-7b'))).toEqual([1, 2, 4])
+  expect(listDefaultSplits(decoder('qwen2.5-0.5b'))).toEqual([1, 2])
   expect(
     splitConditions(
       decoder('llama-3.1-8b'),

@@ -1,6 +1,6 @@
 /**
- * Over how many GPUs a language model may be split: what its shape allows, and on which GPUs its
- * weights then find a place.
+ * Tensor parallelism: over how many GPUs a language model can be split by its shape and by its
+ * memory demand.
  */
 import type { Configuration } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
@@ -8,53 +8,53 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { modelLlm } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
 
-/** Whether attention heads and the feed-forward part divide evenly, as the servers ask for. */
-const splitsOver = ({ heads, intermediate }: Decoder, gpus: number): boolean =>
+/** Whether attention heads and feed-forward dimension divide evenly, as servers require. */
+const dividesEvenly = ({ heads, intermediate }: Decoder, gpus: number): boolean =>
   heads % gpus === 0 && intermediate % gpus === 0
 
-/** Tuned where the user names no other values. */
-export const usualSplits = (architecture: Decoder): number[] =>
-  [1, 2, 4, 8].filter((gpus) => splitsOver(architecture, gpus))
+/** Splits that are tried by default. */
+export const listDefaultSplits = (architecture: Decoder): number[] =>
+  [1, 2, 4, 8].filter((gpus) => dividesEvenly(architecture, gpus))
 
-/** Parameters that say over how many GPUs a server is split. */
+/** Parameters that set the number of GPUs of a server. */
 export const splitParameters = ['gpus', 'decodeGpus'] as const
 export type SplitParameter = (typeof splitParameters)[number]
 
-interface Splits {
+interface SplitChoice {
   readonly name: SplitParameter
   /** Models to choose from. */
   readonly gpus: readonly string[]
   /** Values of the parameter. */
   readonly splits: readonly number[]
   /** Values that every configuration has, e.g. `quantization`. */
-  readonly held: Configuration
+  readonly fixed: Configuration
 }
 
 /**
- * Conditions that leave out what cannot start: splits that the shape forbids, GPUs that hold
- * neither the weights nor one sequence.
+ * Conditions that exclude servers which cannot start: uneven splits, and GPUs without memory for
+ * the weights and one sequence.
  */
 export function splitConditions(
   architecture: Decoder,
-  { name, gpus, splits, held }: Splits,
+  { name, gpus, splits, fixed }: SplitChoice,
   ownGpus: readonly Gpu[],
 ): string[] {
-  // Without decode servers it has a value that says nothing.
+  // Without decode servers, decodeGpus has no effect.
   const unless = name === 'decodeGpus' ? 'decodeReplicas == 0 or ' : ''
   const uneven = splits
-    .filter((split) => !splitsOver(architecture, split))
+    .filter((split) => !dividesEvenly(architecture, split))
     .map((split) => `${unless}${name} != ${split}`)
-  const even = splits.filter((split) => splitsOver(architecture, split))
+  const even = splits.filter((split) => dividesEvenly(architecture, split))
   const full = gpus.flatMap((gpu) =>
     even
-      .filter((split) => !fits(architecture, { ...held, gpu, gpus: split }, ownGpus))
+      .filter((split) => !fitsMemory(architecture, { ...fixed, gpu, gpus: split }, ownGpus))
       .map((split) => `${unless}not (gpu == '${gpu}' and ${name} == ${split})`),
   )
   return [...uneven, ...full]
 }
 
-/** What the model of the server says otherwise of a configuration is said by its trial. */
-function fits(
+/** Only out-of-memory counts here; other problems of a configuration are found by its trial. */
+function fitsMemory(
   architecture: Decoder,
   configuration: Configuration,
   ownGpus: readonly Gpu[],

@@ -1,4 +1,4 @@
-/** Units that times of a file may be in, and how a header or a user names them. */
+/** Units of times in files, and how a header or a user names them. */
 export const timeUnits = ['s', 'ms', 'us', 'ns'] as const
 export type TimeUnit = (typeof timeUnits)[number]
 
@@ -52,8 +52,8 @@ export function splitNameUnit(name: string): {
 }
 
 /**
- * What a header says of a column of times: 'at_ms', 'Timestamp (s)', 'arrivalSeconds', 'timestamp'.
- * @returns undefined for another column; `unit` undefined where it names none
+ * Parses the header of a column of times: 'at_ms', 'Timestamp (s)', 'arrivalSeconds', 'timestamp'.
+ * @returns undefined for other columns; `unit` absent if the name has none
  */
 export function parseTimeHeader(cell: string): { readonly unit?: TimeUnit } | undefined {
   const { words, unit } = splitNameUnit(cell)

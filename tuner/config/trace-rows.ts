@@ -4,8 +4,8 @@ import { UnitError } from './units.ts'
 
 /**
  * Rows of a file of recorded requests.
- * @param shown how errors call the file
- * @param what the file is of, for errors
+ * @param shown name in errors
+ * @param what kind of content, for errors
  * @throws UnitError when it cannot be read, or is JSON
  */
 export function readTraceRows(

@@ -1,11 +1,11 @@
 /**
- * Arrival traces: when requests came, and where the trace says so how many items each had and which
- * body it was. The unit of its times is the file's own or the user's, never a guess.
+ * Arrival traces: when requests arrived and, if recorded, their items and bodies. The unit of times
+ * comes from the file or the user, never from a guess.
  */
 
 import type { PayloadOrder } from '../../profiler/payload-source.ts'
 import { readNumber, type TextRow } from '../../trials/table-text.ts'
-import { hasNoTokens, lengthColumns } from './lengths.ts'
+import { findLengthColumns, hasNoTokens } from './lengths.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
 import { millisecondsPer, parseTimeHeader, type TimeUnit } from './time-unit.ts'
 import { readTraceRows } from './trace-rows.ts'
@@ -22,7 +22,7 @@ interface Trace {
 
 const hint =
   "write one arrival per line, in ms from the start, ascending; name further columns in a header: 'ms,items,body'; or use a public trace of language models, with 'timestamp'"
-/** What a header calls the columns beside the time. */
+/** Names of the columns besides the time. */
 const columns: Readonly<Record<string, 'items' | 'bodies'>> = {
   items: 'items',
   size: 'items',
@@ -32,18 +32,18 @@ const columns: Readonly<Record<string, 'items' | 'bodies'>> = {
 
 /**
  * Reads a trace: one arrival a line, columns apart by comma, semicolon or tab. Without a header the
- * first column is the time, whole numbers of ms, and others mean nothing. Of public traces of
- * language models (Azure's, BurstGPT, JSON Lines of Mooncake and Bailian) those requests that
- * `readLengths` takes.
- * @param shown how errors call it
- * @param unit of the times where the user names it
+ * first column is the time in whole ms, and other columns are ignored. From public traces of
+ * language models (Azure, BurstGPT, JSON Lines of Mooncake and Bailian) it reads the requests that
+ * `readLengths` reads.
+ * @param shown name in errors
+ * @param unit of the times; default: detected
  * @throws UnitError that names the line, or asks for the unit
  */
 export function readTrace(path: string, shown: string, unit?: TimeUnit): Trace {
   if (isRequestTrace(path)) {
     const { requests, readAs } = readRequestTrace(path, shown, unit)
     return {
-      atMs: countedFromFirst(
+      atMs: startAtZero(
         requests.map(({ atMs }) => atMs),
         shown,
       ),
@@ -54,14 +54,10 @@ export function readTrace(path: string, shown: string, unit?: TimeUnit): Trace {
   const first = rows[0]?.cells[0] ?? ''
   return first !== '' && Number.isNaN(readNumber(first))
     ? readTableWithHeader(path, rows[0]!.cells, rows.slice(1), shown, unit)
-    : readTimesAlone(rows, shown, unit)
+    : readTimesOnly(rows, shown, unit)
 }
 
-function readTimesAlone(
-  rows: readonly TextRow[],
-  shown: string,
-  unit: TimeUnit | undefined,
-): Trace {
+function readTimesOnly(rows: readonly TextRow[], shown: string, unit: TimeUnit | undefined): Trace {
   const times = rows.map(({ where, cells }) => {
     const time = readNumber(cells[0])
     if (!(time >= 0)) throw new UnitError(`${where}: '${cells[0]}' is not a time`, hint)
@@ -71,7 +67,7 @@ function readTimesAlone(
     throw askForUnit(shown, 'it has fractions and no header')
   const atMs = times.map((time) => time * millisecondsPer[unit ?? 'ms'])
   checkAscending(atMs, rows, 0)
-  atLeastTwo(atMs, shown)
+  checkArrivalCount(atMs, shown)
   return { atMs, readAs: unit === undefined ? 'ms (no header)' : `${unit} (as requested)` }
 }
 
@@ -97,13 +93,13 @@ function readTableWithHeader(
   const names = header.map((cell) => columns[cell.toLowerCase()])
   const [itemsAt, bodiesAt] = [names.indexOf('items'), names.indexOf('bodies')]
   // Failed requests are recorded without tokens.
-  const lengths = lengthColumns(header).filter((column) => column >= 0)
+  const lengths = findLengthColumns(header).filter((column) => column >= 0)
   const rows = all.filter(({ cells }) => !lengths.some((column) => hasNoTokens(cells[column])))
   const { times, readAs } = readTimes(rows, header, at, shown, unit)
   checkAscending(times, rows, at)
   const startsAtZero = parseTimeHeader(header[at]!)?.unit !== undefined && lengths.length === 0
-  const atMs = startsAtZero ? times : countedFromFirst(times, shown)
-  atLeastTwo(atMs, shown)
+  const atMs = startsAtZero ? times : startAtZero(times, shown)
+  checkArrivalCount(atMs, shown)
   if (itemsAt < 0 && bodiesAt < 0) return { atMs, readAs }
   const wholeNumbers = (column: number, min: number, what: string) =>
     rows.map(({ where, cells }) => {
@@ -138,7 +134,7 @@ function readTimes(
   const cells = rows.map((row) => row.cells[at] ?? '')
   const numbers = cells.map(readNumber)
   const isDates = numbers.every(Number.isNaN)
-  const times = isDates ? cells.map((cell) => Date.parse(withZone(cell))) : numbers
+  const times = isDates ? cells.map((cell) => Date.parse(assumeUtc(cell))) : numbers
   const bad = times.findIndex((time) => !(time >= 0))
   if (bad >= 0) throw new UnitError(`${rows[bad]!.where}: '${cells[bad]}' is not a time`, hint)
   if (isDates) return { times, readAs: 'dates' }
@@ -166,7 +162,10 @@ const isBurstGpt = (header: readonly string[]): boolean =>
     header.some((cell) => cell.toLowerCase() === name),
   )
 
-/** Of times between 2001 and 2286, which differ by a factor of 1000 from unit to unit. */
+/**
+ * Unit of an epoch between 2001 and 2286: units differ by a factor of 1000, so their ranges do not
+ * overlap.
+ */
 function unitSince1970(time: number): TimeUnit | undefined {
   const units = [
     [1e18, 'ns'],
@@ -177,8 +176,8 @@ function unitSince1970(time: number): TimeUnit | undefined {
   return units.find(([from]) => time >= from && time < 10 * from)?.[1]
 }
 
-/** '2023-11-16 18:17:03.9799600' as UTC, which all of one file may as well be. */
-const withZone = (cell: string): string =>
+/** '2023-11-16 18:17:03.9799600' is read as UTC: only differences between times matter. */
+const assumeUtc = (cell: string): string =>
   cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
 
 function checkAscending(times: readonly number[], rows: readonly TextRow[], column: number): void {
@@ -190,12 +189,12 @@ function checkAscending(times: readonly number[], rows: readonly TextRow[], colu
     )
 }
 
-function countedFromFirst(times: readonly number[], shown: string): number[] {
-  atLeastTwo(times, shown)
+function startAtZero(times: readonly number[], shown: string): number[] {
+  checkArrivalCount(times, shown)
   return times.map((ms) => ms - times[0]!)
 }
 
-function atLeastTwo(times: readonly number[], shown: string): void {
+function checkArrivalCount(times: readonly number[], shown: string): void {
   if (times.length < 2)
     throw new UnitError(`the trace ${shown} has ${times.length} arrivals`, 'use at least two')
 }
@@ -204,8 +203,8 @@ function atLeastTwo(times: readonly number[], shown: string): void {
 const maxSpanRatio = 100
 
 /**
- * What a run says of a trace before it sends it: how many requests over which time, and a warning
- * where a window of `durationS` fits so badly that the unit may be wrong.
+ * Notices on a trace before it is played: its requests and duration, and a warning if its duration
+ * differs so much from `durationS` that the unit may be wrong.
  */
 export function describeTrace(
   { atMs }: Pick<Trace, 'atMs'>,

@@ -47,27 +47,27 @@ export interface ModelSpec {
   readonly version?: string
 }
 
-/** A variant as the experiment has it. */
+/** A resolved model variant. */
 export interface Variant {
   readonly name: string
-  /** As the user measured it on data of their own: accuracy, F1, ...; more is better. */
+  /** Quality that the user measured: accuracy, F1, ...; higher is better. */
   readonly quality: number
-  /** Architecture, where it is another than the model's. */
+  /** Architecture, if it differs from the model's. */
   readonly architecture?: string
   /** A user's own model, absolute. */
   readonly path?: string
   readonly values?: Configuration
 }
 
-/** What the trials on a cluster are made from. */
+/** Settings of trials on a cluster. */
 export interface KubernetesSpec {
   readonly namespace?: string
   /**
-   * With an image, the user's own predictor: its pod template (metadata, spec), as it is. Without,
-   * what is laid over the built-in predictor's pod.
+   * With an image: the pod template (metadata, spec) of the user's own predictor. Without: an
+   * overlay for the pod of the built-in predictor.
    */
   readonly pod?: Readonly<Record<string, unknown>>
-  /** What is laid over the pod of the load generator's Job. */
+  /** Overlay for the pod of the load generator's Job. */
   readonly job?: Readonly<Record<string, unknown>>
   /** Container of the pod that the tuned values go into. */
   readonly container?: string
@@ -81,7 +81,7 @@ export interface KubernetesSpec {
   readonly loadFrom?: LoadOrigin
   /** Where load goes: to the pod's own address (default), or a Service of each trial. */
   readonly through?: 'pod' | 'service'
-  /** How long a pod without a place waits for a node, whatever the autoscaler says. */
+  /** How long an unschedulable pod waits for a node, regardless of the autoscaler. */
   readonly scaleUpTimeoutMs?: number
   readonly gpuScheme?: GpuScheme
   /** How GPUs are claimed by dynamic resource allocation. */
@@ -91,9 +91,9 @@ export interface KubernetesSpec {
 interface LoadSpec {
   readonly arrivals: Arrivals
   readonly payload: PayloadSource
-  /** Deadline of one request. */
+  /** Timeout of one request. */
   readonly timeoutMs: number
-  /** Requests that each predictor gets before it is measured. */
+  /** Warm-up requests of each predictor. */
   readonly warmUp?: WarmUp
   /** Upper bound of the load of one trial, seconds. */
   readonly trialSeconds: number
@@ -105,23 +105,22 @@ export interface BudgetSpec {
   readonly maxTrials: number
   /** Whole tuning run, seconds. */
   readonly timeLimitS?: number
-  /**
-   * Most dollars the trials may cost together, by the price book: price per hour × hours of each
-   * trial.
+  /** Maximum cost of all trials, $: price per hour × hours of each trial.
    */
   readonly maxCost?: number
 }
 
 /**
- * What `--tolerance`, `--certainty`, `--value-of` and `stop:` set: stop when P(something more than
- * `tolerance` better is left) < 1 - certainty, or when another trial is not worth it.
+ * Stop rule (`--tolerance`, `--certainty`, `--value-of`, `stop:`): stop when P(an untried
+ * configuration is better by more than `tolerance`) < 1 - certainty, or when another trial costs
+ * more than it may save.
  */
 interface StopSpec {
   /** 0.05 = 5 %. */
   readonly tolerance: number
   /** 0.95 = 95 %. */
   readonly certainty: number
-  /** $: what a year of the service costs. Absent: that of the demand, or of one replica. */
+  /** Yearly serving bill, $. Absent: that of the demand, or of one replica. */
   readonly yearlyBill?: number
 }
 
@@ -140,7 +139,7 @@ const plainSettings = [
 ] as const satisfies readonly (keyof Settings)[]
 type PlainSettings = Pick<Settings, (typeof plainSettings)[number]>
 
-/** Settings that an experiment has as they are. */
+/** Settings that need no resolution. */
 export const pickPlainSettings = (settings: Settings): PlainSettings =>
   Object.fromEntries(plainSettings.map((name) => [name, settings[name]])) as PlainSettings
 
@@ -149,33 +148,31 @@ export interface Experiment extends PlainSettings {
   readonly model: ModelSpec
   readonly slo: Slo
   readonly objective: Objective
-  /** What the trials use, 'auto' decided. */
+  /** Devices of the trials, with 'auto' resolved. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
-  /**
-   * Models to choose from by the parameter 'variant', with the quality of each; empty: the model
-   * alone.
+  /** Values of the parameter 'variant' with their quality; empty without variants.
    */
   readonly variants: readonly Variant[]
-  /** Parameters held at one value; they are in `space` too, with that value alone. */
+  /** Parameters fixed at one value; `space` contains them with that value. */
   readonly pins: Configuration
-  /** What a launcher starts. For 'simulated' it names the model alone. */
+  /** Template that a launcher starts; backend 'simulated' uses only its model. */
   readonly predictor: PredictorTemplate
   /**
-   * For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty:
-   * the container's own.
+   * For backend 'kubernetes'. With the user's own pod, `predictor` is a command template with an
+   * empty command: the container's own.
    */
   readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
-  /** The server's own metrics that are read at each capacity, with their bounds. */
+  /** Metrics of the server to read at each capacity, with their bounds. */
   readonly metrics: readonly ServerMetric[]
-  /** What answers must be. */
+  /** Which answers are correct. */
   readonly answers: AnswerRules
   readonly budget: BudgetSpec
   readonly stop: StopSpec
-  /** That calibration, once the store was asked. */
+  /** The calibration to use, once it was read from the store. */
   readonly calibrated?: ServerCalibration
-  /** This machine's, once they were asked; absent: those that the device model knows. */
+  /** Measured speed of this machine's cores; absent: the reference cores of the device model. */
   readonly cores?: MachineCores
   /** The user's GPUs and architecture, from their files. */
   readonly own: CustomDevices
@@ -190,27 +187,25 @@ export interface Experiment extends PlainSettings {
    * directory.
    */
   readonly outDir?: string
-  /** Programs that the run is told to, as it goes on. */
+  /** Receivers of the run while it goes on. */
   readonly outputs: readonly OutputTarget[]
-  /**
-   * What a reader must know of how the experiment was read, e.g. parts of an imported one that have
-   * no meaning here.
+  /** Notices on how the experiment was read, e.g. ignored parts of an imported one.
    */
   readonly notices: readonly string[]
-  /** What the user wrote, merged with defaults, in base units. */
+  /** The user's settings merged with defaults, in base units. */
   readonly settings: Settings
   /**
-   * The settings in the form of the experiment file: JSON-safe, kept in the store;
-   * `experimentFromDocument` makes the same experiment of it.
+   * The settings in the form of the experiment file, as JSON for the store.
+   * `experimentFromDocument` resolves the same experiment from it.
    */
   readonly document: ExperimentDocument
   /**
-   * What the references to secrets that were written out stand for: in memory alone, never in the
-   * document.
+   * Values of the references that replaced plain-text secrets. They stay in memory and are never in
+   * the document.
    */
   readonly secrets?: ReadonlyMap<string, string>
   /**
-   * Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials',
+   * Origin of each effective value, by path in the document ('slo.limit', 'budget.maxTrials',
    * 'space.batchSize').
    */
   readonly origins: Readonly<Record<string, Origin>>
@@ -221,9 +216,9 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line: number; readonly column: number }
   | { readonly kind: 'environment'; readonly variable: string }
   | { readonly kind: 'flag'; readonly flag: string }
-  /** An object that a program gave. */
+  /** An object that a program passed. */
   | { readonly kind: 'given' }
-  /** An experiment of the store, resumed. */
+  /** A resumed experiment of the store. */
   | { readonly kind: 'stored'; readonly id: string }
 
 /** One row of `tune config`. */
@@ -236,25 +231,27 @@ export interface ConfigRow {
   readonly origin: string
 }
 
-/** What the machine that runs the trials has; given, so that this folder looks nothing up. */
-export interface MachineFacts {
+/**
+ * Facts about the machine that runs the trials; passed in, so that this folder inspects nothing.
+ */
+export interface MachineCapabilities {
   readonly cpuCores: number
-  /** GPUs that a trial may hold whole, each as the driver or the catalogue calls it. */
+  /** GPUs that a trial can use whole, by the name of the driver or the catalogue. */
   readonly gpus: readonly string[]
-  /** Of GPUs by those names, where the driver tells it. */
+  /** Memory of GPUs by those names, if the driver reports it. */
   readonly memoryMiB?: Readonly<Record<string, number>>
-  /** MIG slices that are made. */
+  /** Existing MIG slices. */
   readonly slices?: readonly { readonly gpu: string; readonly profile: string }[]
   /**
-   * What enforces a share of a whole GPU, with a server that keeps to its share by itself or
-   * without; nothing unless said.
+   * What enforces a share of a whole GPU, given whether the server limits its own memory; absent:
+   * nothing.
    */
   readonly shareBound?: (serverBounds: boolean) => ShareBound | undefined
   /**
-   * Whether an engine of the built-in predictor can use the GPUs, true unless said: else `devices:
-   * auto` emulates them, or runs ONNX files on CPU.
+   * Whether an engine of the built-in predictor can use the GPUs; absent: true. If not, `devices:
+   * auto` emulates GPUs, or runs ONNX files on CPU.
    */
   readonly drivesGpus?: (engine: ComputingEngine) => boolean
-  /** What keeps GGUF files from being served, and what to install; absent: nothing. */
+  /** Why GGUF files cannot be served, and what to install; absent if they can. */
   readonly missingGguf?: { readonly what: string; readonly install: string }
 }

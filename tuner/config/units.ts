@@ -4,7 +4,7 @@
  */
 
 export class UnitError extends Error {
-  /** As every wrong flag: see exit-codes.ts. */
+  /** Usage error: see exit-codes.ts. */
   readonly exitCode = 2
 
   constructor(
@@ -19,29 +19,28 @@ export class UnitError extends Error {
 const quantity = /^([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(.*)$/i
 
 /** Splits '50 ms' into [50, 'ms']; undefined when it does not start with a number. */
-function split(text: string): [number, string] | undefined {
+function splitUnit(text: string): [number, string] | undefined {
   const found = quantity.exec(text.trim())
   if (!found) return undefined
   return [Number(found[1]!.replaceAll('_', '')), found[2]!.trim()]
 }
 
-interface Kind {
+interface QuantityFormat {
   readonly what: string
   readonly examples: string
-  /**
-   * Unit in lower case and without blanks → factor to the base unit. '' where a bare number is
-   * understood.
+  /** Unit in lower case without blanks → factor to the base unit; '' if a bare number is allowed.
    */
   readonly units: Readonly<Record<string, number>>
   readonly zero: boolean
-  /** Offered when the unit is missing. */
+  /** Suggested when the unit is missing. */
   readonly withUnit: string
 }
 
-function parse(input: string | number, kind: Kind): number {
+function parseQuantity(input: string | number, kind: QuantityFormat): number {
   const shown = typeof input === 'number' ? String(input) : `'${input}'`
   const expected = `write ${kind.what} such as ${kind.examples}`
-  const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
+  const [value, unit] =
+    typeof input === 'number' ? [input, ''] : (splitUnit(input) ?? [Number.NaN, ''])
   if (!Number.isFinite(value)) throw new UnitError(`${shown} is not ${kind.what}`, expected)
   const spelling = unit.toLowerCase().replaceAll(/\s+/g, '')
   const factor = Object.hasOwn(kind.units, spelling) ? kind.units[spelling] : undefined
@@ -58,20 +57,20 @@ function parse(input: string | number, kind: Kind): number {
   return Number((value * factor).toPrecision(14))
 }
 
-const spelled = (spellings: string, factor: number): Record<string, number> =>
+const expandSpellings = (spellings: string, factor: number): Record<string, number> =>
   Object.fromEntries(spellings.split(' ').map((spelling) => [spelling, factor]))
 
 /** The micro sign and the Greek letter look the same. */
 const durationUnits = {
-  ...spelled('us \u00b5s \u03bcs usec', 0.001),
-  ...spelled('ms msec msecs millisecond milliseconds', 1),
-  ...spelled('s sec secs second seconds', 1000),
-  ...spelled('m min mins minute minutes', 60_000),
-  ...spelled('h hr hrs hour hours', 3_600_000),
-  ...spelled('d day days', 86_400_000),
+  ...expandSpellings('us \u00b5s \u03bcs usec', 0.001),
+  ...expandSpellings('ms msec msecs millisecond milliseconds', 1),
+  ...expandSpellings('s sec secs second seconds', 1000),
+  ...expandSpellings('m min mins minute minutes', 60_000),
+  ...expandSpellings('h hr hrs hour hours', 3_600_000),
+  ...expandSpellings('d day days', 86_400_000),
 }
 
-const mostDurationMs = 10 * 365 * 86_400_000
+const maxDurationMs = 10 * 365 * 86_400_000
 
 /**
  * '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0 and of ten years at most. A bare number
@@ -79,9 +78,9 @@ const mostDurationMs = 10 * 365 * 86_400_000
  */
 export function parseDurationMs(input: string | number): number {
   const ms = durationMs(input)
-  if (ms > mostDurationMs)
+  if (ms > maxDurationMs)
     throw new UnitError(
-      `${shown(input)} is longer than ten years`,
+      `${quoteInput(input)} is longer than ten years`,
       'write, for example, 50ms, 2s or 10m',
     )
   return ms
@@ -99,7 +98,7 @@ function durationMs(input: string | number): number {
         .match(/\d+(?:\.\d+)?(?:ms|[hms])/g) ?? []
     return pieces.reduce((sum, piece) => sum + parseDurationMs(piece), 0)
   }
-  return parse(input, {
+  return parseQuantity(input, {
     what: 'a duration',
     examples: '50ms, 2s, 10m, 1h30m',
     units: durationUnits,
@@ -108,7 +107,7 @@ function durationMs(input: string | number): number {
   })
 }
 
-const gigabytes: Readonly<Record<string, number>> = {
+const bandwidthUnits: Readonly<Record<string, number>> = {
   'GB/s': 1,
   'MB/s': 1e-3,
   'Gb/s': 1 / 8,
@@ -121,11 +120,12 @@ const gigabytes: Readonly<Record<string, number>> = {
  * small one. A bare number is refused.
  */
 export function parseBandwidthGBs(input: string | number): number {
-  const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
-  const factor = Object.hasOwn(gigabytes, unit) ? gigabytes[unit]! : Number.NaN
+  const [value, unit] =
+    typeof input === 'number' ? [input, ''] : (splitUnit(input) ?? [Number.NaN, ''])
+  const factor = Object.hasOwn(bandwidthUnits, unit) ? bandwidthUnits[unit]! : Number.NaN
   if (!(value * factor > 0))
     throw new UnitError(
-      `${shown(input)} is not a bandwidth`,
+      `${quoteInput(input)} is not a bandwidth`,
       'write, for example, 25 GB/s or 200 Gb/s',
     )
   return value * factor
@@ -150,7 +150,7 @@ const rateUnits: Readonly<Record<string, number>> = (() => {
 
 /** '500 rps', '500/s', 500, '30k/min', '500 rpm' → requests per second, more than 0. */
 export function parseRateRps(input: string | number): number {
-  return parse(input, {
+  return parseQuantity(input, {
     what: 'a rate',
     examples: '500 rps, 500/s, 30k/min, 500 rpm',
     units: rateUnits,
@@ -161,7 +161,7 @@ export function parseRateRps(input: string | number): number {
 
 /** '20%', 0.2 → 0.2. In [0, 1]; a bare number over 1 is refused: 20 could mean 20 % or 20 times. */
 export function parseShare(input: string | number): number {
-  const value = parse(input, {
+  const value = parseQuantity(input, {
     what: 'a share',
     examples: '20% or 0.2',
     units: { '%': 0.01, '': 1 },
@@ -170,7 +170,7 @@ export function parseShare(input: string | number): number {
   })
   if (value > 1)
     throw new UnitError(
-      `${shown(input)} is more than 100 %`,
+      `${quoteInput(input)} is more than 100 %`,
       value <= 100 ? `write ${value}%` : 'write a share of at most 100 % such as 20% or 0.2',
     )
   return value
@@ -185,7 +185,7 @@ export function parseMoney(input: string | number): number {
           .replace(/^\$\s*/, '')
           .replace(/\/h(our)?$/, '')
       : input
-  return parse(bare, {
+  return parseQuantity(bare, {
     what: 'an amount of money',
     examples: '$5 or 5',
     units: { '': 1, usd: 1, $: 1 },
@@ -206,7 +206,7 @@ export function parseMemoryMiB(input: string | number): number {
     mb: 1e6 / 2 ** 20,
     gb: 1e9 / 2 ** 20,
   }
-  return parse(input, {
+  return parseQuantity(input, {
     what: 'an amount of memory',
     examples: '4GiB, 512MiB',
     units,
@@ -221,38 +221,39 @@ export function parseMemoryMiB(input: string | number): number {
  */
 export function parsePercentile(input: string | number): number {
   const text = String(input).trim().toLowerCase().replace(/^p/, '').replace(/%$/, '')
-  const value = split(text)
+  const value = splitUnit(text)
   if (value === undefined || value[1] !== '' || !(value[0] > 0 && value[0] < 100))
     throw new UnitError(
-      `${shown(input)} is not a percentile`,
+      `${quoteInput(input)} is not a percentile`,
       'write a percentile above 0 and below 100 such as p50, p95, p99, p99.9',
     )
   if (value[0] < 1)
     throw new UnitError(
-      `${shown(input)} may be a share or a percentile below p1`,
+      `${quoteInput(input)} may be a share or a percentile below p1`,
       `write p${Number((value[0] * 100).toPrecision(12))}`,
     )
   return Number((value[0] / 100).toPrecision(12))
 }
 
-/** A whole number of at least `least`; digits in a string count as well. */
-export function parseCount(input: string | number, least: number): number {
+/** A whole number of at least `min`, also as a text. */
+export function parseCount(input: string | number, min: number): number {
   const value =
     typeof input === 'string' && input.trim() !== '' ? Number(input.replaceAll('_', '')) : input
   if (typeof value !== 'number' || !Number.isSafeInteger(value))
     throw new UnitError(
-      `${shown(input)} is not a whole number`,
-      `write a whole number of at least ${least}`,
+      `${quoteInput(input)} is not a whole number`,
+      `write a whole number of at least ${min}`,
     )
-  if (value < least)
+  if (value < min)
     throw new UnitError(
-      `${shown(input)} is less than ${least}`,
-      `write a whole number of at least ${least}`,
+      `${quoteInput(input)} is less than ${min}`,
+      `write a whole number of at least ${min}`,
     )
   return value
 }
 
-const shown = (input: string | number) => (typeof input === 'number' ? String(input) : `'${input}'`)
+const quoteInput = (input: string | number) =>
+  typeof input === 'number' ? String(input) : `'${input}'`
 
 /**
  * 50 → '50ms', 2000 → '2s', 90000 → '90s', 600000 → '10m': exact, and read back by parseDurationMs.

@@ -1,4 +1,4 @@
-/** Reads a YAML file so that every value knows its line and column. */
+/** Reads a YAML file and keeps the line and column of every value. */
 
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
@@ -7,16 +7,16 @@ import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
 
-/** A document of plain data, and where each of its values stands. */
+/** A document of plain data with the origin of each value. */
 export interface Layer {
   readonly raw: unknown
   /**
-   * Where the value at a path came from: its own place, else that of the nearest value around it;
-   * undefined when this layer holds nothing there.
+   * Origin of the value at a path, or of the nearest enclosing value; undefined if this layer sets
+   * neither.
    */
-  readonly originOf: (path: Path) => Origin | undefined
-  /** Where a key stands, for keys that should not be there. */
-  readonly keyOriginOf: (path: Path) => Origin | undefined
+  readonly findOrigin: (path: Path) => Origin | undefined
+  /** Origin of a key, for unknown keys. */
+  readonly findKeyOrigin: (path: Path) => Origin | undefined
   /** Folder that relative paths in this layer start from. */
   readonly folder: string
   /** The file it was read from, absolute. */
@@ -24,7 +24,7 @@ export interface Layer {
 }
 
 const maxBytes = 1_048_576
-const keyOf = (path: Path) => JSON.stringify(path.map(String))
+const formatPathKey = (path: Path) => JSON.stringify(path.map(String))
 
 /**
  * @param shown the name to print, as the user gave it
@@ -40,7 +40,7 @@ export function readYamlFile(
   try {
     text = readText(path, 'document')
   } catch (error) {
-    return { problems: [unreadable(error as NodeJS.ErrnoException, shown)] }
+    return { problems: [describeReadError(error as NodeJS.ErrnoException, shown)] }
   }
   return readYaml(text, shown, folder)
 }
@@ -121,7 +121,7 @@ export function readYaml(
   if (faults.length > 0)
     return {
       problems: faults.map((fault) =>
-        problem(fault.pos[0], sentence(fault.message), yamlHints[fault.code] ?? ''),
+        problem(fault.pos[0], flattenMessage(fault.message), yamlHints[fault.code] ?? ''),
       ),
     }
 
@@ -130,8 +130,8 @@ export function readYaml(
   const problems: ConfigProblem[] = []
   const walk = (node: unknown, path: Path): void => {
     if (isMap(node) || isSeq(node) || isScalar(node) || isAlias(node))
-      if (node.range) values.set(keyOf(path), node.range[0])
-    if (isScalar(node) && holdsNul(node.value))
+      if (node.range) values.set(formatPathKey(path), node.range[0])
+    if (isScalar(node) && hasNul(node.value))
       problems.push(
         problem(
           node.range?.[0] ?? 0,
@@ -148,17 +148,17 @@ export function readYaml(
         problems.push(problem(at, 'a key that is not plain text', hint))
         continue
       }
-      if (holdsNul(pair.key.value))
+      if (hasNul(pair.key.value))
         problems.push(problem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
       const inner = [...path, String(pair.key.value)]
-      if (keys.has(keyOf(inner)))
+      if (keys.has(formatPathKey(inner)))
         problems.push(
           problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!),
         )
       const at = pair.key.range?.[0] ?? 0
       if (pair.key.value === '__proto__') problems.push(problem(at, "unknown key '__proto__'", ''))
-      keys.set(keyOf(inner), at)
-      values.set(keyOf(inner), at)
+      keys.set(formatPathKey(inner), at)
+      values.set(formatPathKey(inner), at)
       walk(pair.value, inner)
     }
   }
@@ -173,7 +173,7 @@ export function readYaml(
       problems: [
         {
           where: shown,
-          what: sentence((error as Error).message),
+          what: flattenMessage((error as Error).message),
           hint: 'write the values out instead of aliases (*name)',
         },
       ],
@@ -181,7 +181,7 @@ export function readYaml(
   }
   const nearest = (places: Map<string, number>, path: Path): Origin | undefined => {
     for (let length = path.length; length >= 0; length--) {
-      const at = places.get(keyOf(path.slice(0, length)))
+      const at = places.get(formatPathKey(path.slice(0, length)))
       if (at !== undefined) return place(at)
     }
     return undefined
@@ -189,15 +189,15 @@ export function readYaml(
   return {
     layer: {
       raw,
-      originOf: (path) => nearest(values, path),
-      keyOriginOf: (path) => nearest(keys, path) ?? nearest(values, path),
+      findOrigin: (path) => nearest(values, path),
+      findKeyOrigin: (path) => nearest(keys, path) ?? nearest(values, path),
       folder,
     },
     problems: [],
   }
 }
 
-const indentOf = (line: string) => line.length - line.trimStart().length
+const countIndent = (line: string) => line.length - line.trimStart().length
 
 /**
  * The line near a syntax error that is indented deeper than a `key: value` before it, which has no
@@ -215,12 +215,12 @@ function findMisindentedLine(
       lines.slice(0, line - 1).findLast((l) => l.trim() !== ''),
     ]
     if (own === undefined || before === undefined || !isEntry(own) || !isEntry(before)) continue
-    const [indent, above] = [indentOf(own), indentOf(before)]
+    const [indent, above] = [countIndent(own), countIndent(before)]
     const hasValue = /:\s+[^#\s|>&]/.test(before)
     const depths = lines
       .slice(0, line - 1)
       .filter((l) => l.trim() !== '')
-      .map(indentOf)
+      .map(countIndent)
     if ((indent > above && hasValue) || (indent < above && !depths.includes(indent)))
       return { line, indent, before: above }
   }
@@ -228,7 +228,7 @@ function findMisindentedLine(
 }
 
 /** YAML writes it "\0". */
-const holdsNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
+const hasNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
 
 /** To YAML {{text}} is a map within a map. */
 const bracesHint = `put a template in single quotes, and a text in its own: '{"text": "{{text}}", "ids": {{ints}}}'`
@@ -243,9 +243,9 @@ const yamlHints: Partial<Record<string, string>> = {
   BAD_ALIAS: 'put texts that start with * in quotes',
 }
 
-const sentence = (message: string) => message.replace(/\s+/g, ' ').trim().slice(0, 300)
+const flattenMessage = (message: string) => message.replace(/\s+/g, ' ').trim().slice(0, 300)
 
-function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
+function describeReadError(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
   if (error.code === 'ENOENT')
     return { where: shown, what: 'no such file', hint: 'check the path after -f' }
   if (error instanceof BoundError) return { where: shown, what: error.what, hint: error.hint }

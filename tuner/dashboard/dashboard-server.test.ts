@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { unpackTrial } from '../../reports/dashboard/data/page-data.ts'
-import { asMeasured, Ranker } from '../../reports/dashboard/data/ranking.ts'
+import { pickOwnQuestion, Ranker } from '../../reports/dashboard/data/ranking.ts'
 import { openReader } from '../../trials/store/index.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
-import { around, late, type SampleStore, sampleStore, trials } from './samples.contract.ts'
+import { hostContext, late, type SampleStore, sampleStore, trials } from './samples.contract.ts'
 
 let sample: SampleStore
 let dashboard: DashboardServer
@@ -17,7 +17,7 @@ let base: string
 
 beforeAll(async () => {
   sample = await sampleStore()
-  dashboard = await createDashboard(await openReader(sample.path), around)
+  dashboard = await createDashboard(await openReader(sample.path), hostContext)
   await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
   base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}`
 })
@@ -134,10 +134,10 @@ describe('what it serves', () => {
     const { slo, objective, prices } = JSON.parse(JSON.stringify(asked))
     return `?view=${encodeURIComponent(JSON.stringify({ slo, objective, prices, ...change }))}`
   }
-  let asked: ReturnType<typeof asMeasured>
+  let asked: ReturnType<typeof pickOwnQuestion>
   beforeAll(async () => {
     const events = await streamed(1)
-    asked = asMeasured(JSON.parse(events.find((e) => e.event === 'experiment')!.data))
+    asked = pickOwnQuestion(JSON.parse(events.find((e) => e.event === 'experiment')!.data))
   })
 
   test('the experiments, and which one the page opens: the newest', async () => {
@@ -236,7 +236,7 @@ describe('a request that cannot be read is answered with 400, and never with 500
   let question: Record<string, unknown>
   beforeAll(async () => {
     const events = await streamed(1)
-    const { slo, objective, prices } = asMeasured(
+    const { slo, objective, prices } = pickOwnQuestion(
       JSON.parse(events.find((e) => e.event === 'experiment')!.data),
     )
     // One GPU stands for all that the price book has.
@@ -357,7 +357,9 @@ describe('the stream', () => {
     const stored = await sample.store.load(sample.id)
     expect((JSON.parse(events[1]!.data) as string[]).map(unpackTrial)).toEqual(stored!.trials)
     const experiment = JSON.parse(events[0]!.data)
-    expect(new Ranker(experiment).recommend(trials(''), asMeasured(experiment)).best?.trial).toBe(3)
+    expect(
+      new Ranker(experiment).recommend(trials(''), pickOwnQuestion(experiment)).best?.trial,
+    ).toBe(3)
   })
 
   test('goes on where a reader stood', async () => {

@@ -1,4 +1,4 @@
-/** The dashboard's server: loopback only; what it may write stands in edits.ts. */
+/** The dashboard's server on loopback. edits.ts has all routes that write. */
 import compress from '@fastify/compress'
 import etag from '@fastify/etag'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
@@ -7,51 +7,50 @@ import type { ExperimentEntry } from '../../reports/dashboard/data/page-data.ts'
 import { escapeHtml } from '../../reports/report/document/html.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
 import { StoreError, type StoreReader } from '../../trials/store/index.ts'
-import type { Surroundings } from '../config/context.ts'
+import type { HostContext } from '../config/context.ts'
 import { ConfigError } from '../config/types.ts'
 import { UserError } from '../exit-codes.ts'
 import { addEdits, type Edits } from './edits.ts'
-import { guard, mayWrite, securityHeaders } from './guard.ts'
-import { MalformedRequest } from './malformed-request.ts'
-import { exported, questionOf, specText } from './page-exports.ts'
+import { guard, MalformedRequest, mayWrite, securityHeaders } from './guard.ts'
+import { exportFormats, parseQuestion, renderSpecText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
-import { trialFiles } from './trial-files.ts'
+import { addTrialFiles } from './trial-files.ts'
 import { StoreWatcher } from './watch.ts'
 
 export interface DashboardServer {
   readonly server: FastifyInstance
-  /** Ends every stream, the server and the reader. */
+  /** Closes all streams, the server and the store reader. */
   close(): Promise<void>
 }
 
 interface DashboardOptions {
-  /** Experiment that the page opens; absent: the newest that is not put away. */
+  /** Experiment that the page opens; absent: the newest that is not archived. */
   readonly chosen?: string
-  /** Absent: nothing can be written. */
+  /** Absent: the dashboard is read-only. */
   readonly edits?: Edits
 }
 
 /** A server of one store, not listening yet. */
 export async function createDashboard(
   reader: StoreReader,
-  around: Surroundings,
+  host: HostContext,
   { chosen, edits }: DashboardOptions = {},
 ): Promise<DashboardServer> {
   const assets = await loadAssets()
-  const watcher = new StoreWatcher(reader, around)
+  const watcher = new StoreWatcher(reader, host)
   const server = Fastify({
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 200 },
-    // A path that no router can read meets no hook: it gets the headers here.
+    // Hooks do not run for a malformed path, so it gets the headers here.
     frameworkErrors: (error, _, reply) => sendError(error, reply.headers(securityHeaders)),
   })
   guard(server, edits?.token)
   await server.register(etag, { weak: true })
   await server.register(compress)
   if (edits) addEdits(server, edits)
-  // Another version of the product may answer here next: a browser that has a file asks whether it
-  // is still the same.
+  // Another version of tune may listen here next, so browsers must revalidate cached files.
+
   const file = (path: string, type: string, text: string) =>
     server.get(path, (_, reply) =>
       reply.header('cache-control', 'no-cache').type(`${type}; charset=utf-8`).send(text),
@@ -60,7 +59,7 @@ export async function createDashboard(
     reply
       .code(404)
       .type('text/html; charset=utf-8')
-      .send(notFoundPage(what, await watcher.list()))
+      .send(renderNotFoundPage(what, await watcher.list()))
   server.get<{ Querystring: { experiment?: string | string[] } }>('/', async ({ query }, reply) => {
     const { experiment } = query
     const known =
@@ -87,7 +86,7 @@ export async function createDashboard(
   server.get('/api/outcomes', () => watcher.outcomes())
 
   server.get<{ Params: { id: string } }>('/api/experiments/:id/stream', (request, reply) => {
-    const sent = sentBefore(request.headers['last-event-id'])
+    const sent = parseLastEventId(request.headers['last-event-id'])
     reply.hijack()
     reply.raw.writeHead(200, {
       ...securityHeaders,
@@ -98,18 +97,24 @@ export async function createDashboard(
     streamExperiment(watcher, request.params.id, sent, reply.raw)
   })
 
-  trialFiles(server, watcher)
+  addTrialFiles(server, watcher)
 
   server.get<{ Params: { id: string; file: string }; Querystring: { view?: unknown } }>(
     '/api/experiments/:id/export/:file',
     async ({ params, query }, reply) => {
-      const make = Object.hasOwn(exported, params.file) ? exported[params.file] : undefined
+      const make = Object.hasOwn(exportFormats, params.file)
+        ? exportFormats[params.file]
+        : undefined
       if (!make)
         throw new UserError(
-          `there is no export "${params.file}": use ${Object.keys(exported).join(', ')}`,
+          `there is no export "${params.file}": use ${Object.keys(exportFormats).join(', ')}`,
         )
       const current = await watcher.current(params.id)
-      const { type, text } = await make(current, questionOf(query.view, current.described), assets)
+      const { type, text } = await make(
+        current,
+        parseQuestion(query.view, current.described),
+        assets,
+      )
       return reply
         .type(type)
         .header('content-disposition', `attachment; filename="${params.file}"`)
@@ -123,7 +128,13 @@ export async function createDashboard(
       const current = await watcher.current(params.id)
       return reply
         .type('text/plain; charset=utf-8')
-        .send(await specText(current, questionOf(query.view, current.described), params.target))
+        .send(
+          await renderSpecText(
+            current,
+            parseQuestion(query.view, current.described),
+            params.target,
+          ),
+        )
     },
   )
 
@@ -137,11 +148,9 @@ export async function createDashboard(
   return { server, close: () => server.close() }
 }
 
-/**
- * Trials that a reader has, as the stream told it with its last event. @throws MalformedRequest for
- * what no stream of ours told
+/** Number of trials that a reconnecting client already has. @throws MalformedRequest
  */
-function sentBefore(lastEventId: string | string[] | undefined): number {
+function parseLastEventId(lastEventId: string | string[] | undefined): number {
   const text = String(lastEventId ?? 0)
   if (!/^\d{1,15}$/.test(text))
     throw new MalformedRequest('last-event-id is not the id of an event of this stream')
@@ -151,13 +160,15 @@ function sentBefore(lastEventId: string | string[] | undefined): number {
 function sendError(error: Error, reply: FastifyReply): FastifyReply {
   const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''
   return reply
-    .code(statusOf(error))
+    .code(resolveStatusCode(error))
     .type('text/plain; charset=utf-8')
     .send(`${error.message}${hint}\n`)
 }
 
-/** 422 for a good question without an answer; what Fastify refuses has its status: 400, 413, ... */
-function statusOf(error: Error): number {
+/**
+ * 422 for a valid request without an answer; errors of Fastify have their own status: 400, 413, ...
+ */
+function resolveStatusCode(error: Error): number {
   if (
     error instanceof UserError ||
     error instanceof StoreError ||
@@ -170,10 +181,9 @@ function statusOf(error: Error): number {
 }
 
 /**
- * The page for an address that leads nowhere: says what is missing and links to the experiments
- * that are there, newest first.
+ * The page for unknown addresses: names what is missing and links to the experiments, newest first.
  */
-function notFoundPage(what: string, experiments: readonly ExperimentEntry[]): string {
+function renderNotFoundPage(what: string, experiments: readonly ExperimentEntry[]): string {
   const links = [...experiments]
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
     .map(({ id, name, state, trials, createdAt }) => {

@@ -1,29 +1,32 @@
-/** A stored experiment as the dashboard's page gets it. */
+/** Resolves a stored experiment for the dashboard's page. */
 import { stringify } from 'yaml'
 import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
 import { specTargets } from '../../reports/specs/index.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
-import type { Surroundings } from '../config/context.ts'
+import type { HostContext } from '../config/context.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
 import { readStopBelief } from '../loop/reevaluation.ts'
 
-export interface Described {
+export interface ExperimentView {
   readonly experiment: Experiment
   readonly dashboard: DashboardExperiment
 }
 
-/** @throws ConfigError for a specification that this version cannot read, UserError for a price book that is gone. */
-export async function describeExperiment(
+/**
+ * @throws ConfigError for a specification that this version cannot read, UserError for a missing
+ * price book
+ */
+export async function createExperimentView(
   record: ExperimentRecord,
-  around: Surroundings,
-): Promise<Described> {
+  host: HostContext,
+): Promise<ExperimentView> {
   const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, {
-    ...around,
-    onlyLookedAt: true,
+    ...host,
+    isReadOnly: true,
   })
   const prices = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const { slo, objective, headroom, space, sampler, budget } = experiment
@@ -37,14 +40,14 @@ export async function describeExperiment(
       provenance: record.provenance,
       seed: record.seed,
       model: experiment.model.name,
-      hardware: hardwareOf(experiment, record),
-      load: loadOf(experiment),
+      hardware: describeHardware(experiment, record),
+      load: describeLoad(experiment),
       sampler,
       maxTrials: budget.maxTrials,
       slo,
       objective,
       headroom,
-      prices: plainBook(prices),
+      prices: pickPrices(prices),
       ownGpus: experiment.own.gpus,
       parameters: space.parameters.map(({ when: _, ...parameter }) => parameter),
       ...(experiment.variants.length > 0 && {
@@ -62,7 +65,14 @@ export async function describeExperiment(
   }
 }
 
-const plainBook = ({ name, currency, gpus, vcpu, memoryGiB, instances }: PriceBook): PriceBook => ({
+const pickPrices = ({
+  name,
+  currency,
+  gpus,
+  vcpu,
+  memoryGiB,
+  instances,
+}: PriceBook): PriceBook => ({
   name,
   currency,
   vcpu,
@@ -71,7 +81,7 @@ const plainBook = ({ name, currency, gpus, vcpu, memoryGiB, instances }: PriceBo
   ...(instances && { instances }),
 })
 
-function hardwareOf(experiment: Experiment, { provenance }: ExperimentRecord): string {
+function describeHardware(experiment: Experiment, { provenance }: ExperimentRecord): string {
   const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')
   const gpus = gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
   const where =
@@ -85,7 +95,7 @@ function hardwareOf(experiment: Experiment, { provenance }: ExperimentRecord): s
   return `${named}, ${where}`
 }
 
-function loadOf({ load: { arrivals, trialSeconds } }: Experiment): string {
+function describeLoad({ load: { arrivals, trialSeconds } }: Experiment): string {
   const shape =
     arrivals.kind === 'gamma'
       ? `gamma arrivals (CV ${arrivals.cv})`

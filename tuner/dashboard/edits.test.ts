@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
-import { around, type SampleStore, sampleStore } from './samples.contract.ts'
+import { hostContext, type SampleStore, sampleStore } from './samples.contract.ts'
 
 const token = 'a-token-that-the-command-made'
 let sample: SampleStore
@@ -11,7 +11,7 @@ let dashboard: DashboardServer
 
 beforeAll(async () => {
   sample = await sampleStore()
-  dashboard = await createDashboard(await openReader(sample.path), around, {
+  dashboard = await createDashboard(await openReader(sample.path), hostContext, {
     edits: { path: sample.path, token },
   })
 })
@@ -88,7 +88,7 @@ describe('only who has the token, from this page, may write', () => {
   })
 
   test('without edits nobody may, token or not', async () => {
-    const { server, close } = await createDashboard(await openReader(sample.path), around)
+    const { server, close } = await createDashboard(await openReader(sample.path), hostContext)
     const { statusCode } = await server.inject({
       method: 'DELETE',
       url: '/api/experiments/older-0001',

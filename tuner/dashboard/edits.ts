@@ -1,22 +1,22 @@
 /**
- * What the page may write: notes, tags, which experiments are put away, and experiments that go.
- * Never a figure.
+ * Changes that the page may make: notes, tags, archiving and deleting experiments. Measurements
+ * never change.
  */
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { annotate, deleteExperiments } from '../../trials/store/index.ts'
-import { MalformedRequest } from './malformed-request.ts'
+import { MalformedRequest } from './guard.ts'
 
 /**
- * Whoever has the token may write to the store at `path`: it is in the address that the command
- * prints, and in no page.
+ * The token authorises writes to the store at `path`. It is only in the address that the command
+ * prints.
  */
 export interface Edits {
   readonly path: string
   readonly token: string
 }
 
-const change = z.strictObject({
+const annotationChange = z.strictObject({
   trial: z.number().int().positive().optional(),
   note: z.string().optional(),
   addTags: z.array(z.string()).optional(),
@@ -24,12 +24,12 @@ const change = z.strictObject({
   archived: z.boolean().optional(),
 })
 
-/** The routes that write. */
+/** Adds the routes that write. */
 export function addEdits(server: FastifyInstance, { path }: Edits): void {
   server.post<{ Params: { id: string } }>(
     '/api/experiments/:id/annotation',
     async ({ params, body }) => {
-      const parsed = change.safeParse(body)
+      const parsed = annotationChange.safeParse(body)
       if (!parsed.success)
         throw new MalformedRequest(
           parsed.error.issues

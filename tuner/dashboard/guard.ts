@@ -1,11 +1,11 @@
 /**
- * What keeps the dashboard to its owner: this machine alone, this page alone, and writing for who
- * has the token alone.
+ * Access control of the dashboard: only this machine, only this page, and writes only with the
+ * token.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
-/** The page may run its own script and ask its own server, and nothing else. */
+/** The page may only run its own script and contact its own server. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -17,16 +17,16 @@ export const securityHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 }
 
-const ownNames = new Set(['127.0.0.1', 'localhost', '[::1]'])
+const allowedHosts = new Set(['127.0.0.1', 'localhost', '[::1]'])
 
-/** The header that carries the token. No page of another site may send it. */
+/** Header with the token. Pages of other sites cannot send it. */
 const tokenHeader = 'x-tune-token'
-const reads = new Set(['GET', 'HEAD'])
-const writes = new Set(['POST', 'DELETE'])
+const readMethods = new Set(['GET', 'HEAD'])
+const writeMethods = new Set(['POST', 'DELETE'])
 
 /**
- * Whether a request carries the token; never where there is none. Other users of this machine reach
- * the port too, and do not know it.
+ * Whether a request carries the token. Other users of this machine can reach the port, but do not
+ * know the token.
  */
 export function mayWrite({ headers }: FastifyRequest, token: string | undefined): boolean {
   const given = headers[tokenHeader]
@@ -39,15 +39,15 @@ export function mayWrite({ headers }: FastifyRequest, token: string | undefined)
 }
 
 /**
- * Refuses what no page of ours would send: a foreign Host (a name that was re-bound to this
- * address), another site's page, and writing that does not come from this page with the token.
- * @param token of who may write; without one nobody may.
+ * Rejects requests with a foreign Host (DNS rebinding), from other sites, and writes without the
+ * token.
+ * @param token that authorises writes; absent: the dashboard is read-only
  */
 export function guard(server: FastifyInstance, token?: string): void {
   server.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
     reply.headers(securityHeaders)
     const name = (request.headers.host ?? '').replace(/:\d+$/, '').toLowerCase()
-    if (!ownNames.has(name))
+    if (!allowedHosts.has(name))
       return refuse(
         reply,
         403,
@@ -59,8 +59,8 @@ export function guard(server: FastifyInstance, token?: string): void {
     const { origin } = request.headers
     if (origin !== undefined && origin !== `http://${request.headers.host}`)
       return refuse(reply, 403, 'requests from other sites are not allowed')
-    if (reads.has(request.method)) return
-    if (token === undefined || !writes.has(request.method))
+    if (readMethods.has(request.method)) return
+    if (token === undefined || !writeMethods.has(request.method))
       return refuse(reply, 405, 'the dashboard is read-only')
     if (origin === undefined) return refuse(reply, 403, 'changes must come from the page')
     if (!mayWrite(request, token))
@@ -74,3 +74,9 @@ export function guard(server: FastifyInstance, token?: string): void {
 
 const refuse = (reply: FastifyReply, status: number, why: string) =>
   reply.code(status).type('text/plain; charset=utf-8').send(`${why}\n`)
+
+/** A malformed request to the dashboard. */
+export class MalformedRequest extends Error {
+  /** Read by Fastify. */
+  readonly statusCode = 400
+}

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from 'vi
 import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
-import { around, type SampleStore, sampleStore } from './samples.contract.ts'
+import { hostContext, type SampleStore, sampleStore } from './samples.contract.ts'
 
 const token = 'token-of-the-tests'
 
@@ -65,7 +65,7 @@ export function describeInChromium(name: string, tests: (its: InChromium) => voi
       beforeAll(async () => {
         browser = await chromium.launch({ executablePath, args })
         its.sample = await sampleStore()
-        dashboard = await createDashboard(await openReader(its.sample.path), around, {
+        dashboard = await createDashboard(await openReader(its.sample.path), hostContext, {
           edits: { path: its.sample.path, token },
         })
         await dashboard.server.listen({ host: '127.0.0.1', port: 0 })

@@ -10,7 +10,7 @@ import { openReader } from '../../trials/store/index.ts'
 import { createDashboard } from './dashboard-server.ts'
 import { describeInChromium } from './in-chromium.contract.ts'
 import { storeManyTrials } from './many-trials.contract.ts'
-import { around } from './samples.contract.ts'
+import { hostContext } from './samples.contract.ts'
 
 /** A machine with much other work takes its time. */
 const patiently = { timeout: 60_000 }
@@ -38,7 +38,7 @@ describeInChromium('very many trials', (its) => {
   test('are asked another question: the contenders tell the verdict, all of them the same, and the table follows when it is looked at', async () => {
     const path = join(its.folder, 'many.db')
     await storeManyTrials(path, 5_400)
-    const dashboard = await createDashboard(await openReader(path), around)
+    const dashboard = await createDashboard(await openReader(path), hostContext)
     try {
       await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
       const page = await its.newPage()

@@ -1,32 +1,32 @@
-/** Documents of an experiment under the question that the page asks. */
+/** Exports of an experiment under the SLO, objective and prices of the page. */
 import { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
-import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/data/ranking.ts'
+import { pickOwnQuestion, Ranker, type WhatIf } from '../../reports/dashboard/data/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
 import { conclusions } from '../../reports/recommendation/types.ts'
 import { renderSvg } from '../../reports/report/charts/svg.ts'
 import { toHtml } from '../../reports/report/document/html.ts'
 import { objectiveDocument } from '../../reports/report/objective-document.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
-import { reportBlocks } from '../../reports/report/report-blocks.ts'
-import { trialsCsv } from '../../reports/report/trials-csv.ts'
+import { renderReport } from '../../reports/report/report-blocks.ts'
+import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { loadTarget, renderSpec, specTargets } from '../../reports/specs/index.ts'
 import { getDemand } from '../../search/objective.ts'
-import { measuredOf } from '../config/measured-of.ts'
-import { withOwnPod } from '../delivery/own-pod.ts'
-import { servingFrom } from '../delivery/serving-from.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
+import { applyOwnPod } from '../delivery/own-pod.ts'
+import { resolveServing } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
-import type { Described } from './described.ts'
-import { MalformedRequest } from './malformed-request.ts'
+import type { ExperimentView } from './described.ts'
+import { MalformedRequest } from './guard.ts'
 import type { Feed } from './watch.ts'
 
-type Current = Feed & { readonly described: Described }
+type Current = Feed & { readonly described: ExperimentView }
 
 const positive = z.number().positive().finite()
 const metric = z.enum(latencyMetricNames)
 const price = z.object({ perHour: z.number().nonnegative().finite(), source: z.string() })
-const question = z.object({
+const questionSchema = z.object({
   slo: z.object({
     percentile: z.number().gt(0).lt(1),
     limitMs: positive,
@@ -49,11 +49,11 @@ const question = z.object({
 })
 
 /**
- * The question of a request, or the experiment's own. @throws MalformedRequest that names every
- * field at fault
+ * The what-if question of a request, or the experiment's own. @throws MalformedRequest with all
+ * invalid fields
  */
-export function questionOf(text: unknown, { dashboard }: Described): WhatIf {
-  if (text === undefined) return asMeasured(dashboard)
+export function parseQuestion(text: unknown, { dashboard }: ExperimentView): WhatIf {
+  if (text === undefined) return pickOwnQuestion(dashboard)
   if (typeof text !== 'string') throw new MalformedRequest('view appears more than once')
   let data: unknown
   try {
@@ -61,33 +61,36 @@ export function questionOf(text: unknown, { dashboard }: Described): WhatIf {
   } catch (error) {
     throw new MalformedRequest(`view is not JSON: ${(error as Error).message}`)
   }
-  const parsed = question.safeParse(data)
+  const parsed = questionSchema.safeParse(data)
   if (parsed.success) return parsed.data
   throw new MalformedRequest(
     `view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
   )
 }
 
-interface Exported {
+interface ExportFile {
   readonly type: string
   readonly text: string
 }
 
-/** File name → how it is made. */
-export const exported: Readonly<
-  Record<string, (current: Current, whatIf: WhatIf, assets: Assets) => Exported | Promise<Exported>>
+/** File name → function that renders it. */
+export const exportFormats: Readonly<
+  Record<
+    string,
+    (current: Current, whatIf: WhatIf, assets: Assets) => ExportFile | Promise<ExportFile>
+  >
 > = {
   'recommendation.json': ({ described, trials }, whatIf) => ({
     type: 'application/json; charset=utf-8',
     text: recommendationJson(
       new Ranker(described.dashboard).recommend(trials, whatIf, (configuration) =>
-        measuredOf(described.experiment, described.dashboard.provenance, configuration),
+        resolveMeasuredWith(described.experiment, described.dashboard.provenance, configuration),
       ),
     ),
   }),
   'trials.csv': ({ described, trials }, whatIf) => ({
     type: 'text/csv; charset=utf-8',
-    text: trialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
+    text: renderTrialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
   }),
   'dashboard.html': ({ described, packed, annotations }, _, assets) => ({
     type: 'text/html; charset=utf-8',
@@ -96,7 +99,7 @@ export const exported: Readonly<
   'report.html': async ({ described, trials }, whatIf) => {
     const { dashboard } = described
     const ranker = new Ranker(dashboard)
-    const blocks = await reportBlocks(
+    const blocks = await renderReport(
       {
         ...ranker.view(whatIf),
         name: dashboard.name,
@@ -113,8 +116,8 @@ export const exported: Readonly<
   },
 }
 
-/** The deployment spec of what is recommended under a question. @throws UserError and SpecError. */
-export async function specText(
+/** Deployment spec of the recommendation under a question. @throws UserError and SpecError */
+export async function renderSpecText(
   { described, trials }: Current,
   whatIf: WhatIf,
   wanted: string,
@@ -137,7 +140,7 @@ export async function specText(
   const { implies: server } = await loadTarget(target)
   const files = await renderSpec(
     target,
-    withOwnPod(experiment, servingFrom(experiment, recommendation, best, trials, { server })),
+    applyOwnPod(experiment, resolveServing(experiment, recommendation, best, trials, { server })),
   )
   return files
     .map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text))

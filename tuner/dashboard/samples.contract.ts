@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { complete, measured } from '../../reports/samples.contract.ts'
 import { openStore } from '../../trials/store/index.ts'
 import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
-import type { Surroundings } from '../config/context.ts'
+import type { HostContext } from '../config/context.ts'
 
 /** What a hostile model or log would try. */
 export const attack = `"><img src=x onerror="window.attacked=1"><script>window.attacked=1</script>`
@@ -31,7 +31,7 @@ export const document = {
   seed: 7,
 }
 
-export const around: Surroundings = { cwd: '/', machine: { cpuCores: 2, gpus: [] } }
+export const hostContext: HostContext = { cwd: '/', machine: { cpuCores: 2, gpus: [] } }
 
 const on = (gpu: string, batchSize: number, gpuMemoryPercent: number, cpuCores = 2) => ({
   cpuCores,

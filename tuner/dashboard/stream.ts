@@ -1,17 +1,17 @@
-/** Server-sent events of one experiment: what is known at once, what comes as it comes. */
+/** Server-sent events of one experiment: first what is known, then updates. */
 import type { ServerResponse } from 'node:http'
 import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
 import { type Feed, noAnnotations, type StoreWatcher } from './watch.ts'
 
-/** Trials in one event. */
-const batch = 500
-/** A comment this often keeps proxies and sleeping machines from taking the silence for an end. */
+/** Larger batches delay the first rows of the page. */
+const maxTrialsPerEvent = 500
+/** Interval of comments that keep idle connections open. */
 const heartbeatMs = 15_000
 
 /**
- * Streams an experiment from its `from`-th trial on until the reader goes away. The id of each
- * `trials` event is the count of trials sent with it, so that a browser that reconnects goes on
- * where it stood. A reader that is slow is waited for, and holds up nobody else.
+ * Streams an experiment from its `from`-th trial until the client disconnects. The id of each
+ * `trials` event is the number of trials sent so far, so that a reconnecting browser continues
+ * there. A slow client does not delay others.
  */
 export function streamExperiment(
   watcher: StoreWatcher,
@@ -60,7 +60,7 @@ export function streamExperiment(
       await send('annotations', JSON.stringify(written))
     }
     while (sent < packed.length && !response.destroyed) {
-      const some = packed.slice(sent, sent + batch)
+      const some = packed.slice(sent, sent + maxTrialsPerEvent)
       sent += some.length
       await send('trials', JSON.stringify(some), sent)
     }

@@ -1,4 +1,4 @@
-/** What a trial left, to look at and to take away: the log of its predictor, and its latencies. */
+/** Downloads of a trial: the log of its predictor, and its latencies. */
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -6,17 +6,17 @@ import type { FastifyInstance } from 'fastify'
 import { UserError } from '../exit-codes.ts'
 import type { StoreWatcher } from './watch.ts'
 
-/** End of a log that is shown. */
+/** Bytes that are shown, from the end of a log. */
 const logBytes = 64 * 1024
 
-export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void {
+export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): void {
   server.get<{ Params: { id: string; number: string } }>(
     '/api/experiments/:id/trials/:number/log',
     async ({ params }, reply) => {
       const { trials } = await watcher.current(params.id)
       const trial = trials.find((t) => String(t.number) === params.number)
       if (!trial?.logPath) throw new UserError(`trial ${params.number} has no log`)
-      return reply.type('text/plain; charset=utf-8').send(await tailOf(trial.logPath))
+      return reply.type('text/plain; charset=utf-8').send(await readLogTail(trial.logPath))
     },
   )
 
@@ -26,27 +26,25 @@ export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void
       const { trials } = await watcher.current(params.id)
       const trial = trials.filter((t) => String(t.number) === params.number)
       if (trial.length === 0) throw new UserError(`there is no trial ${params.number}`)
-      const { latencyLog } = await import('../../reports/report/latency-log.ts')
+      const { renderLatencyLog } = await import('../../reports/report/latency-log.ts')
       const name = `${params.id}-trial-${params.number}.hlog`
       return reply
         .type('text/plain; charset=utf-8')
         .header('content-disposition', `attachment; filename="${name}"`)
-        .send(latencyLog(trial))
+        .send(renderLatencyLog(trial))
     },
   )
 }
 
-/**
- * A link is not followed, and a pipe without a writer holds up nothing: the store may be someone
- * else's.
+/** Follows no links and does not block on pipes, because the store may come from someone else.
  */
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /**
- * The end of a predictor's log. The path is the store's, never the request's, and nothing but a
- * regular file named as launchers name their logs is read.
+ * Reads the end of a predictor's log. The path comes from the store, not from the request; only
+ * regular files with the name of a launcher's log are read.
  */
-async function tailOf(path: string): Promise<string> {
+async function readLogTail(path: string): Promise<string> {
   if (!/^predictor(-\d+)?\.log$/.test(basename(path)))
     throw new UserError(`${basename(path)} is not a log of a predictor`)
   const handle = await open(path, openFlags).catch((error: NodeJS.ErrnoException) => {

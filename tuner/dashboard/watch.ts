@@ -1,6 +1,4 @@
-/**
- * Follows a store that other processes write to: asks twice a second whether anything was
- * committed, and passes on what is new.
+/** Follows a store that other processes write to: polls for commits and passes on what is new.
  */
 import {
   type ExperimentEntry,
@@ -10,35 +8,35 @@ import {
 } from '../../reports/dashboard/data/page-data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
-import type { Surroundings } from '../config/context.ts'
+import type { HostContext } from '../config/context.ts'
 import { UserError } from '../exit-codes.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
-import { type Described, describeExperiment } from './described.ts'
+import { createExperimentView, type ExperimentView } from './described.ts'
 
 const pollMs = 500
-/** Trials read at once: enough to be quick, few enough to show something early. */
-const batch = 500
+/** Trials per read: few enough to show the first ones early. */
+const maxTrialsPerRead = 500
 
-/** Everything known of one experiment, in the order in which it was seen. */
+/** Everything read of one experiment, in the order of reading. */
 export interface Feed {
   readonly id: string
-  readonly described?: Described
+  readonly described?: ExperimentView
   readonly trials: readonly FinishedTrial[]
   /** The same, packed for the page. */
   readonly packed: readonly string[]
   readonly annotations: SentAnnotations
-  /** All that was in the store when it was first read has been read. */
+  /** Everything that the store contained at the first read has been read. */
   readonly caughtUp: boolean
-  /** It cannot be shown: unknown, of another version, unreadable. */
+  /** Why the experiment cannot be shown: unknown, of another version, unreadable. */
   readonly problem?: Error
 }
 
-/** Of a feed that has none: told apart from what was written by being itself. */
+/** Initial annotations of a feed; compared by identity. */
 export const noAnnotations: SentAnnotations = []
 
-interface Followed extends Feed {
+interface MutableFeed extends Feed {
   record?: ExperimentRecord
-  described?: Described
+  described?: ExperimentView
   readonly trials: FinishedTrial[]
   readonly packed: string[]
   annotations: SentAnnotations
@@ -51,14 +49,14 @@ interface Followed extends Feed {
 }
 
 export class StoreWatcher {
-  readonly #feeds = new Map<string, Followed>()
+  readonly #feeds = new Map<string, MutableFeed>()
   #version = -1
-  #turn: Promise<void> = Promise.resolve()
+  #queue: Promise<void> = Promise.resolve()
   #timer?: ReturnType<typeof setInterval>
 
   constructor(
     readonly reader: StoreReader,
-    readonly around: Surroundings,
+    readonly host: HostContext,
   ) {}
 
   /** Newest last. */
@@ -75,9 +73,7 @@ export class StoreWatcher {
     { readonly asOf: string; readonly outcome: ExperimentOutcome }
   >()
 
-  /**
-   * What every experiment came to; one that has not gone on since it was last asked of is not
-   * ranked again.
+  /** Outcomes of all experiments; unchanged ones are cached.
    */
   async outcomes(): Promise<ExperimentOutcome[]> {
     const found: ExperimentOutcome[] = []
@@ -97,24 +93,22 @@ export class StoreWatcher {
     return found
   }
 
-  /** Experiment and trials as of now. @throws what is wrong with the experiment. */
-  async current(id: string): Promise<Feed & { readonly described: Described }> {
+  /** Current experiment and trials. @throws the problem of the experiment */
+  async current(id: string): Promise<Feed & { readonly described: ExperimentView }> {
     const feed = this.#feed(id)
-    await this.#take(() => this.#update(feed))
+    await this.#enqueue(() => this.#update(feed))
     const { described, problem } = feed
     if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
     if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
     return { ...feed, described }
   }
 
-  /**
-   * The experiment as it stands; `changed` is called whenever there is more of it. `stop` ends
-   * that.
+  /** Follows an experiment: `changed` is called after each update until `stop`.
    */
   follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
     feed.listeners.add(changed)
-    void this.#take(() => this.#update(feed))
+    void this.#enqueue(() => this.#update(feed))
     this.#timer ??= setInterval(() => this.#poll(), pollMs)
     const stop = () => {
       feed.listeners.delete(changed)
@@ -129,12 +123,12 @@ export class StoreWatcher {
   async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#closed = true
-    await this.#turn
+    await this.#queue
     await this.reader.close()
   }
   #closed = false
 
-  #feed(id: string): Followed {
+  #feed(id: string): MutableFeed {
     const known = this.#feeds.get(id)
     if (known) return known
     const feed = {
@@ -151,31 +145,33 @@ export class StoreWatcher {
     return feed
   }
 
-  /** One look at the store at a time. */
-  #take(work: () => Promise<void>): Promise<void> {
-    this.#turn = this.#turn.then(() => (this.#closed ? undefined : work()))
-    return this.#turn
+  /** Serialises reads of the store. */
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    this.#queue = this.#queue.then(() => (this.#closed ? undefined : work()))
+    return this.#queue
   }
 
   #polling = false
   #poll(): void {
     if (this.#polling) return
     this.#polling = true
-    void this.#take(async () => {
+    void this.#enqueue(async () => {
       const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
       const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
       const changed = version !== this.#version
       this.#version = version
       for (const feed of followed) {
-        // A process that dies commits nothing: a running experiment is looked at every time.
+        // A process that dies commits nothing, so running experiments are checked every time.
         if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
       }
       this.#polling = false
     })
   }
 
-  /** Reads what is new of an experiment and says so. What is wrong is kept with the feed. */
-  async #update(feed: Followed): Promise<void> {
+  /**
+   * Reads what is new of an experiment and notifies the listeners. Problems are kept in the feed.
+   */
+  async #update(feed: MutableFeed): Promise<void> {
     const tell = () => {
       for (const listener of feed.listeners) listener()
     }
@@ -191,7 +187,7 @@ export class StoreWatcher {
         feed.record?.state !== record.state ||
         JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
       ) {
-        feed.described = await describeExperiment(record, this.around)
+        feed.described = await createExperimentView(record, this.host)
         feed.record = record
         tell()
       }
@@ -203,8 +199,8 @@ export class StoreWatcher {
       const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter(
         (n) => !feed.seen.has(n),
       )
-      for (let i = 0; i < numbers.length && !this.#closed; i += batch) {
-        const wanted = numbers.slice(i, i + batch)
+      for (let i = 0; i < numbers.length && !this.#closed; i += maxTrialsPerRead) {
+        const wanted = numbers.slice(i, i + maxTrialsPerRead)
         for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {
           if (feed.seen.has(trial.number)) continue
           feed.seen.add(trial.number)

@@ -27,8 +27,8 @@ import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { useWorkspace } from '../config/testing/workspace.ts'
 import type { Experiment } from '../config/types.ts'
 import { resolveProvenance } from '../loop/notices.ts'
-import { withOwnPod } from './own-pod.ts'
-import { type DeployOptions, servingFrom } from './serving-from.ts'
+import { applyOwnPod } from './own-pod.ts'
+import { type DeployOptions, resolveServing } from './serving-from.ts'
 
 const workspace = useWorkspace()
 
@@ -185,9 +185,9 @@ async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }:
   const { experiment, recommendation } = found.get(kind)!
   const { implies, takes } = await loadTarget(target)
   const implied = server ?? implies
-  const serving = withOwnPod(
+  const serving = applyOwnPod(
     experiment,
-    servingFrom(experiment, recommendation, recommendation.best!, [], {
+    resolveServing(experiment, recommendation, recommendation.best!, [], {
       modelUri,
       server: implied,
     }),
@@ -250,7 +250,7 @@ test.each([
   const experiment = experimentOf(kind)
   const { best } = foundOf(kind).recommendation
   const trial = { ...best!, configuration: { ...best!.configuration, batchSize: 16 } }
-  const serving = servingFrom(experiment, foundOf(kind).recommendation, trial, [], {
+  const serving = resolveServing(experiment, foundOf(kind).recommendation, trial, [], {
     server: 'triton',
   })
   expect(readTextProto((await renderSpec('triton', serving))[0]!.text)).toMatchObject({
@@ -458,7 +458,7 @@ const envOf = async (
     trials: [complete(1, configuration, measured(265, 10))],
     pricePerHour: () => 1,
   })
-  const serving = servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri })
+  const serving = resolveServing(experiment, recommendation, recommendation.best!, [], { modelUri })
   const [file] = await renderSpec('kubernetes', serving)
   const { objects, problems } = checkManifests(file!.text)
   expect(problems).toEqual([])
@@ -484,7 +484,7 @@ test('a trial that was asked for is the headline, and which one is recommended f
     )!
     const [file] = await renderSpec(
       'kubernetes',
-      servingFrom(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }),
+      resolveServing(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }),
     )
     return file!.text.split('\n').find((line) => !line.startsWith('# INCOMPLETE: '))
   }

@@ -5,8 +5,8 @@ import { complete, measured, sampleInput } from '../../reports/samples.contract.
 import { renderSpec } from '../../reports/specs/index.ts'
 import { checkManifests } from '../../reports/specs/validate.contract.ts'
 import { useWorkspace } from '../config/testing/workspace.ts'
-import { withOwnPod } from './own-pod.ts'
-import { servingFrom } from './serving-from.ts'
+import { applyOwnPod } from './own-pod.ts'
+import { resolveServing } from './serving-from.ts'
 
 const workspace = useWorkspace()
 
@@ -54,9 +54,9 @@ test("the user's own pod gets the nodes that the price was for, beside those tha
       trials: [complete(1, { gpu: 'T4' }, measured(265, 10))],
       pricePerHour,
     })
-    const made = withOwnPod(
+    const made = applyOwnPod(
       experiment,
-      servingFrom(
+      resolveServing(
         experiment,
         { ...recommendation, provenance: 'measured' },
         recommendation.best!,
@@ -89,9 +89,9 @@ test("a spec deploys the experiment's own pod with the tuned values in its conta
     trials: [complete(1, configuration, measured(265, 10))],
     pricePerHour: () => 1,
   })
-  const serving = withOwnPod(
+  const serving = applyOwnPod(
     experiment,
-    servingFrom(
+    resolveServing(
       experiment,
       { ...recommendation, provenance: 'measured' },
       recommendation.best!,

@@ -1,6 +1,6 @@
 /**
- * The pod template of an experiment on a cluster, with the tuned values in its container and
- * nothing else changed: what a spec deploys.
+ * Specs deploy the user's own pod template with the tuned values in its container and no other
+ * change.
  */
 
 import { buildNodeSelector, buildPodClaims } from '../../reports/specs/scheduling.ts'
@@ -10,20 +10,18 @@ import { selectGpu } from '../../trials/launchers/kubernetes/gpus/gpu-selection.
 import { createTrialPod, type Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { Experiment } from '../config/types.ts'
 
-/**
- * Nodes that the price was for, beside what the user's pod selects; the user's own word goes
- * before.
+/** Node selector of the priced instance type; the user's own selector takes precedence.
  */
-const nodeSelectorOf = (serving: Serving, { nodeSelector }: Json): Json =>
+const buildPodNodeSelector = (serving: Serving, { nodeSelector }: Json): Json =>
   serving.instanceType === undefined
     ? {}
     : { nodeSelector: { ...buildNodeSelector(serving), ...(nodeSelector as Json | undefined) } }
 
 /**
- * The same serving around the user's own pod, where the experiment has one. Throws LaunchError and
- * GpuSchemeError as a trial would.
+ * Puts the user's own pod into a serving, if the experiment has one. @throws LaunchError and
+ * GpuSchemeError, as a trial does
  */
-export function withOwnPod(
+export function applyOwnPod(
   { kubernetes, predictor, space }: Experiment,
   serving: Serving,
 ): Serving {
@@ -57,8 +55,8 @@ export function withOwnPod(
   const claims = buildPodClaims(serving, gpu)
   const { annotations } = tuned.metadata as Json
   const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
-  // Of the trial's pod only what the configuration decides: its deadline and its distance from
-  // other trials belong to trials.
+  // Take only what the configuration determines from the pod of a trial: deadline and
+  // anti-affinity are for trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
   const secret = replacePodSecrets(
@@ -70,7 +68,7 @@ export function withOwnPod(
       spec: {
         ...own,
         ...(schedulerName === undefined ? {} : { schedulerName }),
-        ...nodeSelectorOf(serving, own),
+        ...buildPodNodeSelector(serving, own),
         ...(nodeAffinity === undefined
           ? {}
           : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),

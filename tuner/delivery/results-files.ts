@@ -1,11 +1,11 @@
 /**
- * The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the
- * SLO, deployment.yaml.
+ * The result files of a run: recommendation.json, trials.csv and, if a configuration meets the SLO,
+ * deployment.yaml.
  */
 import { join, relative } from 'node:path'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
-import { trialsCsv } from '../../reports/report/trials-csv.ts'
+import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
@@ -16,8 +16,8 @@ import { makeFolder } from '../../trials/private-files.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import { createView } from '../loop/problem.ts'
-import { withOwnPod } from './own-pod.ts'
-import { servingFrom } from './serving-from.ts'
+import { applyOwnPod } from './own-pod.ts'
+import { resolveServing } from './serving-from.ts'
 
 interface Results {
   readonly outDir: string
@@ -28,21 +28,21 @@ interface Results {
   readonly label: (configuration: Configuration) => string
 }
 
-/** Of an experiment that names no folder: below the working directory. */
-export const resultsFolder = (
+/** The configured folder, or one below the working directory. */
+export const resolveResultsFolder = (
   { outDir }: Pick<Experiment, 'outDir'>,
   experimentId: string,
 ): string => outDir ?? join(process.cwd(), 'tune-results', experimentId)
 
-/** What stands in it whatever was found. */
+/** Files that are always written. */
 export const resultNames = ['recommendation.json', 'trials.csv'] as const
 
-/** Where something meets the SLO. */
+/** Written if a configuration meets the SLO. */
 export const specName = 'deployment.yaml'
 
 /**
- * Writes them, each whole or not at all; returns their paths, short where they lie below the
- * working directory.
+ * Writes the result files, each atomically. Returns their paths, relative if below the working
+ * directory.
  */
 export async function writeResults({
   outDir,
@@ -55,15 +55,15 @@ export async function writeResults({
   makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
-    'trials.csv': trialsCsv(trials, createView(experiment, { pricePerHour, label })),
+    'trials.csv': renderTrialsCsv(trials, createView(experiment, { pricePerHour, label })),
   }
   const texts: Record<string, string> = { ...always }
   if (recommendation.best) {
-    const serving = withOwnPod(
+    const serving = applyOwnPod(
       experiment,
-      servingFrom(experiment, recommendation, recommendation.best, trials),
+      resolveServing(experiment, recommendation, recommendation.best, trials),
     )
-    Object.assign(texts, await deploymentOf(serving))
+    Object.assign(texts, await renderDeployment(serving))
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {
@@ -75,8 +75,8 @@ export async function writeResults({
   return paths
 }
 
-/** What deploys the recommended configuration; of pools that no target writes, why not. */
-async function deploymentOf(serving: Serving): Promise<Record<string, string>> {
+/** Specs of the recommended configuration; for unsupported pools, a file with the reason. */
+async function renderDeployment(serving: Serving): Promise<Record<string, string>> {
   try {
     const files = await renderSpec('kubernetes', serving, { autoscaler: 'none' })
     return Object.fromEntries(files.map(({ name, text }) => [name, text]))

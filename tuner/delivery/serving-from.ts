@@ -1,6 +1,6 @@
 /**
- * How a recommended (or any) configuration is deployed: the container that the experiment's
- * template makes, with the measurement behind it.
+ * Resolves how a configuration is deployed: its container, resources and weights, with the
+ * measurement behind it.
  */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
@@ -47,24 +47,24 @@ import {
 import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { measuredOf } from '../config/measured-of.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
 import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 const [port, grpcPort] = [8000, 8001]
 
 export interface DeployOptions extends Partial<ServingOptions> {
-  /** The user's own image, in place of the one that stands for it. */
+  /** The user's own image instead of the default. */
   readonly image?: string
-  /** Another server than the one that was measured, or that stands for what was emulated. */
+  /** A server other than the measured or emulated one. */
   readonly server?: DeployedServer
 }
 
 /**
- * Everything a spec needs of one candidate.
+ * Everything that a spec needs of one candidate.
  * @throws SpecError for a candidate that cannot serve.
  */
-export function servingFrom(
+export function resolveServing(
   experiment: Experiment,
   recommendation: Recommendation,
   candidate: Candidate,
@@ -73,16 +73,20 @@ export function servingFrom(
 ): Serving {
   const { objective, headroom } = experiment
   const { configuration } = candidate
-  const measured = measuredOf(experiment, recommendation.provenance, configuration)
+  const measured = resolveMeasuredWith(experiment, recommendation.provenance, configuration)
   const what = {
     ...deployedFor(measured),
     ...(server === undefined ? {} : { server, engine: undefined }),
   }
   const modelUri =
-    options.modelUri ?? (isLanguageServer(what.server) ? hubPlace(measured) : undefined)
-  const weights = findsOwn.has(what.server) ? 'own' : modelUri === undefined ? 'missing' : 'given'
+    options.modelUri ?? (isLanguageServer(what.server) ? findHubUri(measured) : undefined)
+  const weights = serversWithOwnWeights.has(what.server)
+    ? 'own'
+    : modelUri === undefined
+      ? 'missing'
+      : 'given'
   const deployed: Deployed = { ...what, weights }
-  // A server of language models takes what a variant stands for; the built-in predictor's container
+  // A language-model server needs the values of a variant; the container of the built-in predictor
   // has it already.
   const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
     ? applyVariant(experiment.predictor, configuration).configuration
@@ -94,31 +98,31 @@ export function servingFrom(
       resources: parseResources(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(platformContainer(experiment, what.server, modelUri) ??
-          containerOf(experiment, configuration, options)),
+        ...(buildPlatformContainer(experiment, what.server, modelUri) ??
+          buildContainer(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, isImageNamed: true }),
       },
       evidence: {
-        ...evidenceOf(recommendation, candidate, trials, measured),
-        batching: measuredBatching(experiment, configuration),
+        ...collectEvidence(recommendation, candidate, trials, measured),
+        batching: describeBatching(experiment, configuration),
       },
     },
     {
       headroom,
       demandRps: getDemand(objective)?.demandRps,
       modelVersion: experiment.model.version,
-      // By which the trials asked for it; emulated ones asked for none, and it may not give their
-      // shares.
+      // The scheme of the trials. Emulated trials requested no GPU, and the scheme may not support
+      // their shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
       overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
-      ...defined({ ...options, modelUri }),
+      ...dropUndefined({ ...options, modelUri }),
     },
   )
 }
 
-/** How the built-in predictor gathered batches; undefined for any other server. */
-function measuredBatching(
+/** Batching of the measured built-in predictor; undefined for other servers. */
+function describeBatching(
   { predictor, own }: Experiment,
   given: Configuration,
 ): Evidence['batching'] {
@@ -134,22 +138,27 @@ function measuredBatching(
   return { instances, maxDelayMs }
 }
 
-/** Never a path of the machine that measured. */
-const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined =>
+/** Weights by their name on the Hub, never by a path of this machine. */
+const findHubUri = ({ weightsPath = '' }: MeasuredWith): string | undefined =>
   parseHubName(weightsPath) === undefined ? undefined : weightsPath
 
-/** Servers that know where their weights are, each in its own way. */
-const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'imported', 'ray'])
+/** Servers whose own configuration locates the weights. */
+const serversWithOwnWeights: ReadonlySet<DeployedServer> = new Set([
+  'command',
+  'url',
+  'imported',
+  'ray',
+])
 
-/** A flag that was not given must not undo what the experiment says. */
-const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
+/** Drops undefined options, so that they do not override the experiment. */
+const dropUndefined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 /**
- * A known server in place of the experiment's predictor: its official image, probes and metrics;
- * its knobs go into its own configuration.
+ * The container of a known server instead of the experiment's predictor: official image, probes and
+ * metrics. Its settings go into its own configuration.
  */
-function platformContainer(
+function buildPlatformContainer(
   { model, space }: Experiment,
   server: DeployedServer,
   modelUri: string | undefined,
@@ -189,10 +198,10 @@ function platformContainer(
 }
 
 /**
- * The container of a configuration: the built-in predictor's image, or the user's command in an
- * image that the user names.
+ * The container of a configuration: the image of the built-in predictor, or the user's command in
+ * the user's image.
  */
-export function containerOf(
+export function buildContainer(
   { predictor: asked, space, own, kubernetes }: Experiment,
   given: Configuration,
   { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
@@ -202,8 +211,8 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[getBuiltinProtocol(predictor)]
-      // Of a language model that was emulated, what deploys is the server that was named, else
-      // vLLM, whose scheduler it follows, under the same values.
+      // An emulated language model deploys on the named server, or on vLLM, whose scheduler the
+      // emulation follows, with the same values.
       const gguf = predictor.engine === 'gguf'
       if (streams && !gguf)
         return buildLanguageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
@@ -221,9 +230,9 @@ export function containerOf(
           image ??
           chooseBuiltinImage({ engine, gpu: resources.gpu !== undefined }) ??
           imagePlaceholder,
-        // The trials' image is one of `tune` itself.
+        // This image is `tune` itself, so it needs the subcommand.
         ...(image === undefined ? {} : { args: ['predictor'] }),
-        // Emulated in whatever precision; refused by the engine that computes.
+        // Emulation supports any precision; the real engine uses that of the model.
         ...(precision === 'fp32'
           ? {}
           : {
@@ -234,12 +243,12 @@ export function containerOf(
         tunedEnv: Object.keys(configuration).map(formatEnvironmentName),
         env: {
           ...env,
-          // Never the path of the machine that measured, and never weights that were made up.
+          // Neither a path of this machine nor random weights.
           MODEL_PATH:
             modelUri === undefined ? weightsToFill : resolveWeightsPath(modelUri, 'builtin'),
           ...(modelVersion === undefined
             ? {}
-            : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
+            : { MODEL_VERSION_POLICY: formatVersionPolicy(modelVersion) }),
           HOST: '0.0.0.0',
           PORT: String(port),
           ...(transport === 'grpc' && { GRPC_PORT: String(grpcPort) }),
@@ -259,14 +268,14 @@ export function containerOf(
         trial: 0,
         dir: '/etc/predictor',
         cpuCores: resources.cpuCores,
-        prepared: preparedPlace,
+        prepared: preparedFolder,
       }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
       const parts = listTunedParts(predictor, space.parameters)
       const tuned = fillCommand(parts.template, space.parameters, configuration, values)
       return {
         image: imagePlaceholder,
-        ...notesOf(predictor, configuration, values),
+        ...listContainerNotes(predictor, configuration, values),
         ...findCommandCounter(argv),
         command: argv,
         env,
@@ -293,17 +302,17 @@ export function containerOf(
   }
 }
 
-/** What a container cannot have of the trials. */
-function notesOf(
+/** Notes on steps of the trials that the container does not contain. */
+function listContainerNotes(
   { prepare, reconfigure }: CommandTemplate,
   configuration: Configuration,
   values: LauncherValues,
 ): { notes?: string[] } {
   const notes = [
-    ...(prepare ? [preparedNote(fillPrepare(prepare, configuration, values))] : []),
+    ...(prepare ? [describePrepare(fillPrepare(prepare, configuration, values))] : []),
     ...(reconfigure
       ? [
-          reconfigureNote(
+          describeReconfigure(
             fillReconfigure(reconfigure, configuration, { ...values, host: '127.0.0.1' }),
           ),
         ]
@@ -312,20 +321,20 @@ function notesOf(
   return notes.length > 0 ? { notes } : {}
 }
 
-const reconfigureNote = (words: readonly string[]): string =>
+const describeReconfigure = (words: readonly string[]): string =>
   `the trials set values after the start, and this spec does not: after each start, run ${words.join(' ')}`
 
-/** Where an image has what a `prepare` step makes. */
-const preparedPlace = '/prepared'
-const preparedNote = ({ argv }: FilledPrepare): string =>
-  `the trials ran ${argv.join(' ').replaceAll(preparedPlaceholder, preparedPlace)} first; the image must contain its output in ${preparedPlace}`
+/** Folder of the image with the output of the `prepare` step. */
+const preparedFolder = '/prepared'
+const describePrepare = ({ argv }: FilledPrepare): string =>
+  `the trials ran ${argv.join(' ').replaceAll(preparedPlaceholder, preparedFolder)} first; the image must contain its output in ${preparedFolder}`
 
-/** As the built-in predictor reads it. */
-const versionPolicy = (version: string): string =>
+/** The form that the built-in predictor reads. */
+const formatVersionPolicy = (version: string): string =>
   /^\d+$/.test(version) ? `specific:${version}` : version
 
-/** The measurement behind a candidate: its confirmation where there is one, else its trial. */
-function evidenceOf(
+/** The measurement behind a candidate: its confirmation, or else its trial. */
+function collectEvidence(
   recommendation: Recommendation,
   candidate: Candidate,
   trials: readonly FinishedTrial[],
@@ -334,7 +343,7 @@ function evidenceOf(
   const confirmation =
     recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
   const trial = confirmation ?? trials.find((t) => t.number === candidate.trial)
-  // What it takes at its worst, the confirmation being one run of several.
+  // Maximum use over the confirmation and the trial.
   const runs = [trial, trials.find((t) => t.number === candidate.trial)].filter(
     (t) => t !== undefined,
   )
@@ -345,7 +354,7 @@ function evidenceOf(
       Math.abs(b.offeredRps - candidate.capacityRps),
   )[0]
   const { experimentId, seed, slo } = recommendation
-  const verdict = verdictOn(recommendation, candidate)
+  const verdict = describeVerdict(recommendation, candidate)
   const meanMs = nearest?.stream?.e2e.meanMs ?? nearest?.meanMs
   return {
     experimentId,
@@ -355,35 +364,36 @@ function evidenceOf(
     verdict,
     status: candidate.status,
     measuredAt: trial?.startedAt,
-    launchSeconds: greatest(runs.map(({ usage }) => usage?.startSeconds ?? usage?.launchSeconds)),
-    nodeWaitSeconds: greatest(runs.map(({ usage }) => usage?.nodeWaitSeconds)),
-    cpuCoresBusy: coresAtCapacity(trial, candidate),
-    slowestMs: slowestOf(trial),
-    peakRssMiB: greatest(runs.map(({ usage }) => usage?.peakRssMiB)),
+    launchSeconds: findMax(runs.map(({ usage }) => usage?.startSeconds ?? usage?.launchSeconds)),
+    nodeWaitSeconds: findMax(runs.map(({ usage }) => usage?.nodeWaitSeconds)),
+    cpuCoresBusy: estimateBusyCores(trial, candidate),
+    slowestMs: findSlowestMs(trial),
+    peakRssMiB: findMax(runs.map(({ usage }) => usage?.peakRssMiB)),
     meanMsAtCapacity: meanMs !== undefined && Number.isFinite(meanMs) ? meanMs : undefined,
   }
 }
 
-/**
- * What is said first of a trial that was asked for: that it is not the recommended one, and what it
- * came to.
+/** The verdict on a candidate; for an explicitly chosen trial it says which trial is recommended.
  */
-function verdictOn({ best, verdict, provenance }: Recommendation, candidate: Candidate): string {
+function describeVerdict(
+  { best, verdict, provenance }: Recommendation,
+  candidate: Candidate,
+): string {
   if (best?.trial === candidate.trial) return verdict
   const recommended =
     best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
   return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${describeStatus(candidate.status, provenance).name}. ${recommended}: ${verdict}`
 }
 
-const greatest = (values: readonly (number | undefined)[]): number | undefined => {
+const findMax = (values: readonly (number | undefined)[]): number | undefined => {
   const known = values.filter((value) => value !== undefined)
   return known.length > 0 ? Math.max(...known) : undefined
 }
 
-/** Answers of open load alone: a closed loop waits for what is as slow as it is. */
-const slowestOf = (trial: FinishedTrial | undefined): number | undefined =>
+/** Slowest answer under open load; closed loops adapt to the server. */
+const findSlowestMs = (trial: FinishedTrial | undefined): number | undefined =>
   trial?.state === 'complete'
-    ? greatest(
+    ? findMax(
         trial.measurement.points
           .filter(({ load }) => load.kind === 'open')
           .map((p) => (Number.isFinite(p.maxMs) ? (p.stream?.e2e.maxMs ?? p.maxMs) : undefined)),
@@ -391,10 +401,10 @@ const slowestOf = (trial: FinishedTrial | undefined): number | undefined =>
     : undefined
 
 /**
- * Cores busy at the capacity: those of the busiest seconds, which stand for saturation, in
- * proportion; else the mean of the trial.
+ * Busy cores at the capacity: the busiest seconds (saturation) scaled down in proportion; otherwise
+ * the mean of the trial.
  */
-function coresAtCapacity(
+function estimateBusyCores(
   trial: FinishedTrial | undefined,
   { capacityRps }: Candidate,
 ): number | undefined {

@@ -21,7 +21,7 @@ export { UserError } from '../exit-codes.ts'
 export type { TuneEvent } from '../loop/events.ts'
 export { type ProfileOptions, profile } from './profile-server.ts'
 export {
-  type Evaluated,
+  type EvaluationResult,
   type SearchOptions,
   type SearchResult,
   type SearchTrial,

@@ -1,4 +1,4 @@
-/** `profile` for programs: a server that is already there, load-tested. */
+/** `profile` for programs: load-tests a running server. */
 import {
   type Profile,
   type ProfileOptions as ProfilerOptions,
@@ -14,7 +14,7 @@ import {
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
 import { defaults } from '../config/names.ts'
-import { writtenSlo } from '../config/parse-slo.ts'
+import { parseSloText } from '../config/parse-slo.ts'
 import { parseShare, UnitError } from '../config/units.ts'
 
 export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 'slo'>> {
@@ -22,11 +22,11 @@ export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 's
   readonly url: string
   /** '50ms' (p99), 'p95<80ms'; of streamed answers also several: 'p90 ttft<200ms tpot<30ms'. */
   readonly slo: string
-  /** Highest tolerated share of failed requests, default 0.001. */
+  /** Maximum share of failed requests, default 0.001. */
   readonly errorRate?: number
   /** The model it serves, default 'model'. */
   readonly model?: string
-  /** What requests are made of; default: made from what the server says of its model. */
+  /** Source of request bodies; default: generated from the server's model metadata. */
   readonly payload?: ProfilerOptions['payload']
   /** Ends the load at once. */
   readonly signal?: AbortSignal
@@ -57,15 +57,15 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
     payload: { kind: 'generated', seed: rest.seed ?? defaults.seed },
     ...rest,
     url,
-    slo: sloOfOptions(url, slo, errorRate),
+    slo: parseProfileSlo(url, slo, errorRate),
     headers: withAuthorization(url, headers),
     signal: signal ?? new AbortController().signal,
   })
 }
 
 /**
- * What the profiler found, secrets that were remembered left out of its texts. @throws what
- * `profileEndpoint` does
+ * Profiles an endpoint and redacts known secrets from the texts. @throws what `profileEndpoint`
+ * throws
  */
 export async function profileWithoutSecrets(options: ProfilerOptions): Promise<Profile> {
   const profiled = await profileEndpoint(options)
@@ -78,8 +78,8 @@ export async function profileWithoutSecrets(options: ProfilerOptions): Promise<P
   }
 }
 
-/** @throws ConfigError for what cannot be read of either */
-function sloOfOptions(url: string, slo: string, errorRate: number): Slo {
+/** @throws ConfigError for an invalid URL or SLO */
+function parseProfileSlo(url: string, slo: string, errorRate: number): Slo {
   const problems: ConfigProblem[] = []
   if (!URL.canParse(url))
     problems.push({
@@ -88,7 +88,7 @@ function sloOfOptions(url: string, slo: string, errorRate: number): Slo {
       hint: 'write http://HOST:PORT',
     })
   try {
-    const written = writtenSlo(slo, errorRate)
+    const written = parseSloText(slo, errorRate)
     if (problems.length === 0) return written
   } catch (error) {
     if (!(error instanceof UnitError)) throw error

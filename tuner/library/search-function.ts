@@ -1,6 +1,5 @@
 /**
- * `search` for programs: the least (or most) of any function of a configuration, in few calls of
- * it.
+ * `search` for programs: minimises or maximises any function of a configuration in few evaluations.
  */
 import { countConfigurations, createRng, createSampler } from '../../search/index.ts'
 import { computeMetricScale, computeModelledRate, type Objective } from '../../search/objective.ts'
@@ -9,20 +8,20 @@ import { runSearchLoop, type SearchOutcome } from '../../search/stopping/search-
 import type { Configuration, Observation, Problem, StopAssessment } from '../../search/types.ts'
 import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
 import { buildSpace } from '../config/default-space.ts'
-import { checkLayer, joinPath, uniformLayer } from '../config/layers.ts'
+import { checkLayer, createUniformLayer, joinPath } from '../config/layers.ts'
 import { defaults } from '../config/names.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
 import { parseShare } from '../config/units.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
-/** A number, or why the configuration cannot be measured: that is learned from, too. */
-export type Evaluated = number | { readonly infeasible: string }
+/** A number, or why the configuration is infeasible, from which the search learns too. */
+export type EvaluationResult = number | { readonly infeasible: string }
 
 export interface SearchTrial {
   readonly configuration: Configuration
   /** Why it was tried. */
   readonly why: string
-  readonly result: Evaluated
+  readonly result: EvaluationResult
 }
 
 export interface SearchOptions {
@@ -31,29 +30,27 @@ export interface SearchOptions {
    * ['fast', 'safe'], delayMs: { min: 0, max: 20, step: 1 } }`.
    */
   readonly space: NonNullable<ExperimentInput['space']>
-  /** Conditions that every configuration keeps: 'workers <= queue'. */
+  /** Conditions that every configuration satisfies: 'workers <= queue'. */
   readonly constraints?: readonly string[]
-  /**
-   * What is asked for a configuration. It may take as long as it likes; what it throws ends the
-   * search.
+  /** Evaluates a configuration, without a time limit. An exception ends the search.
    */
   readonly evaluate: (
     configuration: Configuration,
     signal: AbortSignal,
-  ) => Evaluated | Promise<Evaluated>
+  ) => EvaluationResult | Promise<EvaluationResult>
   /** Default 'min'. */
   readonly goal?: 'min' | 'max'
   /** Default 12. */
   readonly maxTrials?: number
   /**
-   * Stops once it is this certain that nothing untried is better by more than `tolerance`; shares,
-   * default 0.95 and 0.05.
+   * Stops at this probability that no untried configuration is better by more than `tolerance`;
+   * shares, default 0.95 and 0.05.
    */
   readonly certainty?: number
   readonly tolerance?: number
   /** Default 'gp': a Gaussian process. */
   readonly sampler?: SamplerName
-  /** The same seed asks for the same configurations; default 1. */
+  /** The same seed tries the same configurations; default 1. */
   readonly seed?: number
   /** Ends the search with what it has. */
   readonly signal?: AbortSignal
@@ -66,19 +63,18 @@ export interface SearchResult {
   readonly trials: readonly SearchTrial[]
   readonly reason: 'certain' | 'max-trials' | 'space-exhausted' | 'interrupted'
   /**
-   * What the stop rule believed last: the probability that something untried is better by more than
-   * the tolerance.
+   * Last assessment of the stop rule: probability that an untried configuration is better by more
+   * than the tolerance.
    */
   readonly probabilityBetterExists?: number
 }
 
-const value = 'value'
+const metricName = 'value'
 
 /**
- * Searches a space for the configuration with the least (or the greatest) value of a function, of
- * any sign.
- * @throws ConfigError for a space that cannot be read, UserError for a value that is no finite
- * number, and what `evaluate` throws
+ * Searches a space for the configuration with the smallest (or largest) value of a function.
+ * @throws ConfigError for an invalid space; UserError for a value that is no finite number; what
+ * `evaluate` throws
  */
 export async function search(options: SearchOptions): Promise<SearchResult> {
   const {
@@ -88,8 +84,8 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
     seed = defaults.seed,
     onTrial,
   } = options
-  const objective: Objective = { kind: `${goal}-metric`, metric: value }
-  const problem: Problem = { space: spaceOf(options), objective, pricePerHour: () => 1 }
+  const objective: Objective = { kind: `${goal}-metric`, metric: metricName }
+  const problem: Problem = { space: buildSearchSpace(options), objective, pricePerHour: () => 1 }
   const rounds = runSearchLoop(problem, createSampler(options.sampler), createRng(seed), {
     maxTrials: options.maxTrials ?? defaults.maxTrials,
     rule: {
@@ -104,7 +100,7 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
   const trials: SearchTrial[] = []
   let assessment: StopAssessment | undefined
   const found = (reason: SearchResult['reason']): SearchResult => ({
-    ...bestOf(trials, goal),
+    ...findBest(trials, goal),
     trials,
     reason,
     ...(assessment && { probabilityBetterExists: assessment.probabilityBetterExists }),
@@ -112,13 +108,15 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
   for (let step = rounds.next(); ; ) {
     if (step.done) {
       assessment = step.value.assessments.at(-1)
-      return found(endOf(step.value.reason, trials.length >= countConfigurations(problem.space)))
+      return found(
+        resolveReason(step.value.reason, trials.length >= countConfigurations(problem.space)),
+      )
     }
     if (signal.aborted) return found('interrupted')
     const { configuration, why } = step.value
-    let result: Evaluated
+    let result: EvaluationResult
     try {
-      result = checked(await evaluate(configuration, signal), configuration)
+      result = checkResult(await evaluate(configuration, signal), configuration)
     } catch (error) {
       if (signal.aborted) return found('interrupted')
       throw error
@@ -126,32 +124,32 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
     const trial = { configuration, why, result }
     trials.push(trial)
     onTrial?.(trial)
-    step = rounds.next(observationOf(trial, objective, trials))
+    step = rounds.next(createObservation(trial, objective, trials))
   }
 }
 
-/** Where nothing is left to try, that is why it ended, however certain. */
-function endOf(reason: SearchOutcome['reason'], allTried: boolean): SearchResult['reason'] {
+/** An exhausted space takes precedence over certainty. */
+function resolveReason(reason: SearchOutcome['reason'], allTried: boolean): SearchResult['reason'] {
   if (reason === 'ended') return 'interrupted'
   return allTried ? 'space-exhausted' : reason
 }
 
-/** @throws ConfigError with everything that is wrong with it */
-function spaceOf({
+/** @throws ConfigError with all problems */
+function buildSearchSpace({
   space: asked,
   constraints = [],
   goal = 'min',
   sampler = defaults.sampler,
   maxTrials = defaults.maxTrials,
 }: SearchOptions) {
-  const layer = uniformLayer(
+  const layer = createUniformLayer(
     { space: asked, constraints: [...constraints] },
     { kind: 'given' },
     process.cwd(),
   )
   const { entries, problems: found } = checkLayer(layer)
   const problems: ConfigProblem[] = [...found]
-  // Programs without types give what they like.
+  // Untyped callers may pass anything.
   if (!['min', 'max'].includes(goal))
     problems.push({ where: 'goal', what: `'${goal}' is not a goal`, hint: 'use min or max' })
   if (!samplerNames.includes(sampler))
@@ -166,7 +164,7 @@ function spaceOf({
       what: `${maxTrials} is not a number of trials`,
       hint: 'use a whole number above 0',
     })
-  // Names of servers' parameters mean nothing here.
+  // Standard parameter names have no special meaning here.
   const own = Object.fromEntries(
     Object.entries(entries.space ?? {}).map(([name, entry]) => [
       name,
@@ -192,7 +190,7 @@ function spaceOf({
   return space
 }
 
-function checked(result: Evaluated, configuration: Configuration): Evaluated {
+function checkResult(result: EvaluationResult, configuration: Configuration): EvaluationResult {
   if (typeof result === 'number' ? Number.isFinite(result) : typeof result?.infeasible === 'string')
     return result
   throw new UserError(
@@ -202,14 +200,14 @@ function checked(result: Evaluated, configuration: Configuration): Evaluated {
   )
 }
 
-function observationOf(
+function createObservation(
   { configuration, result }: SearchTrial,
   objective: Objective,
   trials: readonly SearchTrial[],
 ): Observation {
   if (typeof result !== 'number')
     return { configuration, state: 'infeasible', reason: result.infeasible }
-  const measured = (figure: number) => ({ capacityRps: 1, metrics: { [value]: figure } })
+  const measured = (figure: number) => ({ capacityRps: 1, metrics: { [metricName]: figure } })
   const scale = computeMetricScale(
     objective,
     trials.flatMap((trial) => (typeof trial.result === 'number' ? [measured(trial.result)] : [])),
@@ -221,7 +219,7 @@ function observationOf(
   }
 }
 
-function bestOf(trials: readonly SearchTrial[], goal: 'min' | 'max'): Pick<SearchResult, 'best'> {
+function findBest(trials: readonly SearchTrial[], goal: 'min' | 'max'): Pick<SearchResult, 'best'> {
   const sign = goal === 'min' ? 1 : -1
   const measured = trials.flatMap(({ configuration, result }) =>
     typeof result === 'number' ? [{ configuration, value: result }] : [],

@@ -1,48 +1,47 @@
-/** `tune` for programs: an experiment from its settings to its recommendation. */
+/** `tune` for programs: runs an experiment and returns its recommendation. */
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { openStore } from '../../trials/store/index.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { assemble } from '../backends/assemble.ts'
-import { runAssembled, warningEvent } from '../backends/assembled-run.ts'
-import { checkBeforeStart } from '../backends/before-start.ts'
+import { createWarning, runExperiment } from '../backends/assembled-run.ts'
+import { runPreflightChecks } from '../backends/before-start.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
-import { withSecretValues } from '../config/secret-values.ts'
-import { surroundings } from '../config/surroundings.ts'
+import { fillSecrets } from '../config/secret-values.ts'
+import { createHostContext } from '../config/surroundings.ts'
 import type { StopReason, TuneEvent } from '../loop/events.ts'
 import { createExperimentId, createRecord } from '../loop/experiment-record.ts'
-import { tellDamage } from '../tell-damage.ts'
+import { createDamageReporter } from '../tell-damage.ts'
 
 export interface TuneOptions {
   /**
-   * What the experiment file says, as an object: `{ model: 'bert', slo: '50ms', backend:
-   * 'simulated' }`. Laid over `file`, where both are given.
+   * Settings of the experiment file as an object: `{ model: 'bert', slo: '50ms', backend:
+   * 'simulated' }`. Merged over `file`, if both are set.
    */
   readonly experiment?: ExperimentInput
   /** Path of an experiment file. */
   readonly file?: string
-  /**
-   * Ends the running trials; what was measured is kept, and the result has the reason
-   * `interrupted`.
+  /** Ends the running trials. Measurements are kept, and the result has the reason `interrupted`.
    */
   readonly signal?: AbortSignal
-  /** Told of everything as it happens: trials, load steps, warnings. */
+  /** Called for every event: trials, load steps, warnings. */
   readonly onEvent?: (event: TuneEvent) => void
 }
 
 export interface TuneResult {
-  /** Its name in the trial store, which `tune show`, `tune resume` and the dashboard know it by. */
+  /** Id in the trial store, for `tune show`, `tune resume` and the dashboard. */
   readonly experimentId: string
   /**
-   * Why the run ended. `failed`: no predictor ever served, or every other trial would fail alike.
+   * Why the run ended. `failed`: no predictor served, or every further trial would fail for the
+   * same reason.
    */
   readonly reason: StopReason
   /** The reason in words. */
   readonly detail: string
-  /** What to run, how sure that is, and what else was found; the same as recommendation.json. */
+  /** The recommendation, as in recommendation.json. */
   readonly recommendation: Recommendation
-  /** In the order in which they ended, confirmations among them. */
+  /** All trials and confirmations in the order in which they ended. */
   readonly trials: readonly FinishedTrial[]
   /** Paths of the result files; none where the experiment names no folder (`out`). */
   readonly files: readonly string[]
@@ -64,14 +63,14 @@ export async function tune({
   onEvent = () => {},
 }: TuneOptions): Promise<TuneResult> {
   signal?.throwIfAborted()
-  const warn = (message: string) => onEvent(warningEvent(message))
+  const warn = (message: string) => onEvent(createWarning(message))
   const machine = await inspectMachine()
-  const experiment = loadExperiment({ file, given: given ?? {}, ...surroundings(machine) })
+  const experiment = loadExperiment({ file, given: given ?? {}, ...createHostContext(machine) })
   const id = createExperimentId(experiment.name)
-  await checkBeforeStart(experiment, experiment.outDir)
-  withSecretValues(experiment)
+  await runPreflightChecks(experiment, experiment.outDir)
+  fillSecrets(experiment)
   signal?.throwIfAborted()
-  const onDamage = tellDamage(experiment.dbPath, warn)
+  const onDamage = createDamageReporter(experiment.dbPath, warn)
   const store = await openStore(experiment.dbPath, { onDamage })
   try {
     await store.create(createRecord(experiment, id))
@@ -85,7 +84,7 @@ export async function tune({
       listener: onEvent,
       signal: signal ?? new AbortController().signal,
     }
-    return { experimentId: id, ...(await runAssembled(run)) }
+    return { experimentId: id, ...(await runExperiment(run)) }
   } finally {
     await store.close()
   }

@@ -12,7 +12,7 @@ import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { MeasureTask } from '../backends/backend.ts'
 import type { Experiment } from '../config/types.ts'
-import { waitingWords } from '../not-ready-yet.ts'
+import { describeWaiting } from '../not-ready-yet.ts'
 import type { EventBody } from './events.ts'
 import type { Ledger } from './ledger.ts'
 import type { LoopParts } from './parts.ts'
@@ -58,7 +58,8 @@ export async function confirmCandidates(
     if (!round) return
     const { configuration } = round.candidate
     rounds.push(configurationKey(configuration))
-    // The last round accepts any rate that meets the SLO, so that the run ends with a confirmed one.
+    // The last round accepts any rate that meets the SLO, so that the run ends with a confirmed
+    // one.
     const isLast = rounds.length === maxConfirmationRounds
     const task: RateTask = {
       kind: 'confirmation',
@@ -134,7 +135,7 @@ export async function measureAtRate(
     onStep: (point, phase) =>
       emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
     onWaiting: (what, how = 'room') =>
-      emit({ type: 'warning', message: waitingWords(number, what, how) }),
+      emit({ type: 'warning', message: describeWaiting(number, what, how) }),
   }
   const trial = await runTrial(parts.backend, task, request, hooks, signal)
   await store.append(experimentId, trial)

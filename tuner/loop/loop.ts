@@ -10,7 +10,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { formatCost } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
-import { waitingWords } from '../not-ready-yet.ts'
+import { describeWaiting } from '../not-ready-yet.ts'
 import { confirmCandidates } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
 import { Ledger } from './ledger.ts'
@@ -73,7 +73,9 @@ export async function runLoop(
   return recommend(run, ending)
 }
 
-/** Alternates search and confirmation. An interrupt is an ending; any other error passes through. */
+/**
+ * Alternates search and confirmation. An interrupt is an ending; any other error passes through.
+ */
 async function searchAndConfirm(run: Run): Promise<Ending> {
   const { experiment, parts, ledger, policy, scheduler, emit, signal } = run
   try {
@@ -118,14 +120,18 @@ async function search(run: Run): Promise<Ending> {
   }
 }
 
-/** Suggest: interrupted trials first, then the one launched ahead, then the choice of the policy. */
+/**
+ * Suggest: interrupted trials first, then the one launched ahead, then the choice of the policy.
+ */
 function chooseTrial({ policy, scheduler }: Run): TrialRequest | undefined {
   const interrupted = policy.resumeInterrupted()
   if (interrupted || policy.shouldStop(scheduler.running)) return interrupted
   return scheduler.requestAhead ?? policy.chooseNext(scheduler.running)
 }
 
-/** Starts a trial in a free slot: launch, measure and stop its predictor, then record the result. */
+/**
+ * Starts a trial in a free slot: launch, measure and stop its predictor, then record the result.
+ */
 function startTrial(run: Run, request: TrialRequest): void {
   const { experiment, parts, ledger, scheduler, emit } = run
   const { configuration, why, predicted, attempt } = request
@@ -178,7 +184,7 @@ function createTrialHooks(
       scheduler.markUnderLoad(number)
     },
     onWaiting: (what, how) => {
-      if (how !== undefined) emit({ type: 'warning', message: waitingWords(number, what, how) })
+      if (how !== undefined) emit({ type: 'warning', message: describeWaiting(number, what, how) })
       else if (scheduler.suspend(number))
         emit({
           type: 'warning',
@@ -229,12 +235,14 @@ function announceBest(run: Run): void {
   run.emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel })
 }
 
-/** Launches the predictor of the next trial while the running trials are measured, where possible. */
+/**
+ * Launches the predictor of the next trial while the running trials are measured, where possible.
+ */
 function launchAhead({ parts, policy, scheduler }: Run): void {
-  const { launchesBeside, launcher } = parts.backend
-  if (!launchesBeside || !scheduler.canLaunchAhead) return
+  const { canLaunchBeside, launcher } = parts.backend
+  if (!canLaunchBeside || !scheduler.canLaunchAhead) return
   const suggestion = policy.suggestLaunchAhead(scheduler.running)
-  if (!suggestion || !launchesBeside(scheduler.running, suggestion.configuration)) return
+  if (!suggestion || !canLaunchBeside(scheduler.running, suggestion.configuration)) return
   scheduler.launchAhead(launcher, { ...policy.createRequest(suggestion), launchedMs: parts.now() })
 }
 

@@ -1,5 +1,6 @@
 /**
- * What a reader must know about the figures of a run: where they come from, and their typical error.
+ * What a reader must know about the figures of a run: where they come from, and their typical
+ * error.
  */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
@@ -14,17 +15,18 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { getEngineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
 import {
-  anchoredServer,
-  architecturesNamed,
-  engineOf,
+  findArchitectures,
   hasServerPrior,
+  resolveAnchor,
+  resolveLlmEngine,
 } from '../backends/estimators.ts'
-import { measuredOf } from '../config/measured-of.ts'
-import { acceptanceNotice } from '../config/settings/speculation-settings.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
+import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
- * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
+ * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load,
+ * with
  * modelled GPU time. Measured: nothing is modelled.
  */
 export function resolveProvenance(experiment: Experiment): Provenance {
@@ -102,17 +104,15 @@ const serverNames: Readonly<Record<LlmEngineName, string>> = {
 /** Batch size at which the typical error of the device model is reported. */
 const typicalBatch = 8
 
-/**
- * Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'.
- */
+/** Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
 function describeModelErrors(experiment: Experiment): string {
   const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
   return listGpus(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
       if (architecture.kind === 'decoder')
-        return `${gpu.name} ${percent(getEngineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
-      const calibratedServer = anchoredServer(experiment, architecture)
+        return `${gpu.name} ${percent(getEngineError(resolveLlmEngine(experiment), { gpu, tensorParallel: 1 }))}`
+      const calibratedServer = resolveAnchor(experiment, architecture)
       const { relativeError } = predictDeviceLatency({
         architecture,
         gpu,
@@ -134,10 +134,12 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     return [describeImport(experiment.predictor), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
-  const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
+  const deploys = deployNotice(
+    resolveMeasuredWith(experiment, provenance, gpu === undefined ? {} : { gpu }),
+  )
   return [
     describeDeviceModel(experiment, provenance),
-    ...acceptanceNotice(experiment),
+    ...describeAcceptance(experiment),
     ...(deploys === undefined ? [] : [deploys]),
     ...experiment.notices,
   ]
@@ -147,9 +149,9 @@ function describeDeviceModel(experiment: Experiment, provenance: Provenance): st
   const { architecture, path } = experiment.model
   const isLanguageModel =
     path === undefined &&
-    architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder')
+    findArchitectures([architecture], experiment.own).some(({ kind }) => kind === 'decoder')
   const source = isLanguageModel
-    ? `a model of ${serverNames[engineOf(experiment)]}`
+    ? `a model of ${serverNames[resolveLlmEngine(experiment)]}`
     : 'a device model from published tables'
   const errors = `typical error of ${isLanguageModel ? 'step' : 'batch'} times (1σ): ${describeModelErrors(experiment)}`
   if (provenance === 'emulated')

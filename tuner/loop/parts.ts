@@ -29,7 +29,7 @@ export interface LoopParts {
     rng: Rng,
   ) => StopAssessment
   readonly rng: Rng
-  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'launchesBeside' | 'close'>
+  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'canLaunchBeside' | 'close'>
   readonly store: TrialStore
   /** State of the interrupted run that this one continues. Absent: there is none. */
   readonly progress?: RunProgress

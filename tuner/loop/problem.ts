@@ -21,10 +21,14 @@ import {
   parseResources,
   resourceParameters,
 } from '../../trials/resources.ts'
-import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/estimators.ts'
-import { qualityOf } from '../config/settings/variant-settings.ts'
+import {
+  createEstimatorLookup,
+  type EstimatorLookup,
+  hasServerPrior,
+} from '../backends/estimators.ts'
+import { createQualityLookup } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
-import { givenText } from '../given-file.ts'
+import { readGivenFile } from '../given-file.ts'
 
 /**
  * @param name a provider, or the path of a user's price book; absent: the built-in price book
@@ -37,7 +41,7 @@ export async function loadPriceBook(
   if (name === undefined) return defaultPriceBook
   return (
     findProviderBook(name) ??
-    parsePriceBook(givenText(name, 'the price book', '--prices', 'document'), name, ownGpus)
+    parsePriceBook(readGivenFile(name, 'the price book', '--prices', 'document'), name, ownGpus)
   )
 }
 
@@ -93,7 +97,7 @@ export const createView = (
   objective,
   pricePerHour,
   label,
-  quality: qualityOf(variants),
+  quality: createQualityLookup(variants),
   minQuality,
 })
 
@@ -153,15 +157,16 @@ export function createCapacityEstimator(
 }
 
 /**
- * Undefined for a server that already runs, for a command without GPUs, and for a server whose model
+ * Undefined for a server that already runs, for a command without GPUs, and for a server whose
+ * model
  * or batching is unknown.
  */
-function createEstimators(experiment: Experiment): EstimatorOf | undefined {
+function createEstimators(experiment: Experiment): EstimatorLookup | undefined {
   const { predictor, calibrated } = experiment
   if (listDevices(experiment).length === 0 || !isStarted(predictor)) return undefined
   if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment))
     return undefined
-  return estimatorsOf(experiment)
+  return createEstimatorLookup(experiment)
 }
 
 /** GPUs of the space; 'none' for a built-in server that computes on its cores. */

@@ -12,9 +12,9 @@ import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { findProviderBook } from '../../trials/prices/providers.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
-import type { Surroundings } from '../config/context.ts'
+import type { HostContext } from '../config/context.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
-import { measuredOf } from '../config/measured-of.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from './notices.ts'
 import { createLabeller, createView, loadPriceBook, priceExperiment } from './problem.ts'
@@ -74,7 +74,8 @@ export async function reevaluate(
     confirm: experiment.confirm,
     maxTrials: experiment.budget.maxTrials,
     notices: listNotices(experiment, record.provenance),
-    measuredWith: (configuration) => measuredOf(experiment, record.provenance, configuration),
+    measuredWith: (configuration) =>
+      resolveMeasuredWith(experiment, record.provenance, configuration),
     ...(isSameQuestion && { stop: readStopBelief(record) }),
     ...createView(experiment, { pricePerHour, label }),
   })
@@ -95,13 +96,13 @@ export function readStopBelief({ result }: ExperimentRecord): StopBelief | undef
 }
 
 /** A machine on which every experiment is valid. Nothing is started on it. */
-export function unlimitedMachine(): Surroundings {
+export function unlimitedMachine(): HostContext {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }
 
 /** For an experiment that is only shown, although its files may be gone. */
-export const readOnlySurroundings = (): Surroundings => ({
+export const readOnlySurroundings = (): HostContext => ({
   ...unlimitedMachine(),
-  onlyLookedAt: true,
+  isReadOnly: true,
 })

@@ -1,6 +1,5 @@
 /**
- * Messages to a receiver, in order, in the background: tried again while it is worth it, and told
- * of when they are lost.
+ * Sends messages to a receiver in order and in the background, with retries, and reports lost ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readAnswer } from '../../profiler/bounded-reader.ts'
@@ -10,42 +9,40 @@ import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 
 const timeoutMs = 5_000
-/** Before the second try, the third, ... */
-const pausesMs = [250, 1_000]
-const mostAnswerBytes = 65_536
+/** Delays before the second and the third attempt. */
+const retryDelaysMs = [250, 1_000]
+const maxAnswerBytes = 65_536
 /**
- * Once a receiver is not to be had, messages are lost without a try for this long: a run does not
- * wait for it.
+ * After a failed delivery, messages are dropped without an attempt for this long, so that a run
+ * does not wait.
  */
-export const restMs = 30_000
+export const failurePauseMs = 30_000
 
 interface Message {
-  /** Below the target's URL, a query with it; absent: the URL itself. */
+  /** Path below the target's URL, with its query; absent: the URL itself. */
   readonly path?: string
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Absent: it is asked for (GET). */
+  /** Absent: a GET request. */
   readonly body?: string | Uint8Array
-  /**
-   * What stands for the answer where there is no such thing (404); absent: that is a fault like any
-   * other.
+  /** Result for status 404; absent: 404 is an error.
    */
-  readonly absentAs?: string
+  readonly notFoundText?: string
 }
 
-/** What of the messages to a receiver was lost. */
-export class Losses {
+/** Counts lost messages and warns about them. */
+export class LossReport {
   readonly #shown: string
   readonly #warn: (message: string) => void
   #count = 0
 
-  /** @param warn told once when messages begin to be lost, and at the end how many were */
+  /** @param warn called for the first lost message, and at the end with the number */
   constructor({ kind, url }: OutputTarget, warn: (message: string) => void) {
     this.#shown = `${kind}=${redactSecrets(withoutUser(url))}`
     this.#warn = warn
   }
 
-  /** Something was lost, and why: what is said once, and counted. */
+  /** Counts a lost message; warns about the first. */
   add(fault: string): void {
     this.#count++
     if (this.#count === 1)
@@ -60,20 +57,20 @@ export class Losses {
 
 export class Delivery {
   readonly #target: OutputTarget
-  readonly losses: Losses
+  readonly losses: LossReport
   readonly #now: () => number
   #last: Promise<unknown> = Promise.resolve()
   #restingUntilMs = 0
 
   constructor(target: OutputTarget, warn: (message: string) => void, now: () => number) {
     this.#target = target
-    this.losses = new Losses(target, warn)
+    this.losses = new LossReport(target, warn)
     this.#now = now
   }
 
   /**
-   * Queues a message. Resolves with the answer's text, or undefined where it was lost, which has
-   * been told; never rejects.
+   * Queues a message. Resolves with the answer's text, or with undefined if it was lost. Never
+   * rejects.
    */
   send(message: Message): Promise<string | undefined> {
     const sent = this.#last.then(() => this.#deliver(message))
@@ -81,7 +78,7 @@ export class Delivery {
     return sent
   }
 
-  /** Waits for what is under way, and says what was lost. */
+  /** Waits for queued messages, and reports the lost ones. */
   async close(): Promise<void> {
     await this.#last
     this.losses.report()
@@ -94,11 +91,11 @@ export class Delivery {
         const { text, refused, problem } = await this.#try(message)
         if (text !== undefined) return text
         fault = problem
-        if (refused || attempt >= pausesMs.length) {
-          if (!refused) this.#restingUntilMs = this.#now() + restMs
+        if (refused || attempt >= retryDelaysMs.length) {
+          if (!refused) this.#restingUntilMs = this.#now() + failurePauseMs
           break
         }
-        await sleep(pausesMs[attempt]!)
+        await sleep(retryDelaysMs[attempt]!)
       }
     }
     this.losses.add(fault)
@@ -108,7 +105,7 @@ export class Delivery {
   async #try(message: Message): Promise<{ text?: string; refused: boolean; problem: string }> {
     const { url, headers } = this.#target
     try {
-      const response = await fetch(addressOf(url, message.path), {
+      const response = await fetch(resolveUrl(url, message.path), {
         method: message.body === undefined ? 'GET' : 'POST',
         headers: {
           ...withAuthorization(url, headers),
@@ -119,11 +116,11 @@ export class Delivery {
         signal: AbortSignal.timeout(timeoutMs),
         redirect: 'error',
       })
-      const text = await readAnswer(response.body, mostAnswerBytes).catch(() => '')
-      if (response.status === 404 && message.absentAs !== undefined)
-        return { text: message.absentAs, refused: false, problem: '' }
+      const text = await readAnswer(response.body, maxAnswerBytes).catch(() => '')
+      if (response.status === 404 && message.notFoundText !== undefined)
+        return { text: message.notFoundText, refused: false, problem: '' }
       if (response.ok) return { text, refused: false, problem: '' }
-      // Too many requests and failures of the receiver may pass; what it refuses once it refuses
+      // 429 and 5xx may be temporary; other statuses are final.
       // again.
       const refused = response.status < 500 && response.status !== 429
       return {
@@ -140,7 +137,7 @@ export class Delivery {
   }
 }
 
-/** fetch takes no user info: it is in a header. */
+/** fetch rejects user info in URLs; it is sent as a header. */
 function withoutUser(text: string): string {
   const url = new URL(text)
   url.username = ''
@@ -149,7 +146,7 @@ function withoutUser(text: string): string {
 }
 
 /** @param path below the target's URL, a query with it */
-export function addressOf(base: string, path: string | undefined): string {
+export function resolveUrl(base: string, path: string | undefined): string {
   const url = new URL(withoutUser(base))
   if (path === undefined) return url.href
   const [below, query] = path.split('?')
@@ -158,11 +155,11 @@ export function addressOf(base: string, path: string | undefined): string {
   return url.href
 }
 
-/** Of one message; receivers bound their size. */
+/** Items of one message; receivers limit its size. */
 const maxBatchItems = 2_000
 
-/** What comes one by one, sent together: all that came while the batch before was on its way. */
-export class Batches<Item> {
+/** Sends items in batches: each contains what arrived while the previous one was sent. */
+export class BatchQueue<Item> {
   readonly #send: (batch: readonly Item[]) => Promise<unknown>
   #waiting: Item[] = []
   #sending: Promise<void> | undefined
@@ -174,11 +171,11 @@ export class Batches<Item> {
 
   add(...items: readonly Item[]): void {
     this.#waiting.push(...items)
-    // In a later turn: what comes at once goes together.
+    // In a later microtask, so that items added together share a batch.
     this.#sending ??= Promise.resolve().then(() => this.#drain())
   }
 
-  /** Resolves once nothing waits. */
+  /** Resolves once all items are sent. */
   async sent(): Promise<void> {
     while (this.#sending !== undefined) await this.#sending
   }

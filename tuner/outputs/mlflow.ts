@@ -13,8 +13,8 @@ import type { TuneEvent } from '../loop/events.ts'
 import { Delivery } from './delivery.ts'
 import type { Output } from './output.ts'
 
-/** @param warn told of what is lost */
-export function mlflow(
+/** @param warn called for lost messages */
+export function createMlflowOutput(
   target: OutputTarget,
   warn: (message: string) => void,
   now: () => number,
@@ -45,14 +45,14 @@ interface Run {
 }
 
 /**
- * What another message needs of an answer, such as a run's id, is lost with that; the rest is then
- * left out, for nothing could take it.
+ * Maps events to MLflow runs. If an answer with an id is lost, the messages that need the id are
+ * skipped.
  */
 class MlflowRuns {
   readonly #delivery: Delivery
   #experimentId: string | undefined
-  #whole: Run | undefined
-  /** How the run ended; as it is while it has not. */
+  #root: Run | undefined
+  /** Final status of the run; FAILED until it stops. */
   #status: Status = 'FAILED'
   readonly #open = new Map<number, Run>()
 
@@ -69,13 +69,13 @@ class MlflowRuns {
       case 'experiment-started': {
         this.#experimentId = await this.#experiment(event.name)
         const { provenance, seed } = event
-        this.#whole = await this.#create(event.experimentId, atMs, {
+        this.#root = await this.#create(event.experimentId, atMs, {
           'tune.provenance': provenance,
           'tune.resumed_trials': event.resumedTrials,
         })
-        if (this.#whole)
+        if (this.#root)
           await this.#log(
-            this.#whole,
+            this.#root,
             atMs,
             {},
             { slo: sloText(event.slo), seed, max_trials: event.maxTrials },
@@ -111,13 +111,13 @@ class MlflowRuns {
           atMs,
           'FINISHED',
           { confirmed_rps: event.rateRps, slo_latency_ms: event.sloMs },
-          { 'tune.held': event.met },
+          { 'tune.met': event.met },
         )
       case 'stopped':
         return this.#runStops(event.reason, event.detail, atMs)
       case 'recommended': {
         const { best, verdict, conclusion } = event.recommendation
-        if (this.#whole === undefined) return
+        if (this.#root === undefined) return
         const figures = best && {
           best_capacity_rps: best.capacityRps,
           best_price_per_hour: best.pricePerHour,
@@ -126,7 +126,7 @@ class MlflowRuns {
         const params = Object.fromEntries(
           Object.entries(best?.configuration ?? {}).map(([name, value]) => [`best.${name}`, value]),
         )
-        return this.#log(this.#whole, atMs, figures ?? {}, params, {
+        return this.#log(this.#root, atMs, figures ?? {}, params, {
           'tune.verdict': verdict,
           'tune.conclusion': conclusion,
         })
@@ -139,8 +139,8 @@ class MlflowRuns {
     const known = await this.#ask(`experiments/get-by-name${query}`, undefined)
     if (known === undefined) return undefined
     return (
-      textAt(known, 'experiment', 'experiment_id') ??
-      textAt(await this.#ask('experiments/create', { name }), 'experiment_id')
+      findText(known, 'experiment', 'experiment_id') ??
+      findText(await this.#ask('experiments/create', { name }), 'experiment_id')
     )
   }
 
@@ -150,9 +150,9 @@ class MlflowRuns {
       experiment_id: this.#experimentId,
       run_name: name,
       start_time: atMs,
-      tags: pairs(tags),
+      tags: toPairs(tags),
     })
-    const id = textAt(answer, 'run', 'info', 'run_id')
+    const id = findText(answer, 'run', 'info', 'run_id')
     return id === undefined ? undefined : { id, steps: 0 }
   }
 
@@ -163,8 +163,8 @@ class MlflowRuns {
     configuration: Configuration,
     tags: Texts,
   ): Promise<void> {
-    if (this.#whole === undefined) return
-    const run = await this.#create(name, atMs, { 'mlflow.parentRunId': this.#whole.id, ...tags })
+    if (this.#root === undefined) return
+    const run = await this.#create(name, atMs, { 'mlflow.parentRunId': this.#root.id, ...tags })
     if (run === undefined) return
     this.#open.set(number, run)
     await this.#log(run, atMs, {}, configuration)
@@ -228,16 +228,16 @@ class MlflowRuns {
   }
 
   async #runStops(reason: string, detail: string, atMs: number): Promise<void> {
-    if (this.#whole === undefined) return
+    if (this.#root === undefined) return
     this.#status = reason === 'failed' ? 'FAILED' : reason === 'interrupted' ? 'KILLED' : 'FINISHED'
-    await this.#log(this.#whole, atMs, {}, {}, { 'tune.stopped': `${reason}: ${detail}` })
+    await this.#log(this.#root, atMs, {}, {}, { 'tune.stopped': `${reason}: ${detail}` })
   }
 
-  /** Nothing comes any more. */
+  /** Closes all runs after the last event. */
   async end(): Promise<void> {
     const atMs = Math.round(this.#now())
     for (const run of this.#open.values()) await this.#close(run, atMs, 'KILLED')
-    if (this.#whole) await this.#close(this.#whole, atMs, this.#status)
+    if (this.#root) await this.#close(this.#root, atMs, this.#status)
   }
 
   async #close({ id }: Run, atMs: number, status: Status): Promise<void> {
@@ -255,22 +255,22 @@ class MlflowRuns {
     const metrics = Object.entries(figures).flatMap(([key, value]) =>
       value === undefined || !Number.isFinite(value)
         ? []
-        : [{ key: plainKey(key), value, timestamp: atMs, step }],
+        : [{ key: sanitiseKey(key), value, timestamp: atMs, step }],
     )
     await this.#ask('runs/log-batch', {
       run_id: run.id,
       metrics,
-      params: pairs(params),
-      tags: pairs(tags),
+      params: toPairs(params),
+      tags: toPairs(tags),
     })
   }
 
-  /** Undefined: it was lost, or what was asked for is not there. */
+  /** Undefined if the message was lost. */
   async #ask(path: string, body: object | undefined): Promise<unknown> {
     const answer = await this.#delivery.send({
       path: `/api/2.0/mlflow/${path}`,
       contentType: 'application/json',
-      ...(body === undefined ? { absentAs: '{}' } : { body: JSON.stringify(body) }),
+      ...(body === undefined ? { notFoundText: '{}' } : { body: JSON.stringify(body) }),
     })
     if (answer === undefined) return undefined
     try {
@@ -284,18 +284,20 @@ class MlflowRuns {
   }
 }
 
-/** Longest value that every store of MLflow takes. */
-const mostLetters = 500
+/** Maximum length that every MLflow store accepts. */
+const maxValueLength = 500
 
-const pairs = (texts: Texts) =>
+const toPairs = (texts: Texts) =>
   Object.entries(texts).flatMap(([key, value]) =>
-    value === undefined ? [] : [{ key: plainKey(key), value: String(value).slice(0, mostLetters) }],
+    value === undefined
+      ? []
+      : [{ key: sanitiseKey(key), value: String(value).slice(0, maxValueLength) }],
   )
 
-/** Other letters are refused. */
-const plainKey = (key: string): string => key.replace(/[^\w\-. /]/g, '_').slice(0, 250)
+/** MLflow rejects other characters. */
+const sanitiseKey = (key: string): string => key.replace(/[^\w\-. /]/g, '_').slice(0, 250)
 
-function textAt(value: unknown, ...path: readonly string[]): string | undefined {
+function findText(value: unknown, ...path: readonly string[]): string | undefined {
   let inner = value
   for (const key of path)
     inner =

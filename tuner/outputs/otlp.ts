@@ -1,7 +1,7 @@
 /**
  * OTLP over HTTP, as JSON, by OpenTelemetry's own exporters. A run is a trace: the run a span, each
- * trial and confirmation a span below it. Its figures, load steps among them, are gauges
- * (prometheus-series.ts), named so that Prometheus' translation gives the documented names.
+ * trial and confirmation a span below it. Its figures and load steps are gauges
+ * (prometheus-series.ts), named so that Prometheus derives the documented names.
  */
 import {
   type Attributes,
@@ -31,33 +31,33 @@ import { redactSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { addressOf, Batches, Losses, restMs } from './delivery.ts'
+import { BatchQueue, failurePauseMs, LossReport, resolveUrl } from './delivery.ts'
 import type { Output } from './output.ts'
 import { RunSeries, type Sample, seriesHelp } from './prometheus-series.ts'
 
 const scope = { name: 'tune' }
 const resource = resourceFromAttributes({ 'service.name': 'tune' })
 
-/** Of a message with all its tries, so that the end of a run waits no longer for a receiver. */
+/** Maximum time of a message with all retries, which bounds the wait at the end of a run. */
 const timeoutMs = 5_000
 
-/** @param warn told of what is lost */
-export function otlp(
+/** @param warn called for lost messages */
+export function createOtlpOutput(
   target: OutputTarget,
   warn: (message: string) => void,
   now: () => number,
 ): Output {
-  const losses = new Losses(target, warn)
+  const losses = new LossReport(target, warn)
   const options = (path: string) => ({
-    url: addressOf(target.url, path),
+    url: resolveUrl(target.url, path),
     headers: withAuthorization(target.url, target.headers),
     timeoutMillis: timeoutMs,
     concurrencyLimit: 1,
   })
-  // The exporters report there, and nowhere else, what a receiver left out of what it took.
+  // The exporters report partial success only through this logger.
   diag.setLogger(
     {
-      ...silent,
+      ...silentLogger,
       warn: (message, ...more) => {
         if (/partial success/i.test(message)) losses.add(`${message} ${more.map(String).join(' ')}`)
       },
@@ -66,17 +66,17 @@ export function otlp(
   )
   const metricExporter = new OTLPMetricExporter(options('/v1/metrics'))
   const traceExporter = new OTLPTraceExporter(options('/v1/traces'))
-  const sendMetrics = sender<ResourceMetrics>(metricExporter, losses, now)
-  const sendSpans = sender<ReadableSpan[]>(traceExporter, losses, now, true)
-  const samples = new Batches<Sample>((batch) => sendMetrics(metricsOf(batch)))
-  const ended = new Batches<ReadableSpan>((batch) => sendSpans([...batch]))
+  const sendMetrics = createSender<ResourceMetrics>(metricExporter, losses, now)
+  const sendSpans = createSender<ReadableSpan[]>(traceExporter, losses, now, true)
+  const samples = new BatchQueue<Sample>((batch) => sendMetrics(toResourceMetrics(batch)))
+  const ended = new BatchQueue<ReadableSpan>((batch) => sendSpans([...batch]))
   const series = new RunSeries()
-  const times = new IncreasingTimes()
+  const times = new TimestampSequencer()
   const spans = new RunSpans((span) => ended.add(span))
   return {
     handle(event: TuneEvent) {
-      const finite = series.samplesOf(event).filter(({ value }) => Number.isFinite(value))
-      samples.add(...finite.map((sample) => times.after(sample)))
+      const finite = series.createSamples(event).filter(({ value }) => Number.isFinite(value))
+      samples.add(...finite.map((sample) => times.sequence(sample)))
       spans.take(event)
     },
     async close() {
@@ -89,7 +89,7 @@ export function otlp(
   }
 }
 
-const silent = { error() {}, warn() {}, info() {}, debug() {}, verbose() {} }
+const silentLogger = { error() {}, warn() {}, info() {}, debug() {}, verbose() {} }
 
 interface Exporter<Item> {
   export(
@@ -99,13 +99,13 @@ interface Exporter<Item> {
 }
 
 /**
- * Sends by an exporter, which tries again itself. Once a receiver is not to be had, messages are
- * lost without a try for a while: a run does not wait for it. Never rejects.
- * @param isOptional whether a receiver without such a path (404, as Prometheus for traces) is right
+ * Sends through an exporter, which retries itself. After a failure, messages are dropped for a
+ * while. Never rejects.
+ * @param isOptional whether a receiver may lack the path (404, as Prometheus for traces)
  */
-function sender<Item>(
+function createSender<Item>(
   exporter: Exporter<Item>,
-  losses: Losses,
+  losses: LossReport,
   now: () => number,
   isOptional = false,
 ): (item: Item) => Promise<void> {
@@ -123,7 +123,7 @@ function sender<Item>(
       isWanted = false
       return
     }
-    if (status === undefined || status >= 500) restingUntilMs = now() + restMs
+    if (status === undefined || status >= 500) restingUntilMs = now() + failurePauseMs
     const words = stripControls(
       redactSecrets((status === undefined ? error.message : error.data) ?? ''),
     )
@@ -138,13 +138,13 @@ function sender<Item>(
 }
 
 /**
- * Prometheus refuses two samples of a series at one time, as steps in virtual time have them: later
- * ones are moved on by a millisecond each.
+ * Prometheus rejects two samples of a series with the same time, which occur in virtual time. Later
+ * ones are moved by a millisecond each.
  */
-class IncreasingTimes {
+class TimestampSequencer {
   readonly #last = new Map<string, number>()
 
-  after(sample: Sample): Sample {
+  sequence(sample: Sample): Sample {
     const key = JSON.stringify([sample.name, sample.labels])
     const atMs = Math.max(sample.atMs, (this.#last.get(key) ?? Number.NEGATIVE_INFINITY) + 1)
     this.#last.set(key, atMs)
@@ -152,10 +152,10 @@ class IncreasingTimes {
   }
 }
 
-/** The spans of a run: begun and ended at the times of its events. */
+/** Spans of a run, with the times of its events. */
 class RunSpans {
   readonly #tracer
-  #whole: { readonly span: Span; readonly context: Context } | undefined
+  #root: { readonly span: Span; readonly context: Context } | undefined
   readonly #open = new Map<number, Span>()
 
   constructor(onEnd: (span: ReadableSpan) => void) {
@@ -182,7 +182,7 @@ class RunSpans {
           { startTime: atMs, attributes: { ...attributes, 'tune.slo': sloText(slo) } },
           ROOT_CONTEXT,
         )
-        this.#whole = { span, context: trace.setSpan(ROOT_CONTEXT, span) }
+        this.#root = { span, context: trace.setSpan(ROOT_CONTEXT, span) }
         return
       }
       case 'trial-started':
@@ -214,33 +214,33 @@ class RunSpans {
       }
       case 'confirmed':
         this.#ends(event.number, atMs, {
-          'tune.held': event.met,
+          'tune.met': event.met,
           'tune.confirmed_rps': event.rateRps,
         })
         return
       case 'warning':
-        this.#whole?.span.addEvent('warning', { message: event.message }, atMs)
+        this.#root?.span.addEvent('warning', { message: event.message }, atMs)
         return
       case 'stopped':
-        this.#whole?.span.setAttributes({
+        this.#root?.span.setAttributes({
           'tune.stopped': event.reason,
           'tune.stopped_because': event.detail,
         })
         if (event.reason === 'failed')
-          this.#whole?.span.setStatus({ code: SpanStatusCode.ERROR, message: event.detail })
+          this.#root?.span.setStatus({ code: SpanStatusCode.ERROR, message: event.detail })
         return
       case 'recommended': {
         const { verdict, conclusion } = event.recommendation
-        this.#whole?.span.setAttributes({ 'tune.verdict': verdict, 'tune.conclusion': conclusion })
+        this.#root?.span.setAttributes({ 'tune.verdict': verdict, 'tune.conclusion': conclusion })
       }
     }
   }
 
-  /** Nothing comes any more: what still runs was interrupted. */
+  /** Ends all spans after the last event; open ones were interrupted. */
   end(atMs: number): void {
     for (const number of [...this.#open.keys()]) this.#ends(number, atMs, {}, 'interrupted')
-    this.#whole?.span.end(atMs)
-    this.#whole = undefined
+    this.#root?.span.end(atMs)
+    this.#root = undefined
   }
 
   #begin(
@@ -261,7 +261,7 @@ class RunSpans {
       this.#tracer.startSpan(
         name,
         { startTime: atMs, attributes: { ...tuned, ...attributes } },
-        this.#whole?.context,
+        this.#root?.context,
       ),
     )
   }
@@ -276,9 +276,9 @@ class RunSpans {
 }
 
 /**
- * Ends of the documented names, what of them stays in OpenTelemetry's name, and the unit from which
- * Prometheus makes the rest: `s` becomes `_seconds`, `/h` `_per_hour`, `1` `_ratio`, and what
- * stands in braces nothing.
+ * [suffix of the documented name, suffix of the OpenTelemetry name, unit]. Prometheus derives
+ * suffixes from units: `s` becomes `_seconds`, `/h` `_per_hour`, `1` `_ratio`; units in braces are
+ * dropped.
  */
 const units = [
   ['_requests_per_second', '_requests', '{request}/s'],
@@ -290,7 +290,7 @@ const units = [
 ] as const
 
 /** tune_load_slo_latency_seconds: tune.load.slo_latency, in s. */
-function nameOf(series: Sample['name']): { name: string; unit: string } {
+function toMetricName(series: Sample['name']): { name: string; unit: string } {
   const [ending, kept, unit] = units.find(([end]) => series.endsWith(end))!
   const name = `${series.slice(0, series.length - ending.length)}${kept}`
   return {
@@ -299,22 +299,22 @@ function nameOf(series: Sample['name']): { name: string; unit: string } {
   }
 }
 
-function metricsOf(samples: readonly Sample[]): ResourceMetrics {
+function toResourceMetrics(samples: readonly Sample[]): ResourceMetrics {
   const bySeries = new Map<Sample['name'], Sample[]>()
   for (const sample of samples)
     bySeries.set(sample.name, [...(bySeries.get(sample.name) ?? []), sample])
   const metrics = [...bySeries].map(
     ([series, all]): MetricData => ({
       descriptor: {
-        ...nameOf(series),
+        ...toMetricName(series),
         description: seriesHelp[series].replaceAll('`', ''),
         valueType: ValueType.DOUBLE,
       },
       aggregationTemporality: AggregationTemporality.CUMULATIVE,
       dataPointType: DataPointType.GAUGE,
       dataPoints: all.map(({ labels, value, atMs }) => ({
-        startTime: timeOf(atMs),
-        endTime: timeOf(atMs),
+        startTime: toHrTime(atMs),
+        endTime: toHrTime(atMs),
         attributes: { ...labels },
         value,
       })),
@@ -324,7 +324,7 @@ function metricsOf(samples: readonly Sample[]): ResourceMetrics {
 }
 
 /** Seconds and nanoseconds. */
-const timeOf = (ms: number): [number, number] => [
+const toHrTime = (ms: number): [number, number] => [
   Math.floor(ms / 1000),
   Math.round((ms % 1000) * 1e6),
 ]

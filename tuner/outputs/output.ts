@@ -1,12 +1,10 @@
-/**
- * Where else a run is told of, while it goes on: consumers of the stream of events that send it to
- * other programs.
+/** A consumer of the event stream that sends a run to another program while it goes on.
  */
 import type { TuneEvent } from '../loop/events.ts'
 
 export interface Output {
-  /** Takes an event; what there is to send of it is sent in the background. */
+  /** Handles an event; sends in the background. */
   handle(event: TuneEvent): void
-  /** Sends what is left. Never rejects: what was lost has been told. */
+  /** Sends what is queued and reports lost messages. Never rejects. */
   close(): Promise<void>
 }

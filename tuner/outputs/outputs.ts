@@ -1,4 +1,4 @@
-/** Everything that a run is sent to. */
+/** Opens the outputs of a run. */
 import { steadyNowMs } from '../../trials/clock.ts'
 import { mapTexts, redactSecrets } from '../../trials/secrets.ts'
 import type { OutputKind } from '../config/names.ts'
@@ -13,17 +13,16 @@ type OpenOutput = (
   now: () => number,
 ) => Output
 
-const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
-  mlflow: async () => (await import('./mlflow.ts')).mlflow,
-  otlp: async () => (await import('./otlp.ts')).otlp,
+const outputLoaders: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
+  mlflow: async () => (await import('./mlflow.ts')).createMlflowOutput,
+  otlp: async () => (await import('./otlp.ts')).createOtlpOutput,
 }
 
 /**
- * The outputs of a run as one; secrets that are known stand in no text that is sent. Nothing is
- * sent before the first event, and a receiver that is not to be had neither ends the run nor
- * changes what it comes to.
- * @param warn told of what is lost
- * @throws UserError for a URL that is none once its references are filled in
+ * All outputs of a run as one. Known secrets are redacted. Nothing is sent before the first event,
+ * and an unreachable receiver affects neither the run nor its result.
+ * @param warn called for lost messages
+ * @throws UserError for an invalid URL
  */
 export async function openOutputs(
   targets: readonly OutputTarget[],
@@ -37,7 +36,7 @@ export async function openOutputs(
         exitCodes.usage,
       )
   const outputs = await Promise.all(
-    targets.map(async (target) => (await openers[target.kind]())(target, warn, steadyNowMs)),
+    targets.map(async (target) => (await outputLoaders[target.kind]())(target, warn, steadyNowMs)),
   )
   return {
     handle: (event: TuneEvent) => {

@@ -1,6 +1,6 @@
 /**
- * What a run is in Prometheus' terms: each event as samples of series. Their names are documented
- * in docs/how-to/send-results.md, and used by deploy/grafana/tune.json.
+ * Converts events into samples of Prometheus series. docs/how-to/send-results.md documents their
+ * names, and deploy/grafana/tune.json uses them.
  */
 import { sloText } from '../../profiler/model/slo.ts'
 import type { TuneEvent } from '../loop/events.ts'
@@ -13,7 +13,7 @@ export interface Sample {
   readonly atMs: number
 }
 
-/** Every series, and what it tells. Each has the label `experiment`. */
+/** Description of every series. All have the label `experiment`. */
 export const seriesHelp = {
   tune_slo_limit_seconds:
     'latency limit of the SLO; `slo` is its text, `name` the name of the experiment',
@@ -51,7 +51,7 @@ export class RunSeries {
   #experiment = ''
   readonly #ended = new Map<string, number>()
 
-  samplesOf(event: TuneEvent): Sample[] {
+  createSamples(event: TuneEvent): Sample[] {
     const atMs = Date.parse(event.at)
     const sample = (name: SeriesName, value: number, labels: Labels = {}): Sample => ({
       name,

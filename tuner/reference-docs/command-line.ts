@@ -5,7 +5,7 @@ import { formatSettingsHelp } from '../../trials/predictor/settings.ts'
 import { experimentFlags } from '../config/flags/flags.ts'
 import { defaults } from '../config/names.ts'
 import { commandGroups, otherCommands } from '../render/short-help.ts'
-import { commandLine, loadCommands } from '../tune-program.ts'
+import { createProgram, loadCommands } from '../tune-program.ts'
 import { code, escapeText, sentence, table } from './markdown.ts'
 
 interface Entry {
@@ -18,7 +18,7 @@ interface Entry {
 const registers = await loadCommands()
 
 export function commandLinePage(): string {
-  const program = commandLine(registers)
+  const program = createProgram(registers)
   const help = program.createHelp()
   const named = new Map(help.visibleCommands(program).map((command) => [command.name(), command]))
   const groups = [

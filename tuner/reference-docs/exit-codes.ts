@@ -1,6 +1,6 @@
 /** docs/reference/exit-codes.md. */
 import { type Conclusion, conclusions } from '../../reports/recommendation/types.ts'
-import { exitCodeMeanings, exitCodeOf, exitCodes } from '../exit-codes.ts'
+import { exitCodeMeanings, exitCodes, resolveExitCode } from '../exit-codes.ts'
 import { code, sentence, table } from './markdown.ts'
 
 export const exitCodesPage = (): string =>
@@ -20,7 +20,7 @@ export const exitCodesPage = (): string =>
       ['conclusion', 'code', 'meaning'],
       Object.entries(conclusions).map(([conclusion, meaning]) => [
         code(conclusion),
-        code(String(exitCodeOf({ conclusion: conclusion as Conclusion }))),
+        code(String(resolveExitCode({ conclusion: conclusion as Conclusion }))),
         sentence(meaning),
       ]),
     ),

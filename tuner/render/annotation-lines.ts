@@ -1,12 +1,12 @@
 /**
- * What people wrote beside an experiment or a trial, as text: it may come from someone else's
- * store.
+ * Formats the annotation of an experiment or a trial. Control characters are removed, because the
+ * store may come from someone else.
  */
 import { stripControls } from '../../profiler/plain-text.ts'
 import type { Annotation } from '../../trials/annotation.ts'
 
-/** Nothing where nothing was written. */
-export function annotationLines(annotation: Annotation | undefined, indent = '  '): string[] {
+/** Returns no lines without an annotation. */
+export function formatAnnotation(annotation: Annotation | undefined, indent = '  '): string[] {
   if (!annotation) return []
   const { note, tags, archivedAt } = annotation
   return [

@@ -1,17 +1,18 @@
-/** Questions on a terminal; without one, every answer is empty. */
+/** Asks questions on a terminal; without a terminal, every answer is empty. */
 import { createInterface } from 'node:readline/promises'
 
-export interface Asker {
-  /**
-   * The answer without its spaces; '' where there is nobody to ask, or nothing was said. @throws
-   * the signal's reason
+export interface Prompt {
+  /** The trimmed answer; '' without a terminal or without input. @throws the signal's reason
    */
   say(question: string): Promise<string>
   close(): void
 }
 
-/** @param interrupt what Ctrl-C at a question does: the terminal sends no signal while a line is read. After Ctrl-D, the end of what is said, nothing is asked. */
-export function asker(wanted: boolean, signal: AbortSignal, interrupt: () => void): Asker {
+/**
+ * @param interrupt called on Ctrl-C, because the terminal sends no signal while a line is read.
+ * After Ctrl-D no more questions are asked.
+ */
+export function createPrompt(wanted: boolean, signal: AbortSignal, interrupt: () => void): Prompt {
   if (!wanted || !process.stdin.isTTY || !process.stderr.isTTY)
     return { say: async () => '', close: () => {} }
   const lines = createInterface({ input: process.stdin, output: process.stderr })

@@ -1,29 +1,29 @@
 /**
- * Durations and tables as people read them; rates, latencies and money are in reports/format.ts.
+ * Formats durations, ages, counts and tables. Rates, latencies and money are in reports/format.ts.
  */
 import { grouped } from '../../profiler/format.ts'
 
-/** What a terminal has that does not say, as some of CI's do. */
-const usualColumns = 80
-/** Lines to a pipe are not cut where a terminal's would be. */
+/** Width of a terminal that does not report it, as some in CI. */
+const defaultColumns = 80
+/** Width of lines to a pipe. */
 const pipedColumns = 400
 
-/** Characters in a line of a stream, as of now: people make their windows wider and narrower. */
-export const columnsOf = (stream: object): number =>
+/** Current width of a stream; windows can be resized. */
+export const countColumns = (stream: object): number =>
   'columns' in stream && typeof stream.columns === 'number'
-    ? stream.columns || usualColumns
+    ? stream.columns || defaultColumns
     : pipedColumns
 
 /** 7 s, 1 min 20 s, 2 h 5 min. */
-export function duration(seconds: number): string {
+export function formatDuration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds))
   if (s < 60) return `${s} s`
   if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`
 }
 
-/** '40 s ago', '3 h ago', '12 days ago'; of a clock that went back, 'just now'. */
-export function ago(seconds: number): string {
+/** '40 s ago', '3 h ago', '12 days ago'; 'just now' for negative ages. */
+export function formatAge(seconds: number): string {
   if (seconds < 1) return 'just now'
   const [size, unit] =
     seconds < 60
@@ -37,15 +37,15 @@ export function ago(seconds: number): string {
 }
 
 /** 1 trial, 1,200 trials. */
-export const counted = (count: number, what: string): string =>
+export const formatCount = (count: number, what: string): string =>
   `${grouped(count, 0)} ${what}${count === 1 ? '' : 's'}`
 
-/** How many configurations a space has. */
-export const spaceText = (size: number): string =>
-  Number.isFinite(size) ? counted(size, 'configuration') : 'a continuous space'
+/** 12 configurations, or a continuous space. */
+export const formatSpaceSize = (size: number): string =>
+  Number.isFinite(size) ? formatCount(size, 'configuration') : 'a continuous space'
 
 /** Left-aligned text columns, the last one ragged. */
-export function table(rows: readonly (readonly string[])[]): string[] {
+export function formatTable(rows: readonly (readonly string[])[]): string[] {
   const widths = rows.reduce<number[]>(
     (w, row) => row.map((cell, i) => Math.max(w[i] ?? 0, cell.length)),
     [],
@@ -58,11 +58,9 @@ export function table(rows: readonly (readonly string[])[]): string[] {
   )
 }
 
-/**
- * A sentence over lines of at most `columns` characters, broken between words, continued with an
- * indent. Blanks before the first word stay.
+/** Wraps text at `columns` characters; further lines are indented. Leading blanks stay.
  */
-export function wrap(text: string, columns: number, indent = '  '): string[] {
+export function wrapText(text: string, columns: number, indent = '  '): string[] {
   const lines: string[] = []
   let line = ''
   const [lead] = /^ */.exec(text)!
@@ -73,4 +71,11 @@ export function wrap(text: string, columns: number, indent = '  '): string[] {
     } else line = line === '' ? lead + word : `${line} ${word}`
   }
   return [...lines, line]
+}
+
+/** Replaces the status line on a terminal; an empty text clears it.
+ */
+export const showStatusLine = (what: string): void => {
+  if (process.stderr.isTTY)
+    process.stderr.write(`\r${what.slice(0, countColumns(process.stderr) - 1)}\u001b[K`)
 }

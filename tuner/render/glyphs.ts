@@ -1,6 +1,6 @@
 /**
- * Every glyph and colour of the terminal goes through here, so that NO_COLOR and terminals without
- * UTF-8 are respected in one place.
+ * All glyphs and colours of the terminal, so that one module handles NO_COLOR and terminals without
+ * UTF-8.
  */
 export interface Style {
   readonly unicode: boolean
@@ -35,10 +35,10 @@ export const paint = (text: string, paints: Paint, style: Style): string =>
   style.color ? `\u001b[${codes[paints]}m${text}\u001b[0m` : text
 
 /**
- * What the terminal at `stream` can show. NO_COLOR (no-color.org), FORCE_COLOR, CI and TERM=dumb
- * are respected.
+ * Detects colour and UTF-8 support by terminal, locale, NO_COLOR (no-color.org), FORCE_COLOR, CI
+ * and TERM=dumb.
  */
-export function styleOf(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Style {
+export function detectStyle(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Style {
   const forced =
     env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
   const color = env.NO_COLOR

@@ -1,14 +1,14 @@
 import { Command } from 'commander'
 import { expect, test } from 'vitest'
-import { commandLine, loadCommands } from '../tune-program.ts'
-import { manPage } from './man-page.ts'
+import { createProgram, loadCommands } from '../tune-program.ts'
+import { renderManPage } from './man-page.ts'
 
 const registers = await loadCommands()
 const told = { version: '1.2.3', exitStatus: '0 well; 1 not' }
 
 test('every command that help shows is there, with every flag under its heading', () => {
-  const program = commandLine(registers)
-  const page = manPage(program, told)
+  const program = createProgram(registers)
+  const page = renderManPage(program, told)
   const [, commands] = page.split('.SH COMMANDS\n') as [string, string]
   for (const command of program.commands) {
     const shown = commands.includes(`.SS "tune ${command.name()}`)
@@ -28,7 +28,7 @@ test('every command that help shows is there, with every flag under its heading'
 test('no text is taken for a request of roff, nor its backslashes for escapes', () => {
   const program = new Command('tune').description("'quoted' \\n")
   program.command('x').description('.hidden file').option('--say <"a">', 'so "much"')
-  const page = manPage(program, told)
+  const page = renderManPage(program, told)
   expect(page).toContain("\n\\&'quoted' \\en\n")
   expect(page).toContain('\n\\&.hidden file\n')
   expect(page).toContain('.B "\\-\\-say <\\(dqa\\(dq>"\nso "much"\n')

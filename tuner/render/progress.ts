@@ -1,4 +1,4 @@
-/** The headless core of every screen: a state folded from the events, without a terminal. */
+/** Folds events into the state that every renderer shows. Independent of a terminal. */
 import { estimateConfirmationS } from '../../profiler/index.ts'
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
@@ -28,7 +28,7 @@ export interface Row {
   readonly pricePerHour: number
   /** 1 for the first attempt at the configuration. */
   readonly attempt: number
-  /** Since its turn began: its server may have been started before. */
+  /** Since its slot began; its server may have started earlier. */
   readonly turnSeconds: number
 }
 
@@ -40,29 +40,29 @@ export interface Progress {
   readonly slo?: Slo
   readonly maxTrials: number
   readonly spaceSize: number
-  /** Of an earlier run, those that count towards `maxTrials`. */
+  /** Trials of an earlier run that count towards `maxTrials`. */
   readonly countedTrials: number
   readonly confirmSeconds?: number
   readonly startedAtMs: number
   readonly notices: readonly string[]
   readonly warnings: readonly string[]
   readonly running: readonly RunningTrial[]
-  /** Most trials that were under way together. */
-  readonly atOnce: number
-  /** What the last start of a server took. */
+  /** Maximum number of concurrent trials so far. */
+  readonly maxParallel: number
+  /** Duration of the last server start. */
   readonly startSeconds?: number
   readonly rows: readonly Row[]
   readonly best?: { readonly number: number; readonly label: string; readonly costLabel: string }
   readonly probabilityBetterExists?: number
-  /** Trials that there will be in all, as far as that could be foretold. */
-  readonly foretoldTrials?: number
+  /** Expected total number of trials, if it could be estimated. */
+  readonly expectedTrials?: number
   readonly spent: number
   readonly stopped?: { readonly reason: StopReason; readonly detail: string }
   readonly recommendation?: Recommendation
   readonly files: readonly string[]
 }
 
-export const noProgress: Progress = {
+export const initialProgress: Progress = {
   experimentId: '',
   name: '',
   provenance: 'measured',
@@ -74,14 +74,14 @@ export const noProgress: Progress = {
   notices: [],
   warnings: [],
   running: [],
-  atOnce: 1,
+  maxParallel: 1,
   rows: [],
   spent: 0,
   files: [],
 }
 
 /** The state after one more event. */
-export function advance(state: Progress, event: TuneEvent): Progress {
+export function applyEvent(state: Progress, event: TuneEvent): Progress {
   const atMs = Date.parse(event.at)
   const running = (number: number, change: (trial: RunningTrial) => RunningTrial) =>
     state.running.map((trial) => (trial.number === number ? change(trial) : trial))
@@ -105,7 +105,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'confirming':
       return {
         ...state,
-        atOnce: Math.max(state.atOnce, state.running.length + 1),
+        maxParallel: Math.max(state.maxParallel, state.running.length + 1),
         running: [
           ...state.running,
           {
@@ -144,7 +144,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
       return {
         ...state,
         running: state.running.filter((trial) => trial.number !== event.trial.number),
-        rows: [...state.rows, rowOf(state, event, atMs)],
+        rows: [...state.rows, createRow(state, event, atMs)],
         spent: event.spent,
       }
     case 'confirmed':
@@ -158,7 +158,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
       return {
         ...state,
         probabilityBetterExists: event.assessment.probabilityBetterExists,
-        foretoldTrials:
+        expectedTrials:
           event.trialsLeft === undefined ? undefined : event.afterTrials + event.trialsLeft,
       }
     case 'warning':
@@ -170,7 +170,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
-function rowOf(
+function createRow(
   { running }: Progress,
   { trial, label, pricePerHour }: Extract<TuneEvent, { type: 'trial-finished' }>,
   atMs: number,
@@ -180,24 +180,22 @@ function rowOf(
   return { trial, label, pricePerHour, attempt: begun?.attempt ?? 1, turnSeconds }
 }
 
-/** Trials that are done and count towards the most that may run. */
-export const countedTrials = (state: Progress): number =>
+/** Finished trials that count towards `maxTrials`. */
+export const countTrials = (state: Progress): number =>
   state.countedTrials + state.rows.filter(({ trial }) => countsAsTrial(trial)).length
 
-/**
- * Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen,
- * seconds.
+/** Warm-up and unloaded latency of a confirmation, and its launch until one was measured, seconds.
  */
 const confirmLoopsS = 2
-const usualStartS = 2
+const defaultStartS = 2
 
-/** With its start; 0 where there will be none. */
-function confirmationSeconds({
+/** Including the launch; 0 without a confirmation. */
+function estimateConfirmationSeconds({
   slo,
   confirmSeconds,
   best,
   rows,
-  startSeconds = usualStartS,
+  startSeconds = defaultStartS,
 }: Progress): number {
   if (slo === undefined || confirmSeconds === undefined) return 0
   const trial = best && rows.find((row) => row.trial.number === best.number)?.trial
@@ -206,20 +204,20 @@ function confirmationSeconds({
 }
 
 /**
- * Seconds left for the trials that are foretold, or all that may come, and one confirmation;
- * undefined before the first trial is done, and once the confirmation takes longer than that.
+ * Estimated seconds for the remaining trials and one confirmation. Undefined before the first trial
+ * ends, and once the confirmation exceeds its estimate.
  */
-export function etaSeconds(state: Progress, nowMs: number): number | undefined {
+export function estimateRemainingSeconds(state: Progress, nowMs: number): number | undefined {
   const done = state.rows.length
   if (done === 0 || state.stopped) return undefined
   const [first] = state.running
   const inFlight = first ? (nowMs - first.startedAtMs) / 1000 : 0
-  const confirmation = confirmationSeconds(state)
+  const confirmation = estimateConfirmationSeconds(state)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.turnSeconds, 0) / done
   const left = Math.max(
     0,
-    Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state),
+    Math.min(state.maxTrials, state.expectedTrials ?? state.maxTrials) - countTrials(state),
   )
-  return Math.max(0, (left * mean) / state.atOnce - inFlight) + confirmation
+  return Math.max(0, (left * mean) / state.maxParallel - inFlight) + confirmation
 }

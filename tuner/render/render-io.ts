@@ -1,17 +1,15 @@
-/**
- * Consumers of the event stream that people or programs read. Results go to stdout, progress to
- * stderr.
+/** Interface of renderers. Results go to stdout, progress to stderr.
  */
 import type { TuneEvent } from '../loop/events.ts'
 import type { Style } from './glyphs.ts'
 
 export interface Renderer {
   handle(event: TuneEvent): void
-  /** Writes what is left; resolves when the last byte is with the stream. */
+  /** Writes pending output; resolves once the stream has taken it. */
   close(): Promise<void>
 }
 
-/** Streams and style are given, so that tests need no terminal. */
+/** Streams and styles are passed in, so that tests need no terminal. */
 export interface RenderIo {
   readonly stdout: NodeJS.WritableStream
   readonly stderr: NodeJS.WritableStream
@@ -21,11 +19,9 @@ export interface RenderIo {
   readonly now: () => number
 }
 
-/**
- * Waits until everything written so far has left for the stream. A reader that went away (EPIPE)
- * ends the waiting too.
+/** Waits until the stream has taken all writes, or its reader is gone (EPIPE).
  */
-export const flushed = (stream: NodeJS.WritableStream): Promise<void> =>
+export const flush = (stream: NodeJS.WritableStream): Promise<void> =>
   new Promise((resolve) => {
     if (!stream.writable) return resolve()
     stream.write('', () => resolve())

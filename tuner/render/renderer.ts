@@ -1,11 +1,9 @@
-/** Which consumer of the event stream a user gets. */
+/** Chooses and loads the renderer. */
 import type { Renderer, RenderIo } from './render-io.ts'
 
 type RendererName = 'screen' | 'plain' | 'json' | 'events'
 
-/**
- * The renderer a user gets: what was asked for, else a live screen on a terminal, else plain lines.
- */
+/** The requested renderer; by default a live screen on a terminal, otherwise plain lines. */
 export function chooseRenderer(
   flags: { json?: boolean; events?: boolean; plain?: boolean },
   stderr: { isTTY?: boolean },
@@ -18,7 +16,7 @@ export function chooseRenderer(
   return live ? 'screen' : 'plain'
 }
 
-/** Loads the renderer; ink and react only when the screen is wanted. */
+/** Loads the renderer; ink and react only for the screen. */
 export async function createRenderer(name: RendererName, io: RenderIo): Promise<Renderer> {
   switch (name) {
     case 'screen':

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { styleOf } from './glyphs.ts'
+import { detectStyle } from './glyphs.ts'
 import { createEventsRenderer, createJsonRenderer } from './json-renderer.ts'
 import { createPlainRenderer } from './plain-renderer.ts'
 import { paperIo, recordedEvents, rendererContract } from './renderer.contract.ts'
@@ -27,11 +27,11 @@ describe('choosing a renderer', () => {
   })
 
   test('colour is off for NO_COLOR, pipes and CI, on when forced', () => {
-    expect(styleOf(tty, { LANG: 'C.UTF-8' })).toEqual({ color: true, unicode: true })
-    expect(styleOf(tty, { NO_COLOR: '1' }).color).toBe(false)
-    expect(styleOf({}, {}).color).toBe(false)
-    expect(styleOf({}, { FORCE_COLOR: '1' }).color).toBe(true)
-    expect(styleOf(tty, { LANG: 'C' }).unicode).toBe(false)
+    expect(detectStyle(tty, { LANG: 'C.UTF-8' })).toEqual({ color: true, unicode: true })
+    expect(detectStyle(tty, { NO_COLOR: '1' }).color).toBe(false)
+    expect(detectStyle({}, {}).color).toBe(false)
+    expect(detectStyle({}, { FORCE_COLOR: '1' }).color).toBe(true)
+    expect(detectStyle(tty, { LANG: 'C' }).unicode).toBe(false)
   })
 })
 

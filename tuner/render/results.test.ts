@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { estimateText } from '../../reports/recommendation/words.ts'
 import { sampleInput } from '../../reports/samples.contract.ts'
-import { resultLines } from './results.ts'
+import { formatResult } from './results.ts'
 
 const recommendation = recommend(sampleInput)
 const shown = (columns: number) =>
-  resultLines(recommendation, [], { color: false, unicode: true }, columns)
+  formatResult(recommendation, [], { color: false, unicode: true }, columns)
 /** Before the details. */
 const ranked = (columns: number) => {
   const lines = shown(columns)
@@ -61,7 +61,7 @@ describe('what was tried, ranked', () => {
 describe('the verdict', () => {
   const verdict = (columns: number, change: Partial<typeof recommendation> = {}) => {
     const style = { color: false, unicode: true }
-    const lines = resultLines({ ...recommendation, ...change }, ['a.json'], style, columns)
+    const lines = formatResult({ ...recommendation, ...change }, ['a.json'], style, columns)
     return lines.slice(lines.lastIndexOf('') + 1)
   }
 

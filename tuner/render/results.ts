@@ -1,4 +1,4 @@
-/** The end of a run on the terminal: ranked table, details, verdict. */
+/** Formats the result of a run for the terminal: ranked table, details, verdict. */
 
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
@@ -21,14 +21,14 @@ import {
   proofText,
 } from '../../reports/recommendation/words.ts'
 import { getObjectiveWords } from '../../search/objective.ts'
-import { table, wrap } from './columns.ts'
+import { formatTable, wrapText } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
-/** Alternatives shown on the terminal; the rest is in the files. */
-const shown = 6
+/** Alternatives on the terminal; the files have all. */
+const maxAlternatives = 6
 
-/** Nothing was measured, for one reason: the sentence that says it is all there is to say. */
-const isOneFailure = ({ best, nearest, alternatives }: Recommendation): boolean =>
+/** Whether the only result is one failure, which the verdict alone describes. */
+const isSingleFailure = ({ best, nearest, alternatives }: Recommendation): boolean =>
   best === undefined &&
   alternatives.every(
     ({ trial, status }) => status === 'failed' && trial === (nearest ?? alternatives[0])!.trial,
@@ -36,31 +36,31 @@ const isOneFailure = ({ best, nearest, alternatives }: Recommendation): boolean 
   (nearest ?? alternatives[0])?.status === 'failed'
 
 /** Lines for stdout: the ranked table, details, and last the verdict. */
-export function resultLines(
+export function formatResult(
   recommendation: Recommendation,
   files: readonly string[],
   style: Style,
   columns = 120,
 ): string[] {
   const show = `tune show ${recommendation.experimentId}`
-  if (isOneFailure(recommendation))
+  if (isSingleFailure(recommendation))
     return [
       '',
-      ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, 'yellow', style)),
+      ...wrapText(recommendation.verdict, columns, '').map((line) => paint(line, 'yellow', style)),
       '',
       `Experiment ${recommendation.experimentId}: ${show}`,
     ]
   return [
     '',
-    ...rankedTable(recommendation, style, columns),
+    ...formatRanking(recommendation, style, columns),
     '',
-    ...detailLines(recommendation, files, style, columns),
+    ...formatDetails(recommendation, files, style, columns),
     '',
-    ...verdictBlock(recommendation, style, columns),
+    ...formatVerdict(recommendation, style, columns),
   ]
 }
 
-function rankedTable(recommendation: Recommendation, style: Style, columns: number): string[] {
+function formatRanking(recommendation: Recommendation, style: Style, columns: number): string[] {
   const { best, nearest, slo, provenance } = recommendation
   const candidates = candidatesOf(recommendation)
   const streamed = candidates.some(({ tokens }) => tokens)
@@ -75,7 +75,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
     candidate.capacityRps > 0 ? atCapacityValue(slo, candidate) : '-',
     rankedCostText(recommendation, candidate),
     ...(estimated ? [estimateText(candidate)] : []),
-    ...(streamed ? tokenCells(candidate) : []),
+    ...(streamed ? formatTokenCells(candidate) : []),
     note,
   ]
   const top = best ?? nearest
@@ -83,9 +83,9 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
     ? row(glyph('best', style), best, recommendedNote(recommendation))
     : nearest && row(glyph('infeasible', style), nearest, 'nearest')
   const others = recommendation.alternatives.filter((a) => a.trial !== top?.trial)
-  const more = others.length - shown
+  const more = others.length - maxAlternatives
   return [
-    ...ranked(
+    ...layOutTable(
       [
         '',
         'configuration',
@@ -97,15 +97,18 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
         ...(streamed ? tokenColumns : []),
         '',
       ],
-      [...(first ? [first] : []), ...others.slice(0, shown).map((a) => row(' ', a, a.whyNot))],
+      [
+        ...(first ? [first] : []),
+        ...others.slice(0, maxAlternatives).map((a) => row(' ', a, a.whyNot)),
+      ],
       columns,
     ),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
-    ...tokenLines(top, columns),
+    ...formatTokens(top, columns),
   ]
 }
 
-function detailLines(
+function formatDetails(
   recommendation: Recommendation,
   files: readonly string[],
   style: Style,
@@ -115,7 +118,7 @@ function detailLines(
   const proof = proofText(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
-    ...confirmationInterval(recommendation),
+    ...formatConfirmation(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),
   ]
@@ -129,11 +132,11 @@ function detailLines(
   ]
 }
 
-function verdictBlock(recommendation: Recommendation, style: Style, columns: number): string[] {
+function formatVerdict(recommendation: Recommendation, style: Style, columns: number): string[] {
   const { heading, subject, mark, figures, slo, cheapest, next } = verdictLines(recommendation)
   const title = `${heading ? `${heading}: ` : ''}${subject}`
   const titleWidth = columns - (mark ? mark.length + 2 : 0)
-  const marked = wrap(title, titleWidth, '').map((line, i) =>
+  const marked = wrapText(title, titleWidth, '').map((line, i) =>
     i === 0 && mark ? `${line.padEnd(Math.min(titleWidth, 72))}  ${mark}` : line,
   )
   const isMet = heading === 'Recommended'
@@ -152,15 +155,15 @@ function verdictBlock(recommendation: Recommendation, style: Style, columns: num
 
 const labelWidth = 10
 
-/** A paragraph two columns in; `hanging` is how much further its second and later lines stand. */
+/** A paragraph indented by two columns; `hanging` indents its further lines more. */
 const indented = (text: string, columns: number, hanging = 2): string[] =>
-  wrap(text, columns - 2, ' '.repeat(hanging)).map((line) => `  ${line}`)
+  wrapText(text, columns - 2, ' '.repeat(hanging)).map((line) => `  ${line}`)
 
 /**
- * A table as wide as the terminal. Where that is too narrow, the note stands below its row, then
- * all that follows the cost, then everything but the configuration.
+ * Fits a table to the terminal. If it is too wide, first the note moves below its row, then all
+ * columns after the cost, then everything but the configuration.
  */
-function ranked(
+function layOutTable(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   columns: number,
@@ -173,16 +176,18 @@ function ranked(
       )
       .filter((cell, i) => i >= from && cell !== '' && cell !== '-')
       .join(', ')
-    return text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
+    return text === ''
+      ? []
+      : wrapText(text, columns - indent.length, '').map((line) => indent + line)
   }
   const afterCost = header.indexOf('cost') + 1
   for (const from of [header.length, header.length - 1, afterCost]) {
-    const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, from)))
+    const [head, ...lines] = formatTable([header, ...rows].map((row) => row.slice(0, from)))
     if ([head!, ...lines].every((line) => line.length <= columns))
       return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!, from)])]
   }
   return rows.flatMap((row) => [
-    ...wrap(row[1]!, columns - 3, '  ').map(
+    ...wrapText(row[1]!, columns - 3, '  ').map(
       (line, i) => `${i === 0 ? row[0]!.padEnd(3) : '   '}${line}`,
     ),
     ...below(row, 2),
@@ -191,7 +196,7 @@ function ranked(
 
 const estimateColumn = 'estimate [90 %]'
 const tokenColumns = ['output tokens/s', '$/M output']
-/** Columns whose cells need no heading where they stand outside the table. */
+/** Columns whose cells need no heading outside the table. */
 const selfExplanatory: ReadonlySet<string> = new Set([
   '',
   'configuration',
@@ -199,13 +204,13 @@ const selfExplanatory: ReadonlySet<string> = new Set([
   'safe capacity',
   'cost',
 ])
-const tokenCells = ({ tokens }: Candidate): string[] =>
+const formatTokenCells = ({ tokens }: Candidate): string[] =>
   tokens
     ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)]
     : ['-', '-']
 
-/** What the streamed answers of the best say. */
-function tokenLines(best: Candidate | undefined, columns: number): string[] {
+/** Latencies and token rates of the best configuration. */
+function formatTokens(best: Candidate | undefined, columns: number): string[] {
   if (!best?.tokens) return []
   const at = windowText(best.tokens)
   const rates = rateRows(best.tokens).map(([title, value]) => `${title} ${value}`)
@@ -213,7 +218,7 @@ function tokenLines(best: Candidate | undefined, columns: number): string[] {
     '',
     ...(at === undefined
       ? []
-      : table([
+      : formatTable([
           [`Tokens ${at}`, 'p50', 'p90', 'p99'],
           ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
         ])),
@@ -222,7 +227,7 @@ function tokenLines(best: Candidate | undefined, columns: number): string[] {
 }
 
 /** '95 % interval of p99 there: 25 to 27 ms' of the confirmation. */
-function confirmationInterval({ confirmation, slo, provenance }: Recommendation): string[] {
+function formatConfirmation({ confirmation, slo, provenance }: Recommendation): string[] {
   if (!confirmation) return []
   const [low, high] = confirmation.sloCi95Ms
   const interval = Number.isFinite(high)

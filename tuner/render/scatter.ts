@@ -1,6 +1,6 @@
 /**
- * A small scatter plot in characters: price per hour across (log), capacity up (log), the Pareto
- * front marked.
+ * Draws a scatter plot in characters: price per hour (x, log), capacity (y, log), with the Pareto
+ * front.
  */
 import { money, significant } from '../../reports/format.ts'
 import { glyph, type Style } from './glyphs.ts'
@@ -10,8 +10,8 @@ interface PlotPoint {
   readonly capacityRps: number
 }
 
-/** Points no other point beats in both price and capacity. */
-export function frontOf(points: readonly PlotPoint[]): PlotPoint[] {
+/** Points that no other point dominates in price and capacity. */
+export function findFront(points: readonly PlotPoint[]): PlotPoint[] {
   return points.filter(
     (p) =>
       !points.some(
@@ -23,8 +23,8 @@ export function frontOf(points: readonly PlotPoint[]): PlotPoint[] {
   )
 }
 
-/** `height` lines of plot and two of axis; empty until two points differ. */
-export function scatter(
+/** `height` lines of plot and two of axis; empty for fewer than two points. */
+export function drawScatter(
   points: readonly PlotPoint[],
   size: { width: number; height: number },
   best: PlotPoint | undefined,
@@ -43,7 +43,7 @@ export function scatter(
   const gutter = Math.max(...labels.map((l) => l.length)) + 1
   const width = Math.max(10, size.width - gutter - 1)
   const grid = Array.from({ length: size.height }, () => new Array<string>(width).fill(' '))
-  const front = new Set(frontOf(serving))
+  const front = new Set(findFront(serving))
   const put = (p: PlotPoint, mark: string) => {
     const column = Math.round(((Math.log(p.pricePerHour) - x0) / (x1 - x0)) * (width - 1))
     const row =

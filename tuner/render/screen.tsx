@@ -1,7 +1,7 @@
 /** @jsxRuntime automatic */
 /**
- * The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and
- * the plot stay in view.
+ * The live screen (ink) on stderr: finished trials scroll, running trials, the best and the plot
+ * stay visible.
  */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
@@ -9,32 +9,32 @@ import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { wasDisturbed } from '../loop/trial-status.ts'
-import { columnsOf, duration, wrap } from './columns.ts'
+import { countColumns, formatDuration, wrapText } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
 import {
-  advance,
-  countedTrials,
-  etaSeconds,
-  noProgress,
+  applyEvent,
+  countTrials,
+  estimateRemainingSeconds,
+  initialProgress,
   type Progress,
   type RunningTrial,
 } from './progress.ts'
-import { flushed, type Renderer, type RenderIo } from './render-io.ts'
-import { resultLines } from './results.ts'
-import { scatter } from './scatter.ts'
-import { preparedWords, stepLine, trialLine, whyText } from './trial-line.ts'
+import { flush, type Renderer, type RenderIo } from './render-io.ts'
+import { formatResult } from './results.ts'
+import { drawScatter } from './scatter.ts'
+import { formatPreparation, formatReason, formatStep, formatTrial } from './trial-line.ts'
 
 const redrawMs = 100
 const plotHeight = 7
-const stepsShown = 4
+const maxSteps = 4
 
-/** A source of states: the renderer pushes, the screen subscribes. */
+/** State container between renderer and screen. */
 interface Feed {
   readonly state: () => Progress
   readonly subscribe: (listener: () => void) => () => void
 }
 
-function Running({
+function RunningTrialView({
   trial,
   state,
   style,
@@ -45,28 +45,28 @@ function Running({
   style: Style
   nowMs: number
 }) {
-  const seconds = duration((nowMs - trial.startedAtMs) / 1000)
+  const seconds = formatDuration((nowMs - trial.startedAtMs) / 1000)
   return (
     <Box flexDirection="column">
       <Box columnGap={1}>
         <Text color="cyan">{glyph('running', style)}</Text>
         <Text>
           {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label}{' '}
-          <Text dimColor>{`${whyText(trial.suggestion.why, trial.attempt)}, ${seconds}`}</Text>
+          <Text dimColor>{`${formatReason(trial.suggestion.why, trial.attempt)}, ${seconds}`}</Text>
         </Text>
       </Box>
       <Box flexDirection="column" paddingLeft={2}>
         <Text dimColor>
           {trial.isolation
-            ? `${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`
+            ? `${trial.prepared ? `${formatPreparation(trial.prepared)}; ` : ''}${trial.isolation}`
             : 'starting'}
         </Text>
-        {trial.steps.slice(-stepsShown).map((step, i) => (
+        {trial.steps.slice(-maxSteps).map((step, i) => (
           <Text
             key={`${trial.number}-${trial.steps.length - i}`}
             color={state.slo && step.point.sloMs > state.slo.limitMs ? 'yellow' : undefined}
           >
-            {stepLine(step.point, state.slo, step.phase)}
+            {formatStep(step.point, state.slo, step.phase)}
           </Text>
         ))}
       </Box>
@@ -85,10 +85,10 @@ function Screen({
   columns: number
   nowMs: number
 }) {
-  const eta = etaSeconds(state, nowMs)
+  const eta = estimateRemainingSeconds(state, nowMs)
   const at = Math.min(
     state.maxTrials,
-    countedTrials(state) + state.running.filter((trial) => !trial.confirming).length,
+    countTrials(state) + state.running.filter((trial) => !trial.confirming).length,
   )
   const certainty =
     (state.probabilityBetterExists ?? 1) > 0.99
@@ -99,19 +99,19 @@ function Screen({
     pricePerHour: row.pricePerHour,
     capacityRps: row.trial.state === 'complete' ? row.trial.measurement.capacityRps : 0,
   })
-  const plot = scatter(
+  const plot = drawScatter(
     state.rows.map(point),
     { width: Math.min(columns - 2, 72), height: plotHeight },
     bestRow && point(bestRow),
     style,
   )
-  const busy = disturbedRows(state.rows)
+  const busy = listDisturbedRows(state.rows)
   const lines = state.rows.filter(({ trial }) => !wasDisturbed(trial))
   return (
     <Box flexDirection="column">
       <Static items={state.stopped ? [...lines, ...busy] : lines}>
         {(row) => {
-          const line = trialLine(row, style)
+          const line = formatTrial(row, style)
           return (
             <Box key={row.trial.number} columnGap={1}>
               <Text color={line.paint}>{line.mark}</Text>
@@ -124,8 +124,8 @@ function Screen({
         <Box flexDirection="column" marginTop={1}>
           <Text>
             <Text bold>{state.name}</Text>
-            {`  trial ${at} of at most ${state.maxTrials}, ${duration((nowMs - state.startedAtMs) / 1000)}`}
-            {eta === undefined ? '' : `, about ${duration(eta)} left`}
+            {`  trial ${at} of at most ${state.maxTrials}, ${formatDuration((nowMs - state.startedAtMs) / 1000)}`}
+            {eta === undefined ? '' : `, about ${formatDuration(eta)} left`}
             {`, ${state.provenance}, seed ${state.seed}`}
           </Text>
           <Text>
@@ -137,11 +137,17 @@ function Screen({
           </Text>
           {busy.map((row) => (
             <Text key={`busy ${row.trial.number}`} color="yellow">
-              {`${trialLine(row, style).mark} ${trialLine(row, style).text}; will be tried again`}
+              {`${formatTrial(row, style).mark} ${formatTrial(row, style).text}; will be tried again`}
             </Text>
           ))}
           {state.running.map((trial) => (
-            <Running key={trial.number} trial={trial} state={state} style={style} nowMs={nowMs} />
+            <RunningTrialView
+              key={trial.number}
+              trial={trial}
+              state={state}
+              style={style}
+              nowMs={nowMs}
+            />
           ))}
           {plot.length > 0 ? <Text dimColor>{plot.join('\n')}</Text> : null}
           {plot.length > 0 ? (
@@ -156,7 +162,7 @@ function Screen({
 }
 
 /** The last disturbed attempt at each configuration that no later trial has measured. */
-function disturbedRows(rows: Progress['rows']): Progress['rows'] {
+function listDisturbedRows(rows: Progress['rows']): Progress['rows'] {
   const last = new Map(rows.map((row) => [configurationKey(row.trial.configuration), row]))
   return [...last.values()].filter(({ trial }) => wasDisturbed(trial))
 }
@@ -176,14 +182,14 @@ function Live({ feed, io }: { feed: Feed; io: RenderIo }) {
     <Screen
       state={state}
       style={io.errStyle}
-      columns={columnsOf(io.stderr)}
+      columns={countColumns(io.stderr)}
       nowMs={Math.max(nowMs, state.startedAtMs)}
     />
   )
 }
 
 export function createScreenRenderer(io: RenderIo): Renderer {
-  let state = noProgress
+  let state = initialProgress
   const listeners = new Set<() => void>()
   let due: NodeJS.Timeout | undefined
   const notify = () => {
@@ -202,10 +208,10 @@ export function createScreenRenderer(io: RenderIo): Renderer {
 
   return {
     handle(event: TuneEvent) {
-      state = advance(state, event)
+      state = applyEvent(state, event)
       if (event.type === 'experiment-started') {
         for (const notice of event.notices)
-          io.stderr.write(`${wrap(notice, columnsOf(io.stderr)).join('\n')}\n`)
+          io.stderr.write(`${wrapText(notice, countColumns(io.stderr)).join('\n')}\n`)
         const stream = io.stderr as NodeJS.WriteStream
         app = render(<Live feed={feed} io={io} />, {
           stdout: stream,
@@ -215,7 +221,12 @@ export function createScreenRenderer(io: RenderIo): Renderer {
         })
       }
       if (event.type === 'recommended')
-        results = resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout))
+        results = formatResult(
+          event.recommendation,
+          event.files,
+          io.outStyle,
+          countColumns(io.stdout),
+        )
       due ??= setTimeout(notify, redrawMs)
     },
     async close() {
@@ -226,7 +237,7 @@ export function createScreenRenderer(io: RenderIo): Renderer {
       await app?.waitUntilExit()
       for (const warning of state.warnings) io.stderr.write(`warning: ${warning}\n`)
       if (results.length > 0) io.stdout.write(`${results.join('\n')}\n`)
-      await flushed(io.stdout)
+      await flush(io.stdout)
     },
   }
 }

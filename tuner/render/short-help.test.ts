@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { commandLine, exitStatus, loadCommands } from '../tune-program.ts'
-import { commandGroups, otherCommands, shortHelp } from './short-help.ts'
+import { createProgram, exitCodesText, loadCommands } from '../tune-program.ts'
+import { commandGroups, formatShortHelp, otherCommands } from './short-help.ts'
 
-const program = commandLine(await loadCommands())
-const lines = shortHelp(exitStatus).trimEnd().split('\n')
+const program = createProgram(await loadCommands())
+const lines = formatShortHelp(exitCodesText).trimEnd().split('\n')
 
 test('fits on one screen of 80 columns', () => {
   expect(lines.length).toBeLessThanOrEqual(45)

@@ -1,6 +1,6 @@
-/** `tune --help`: one screen. Every flag stands in `tune help options`. */
+/** `tune --help` on one screen; `tune help options` lists every flag. */
 import type { Command } from 'commander'
-import { wrap } from './columns.ts'
+import { wrapText } from './columns.ts'
 
 export const description =
   'Finds the cheapest way to serve a model within its latency SLO, by load tests.'
@@ -13,7 +13,7 @@ export const examples: readonly (readonly [command: string, what: string])[] = [
   ['tune -f experiment.yaml --max-trials 10', 'flags override the file'],
 ]
 
-/** Commands by what they are for, each with the line that the short help shows. */
+/** Commands by purpose, with their line in the short help. */
 export const commandGroups: readonly {
   readonly title: string
   readonly commands: Readonly<Record<string, string>>
@@ -78,11 +78,11 @@ const commonFlags: readonly (readonly [flags: string, what: string])[] = [
   ['-f, --file <path>', 'experiment file (YAML)'],
 ]
 
-const column = 22
+const nameWidth = 22
 
 /** @param exitStatus one line */
-export function shortHelp(exitStatus: string): string {
-  const row = (name: string, what: string) => `  ${name.padEnd(column)}${what}`
+export function formatShortHelp(exitStatus: string): string {
+  const row = (name: string, what: string) => `  ${name.padEnd(nameWidth)}${what}`
   const width = Math.max(...examples.map(([command]) => command.length))
   return [
     `Usage: tune --model <name> --slo <slo> [options]   or   tune <command> [options]`,
@@ -94,19 +94,19 @@ export function shortHelp(exitStatus: string): string {
       `${title}:`,
       ...Object.entries(commands).map(([name, what]) => row(name, what)),
     ]),
-    ...wrap(`Also: ${otherCommands.join(', ')}`, 80),
+    ...wrapText(`Also: ${otherCommands.join(', ')}`, 80),
     '',
     'Common options:',
     ...commonFlags.map(([flags, what]) => row(flags, what)),
     '',
     'tune help options lists every option, tune help <command> explains a command.',
-    ...wrap(`Exit codes: ${exitStatus}`, 80),
+    ...wrapText(`Exit codes: ${exitStatus}`, 80),
     '',
   ].join('\n')
 }
 
 /** Every option of `tune` itself, as commander writes it. */
-export const allOptionsHelp = (program: Command): string => {
+export const formatAllOptions = (program: Command): string => {
   const help = program.createHelp()
   help.helpWidth = process.stdout.columns ?? 100
   return help.formatHelp(program, help)

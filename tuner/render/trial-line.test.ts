@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { measurement } from '../testing/fakes.ts'
-import { stepLine, trialLine } from './trial-line.ts'
+import { formatStep, formatTrial } from './trial-line.ts'
 
 const line = (given: Partial<Measurement>, attempt = 1) => {
   const trial = {
@@ -21,7 +21,7 @@ const line = (given: Partial<Measurement>, attempt = 1) => {
     pricePerHour: 1,
     attempt,
   }
-  return trialLine(row as unknown as Parameters<typeof trialLine>[0], {
+  return formatTrial(row as unknown as Parameters<typeof formatTrial>[0], {
     unicode: false,
     color: false,
   }).text
@@ -62,7 +62,7 @@ test('a step under several limits says each of them, and the tokens of its strea
     outputTokensPerSecond: 8040,
   }
   const point = { ...measurement(50).points[0]!, sloMs: 142, stream }
-  expect(stepLine(point, slo, 'search')).toContain(
+  expect(formatStep(point, slo, 'search')).toContain(
     '47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s',
   )
   // Of several classes that which is nearest to its limits.
@@ -75,7 +75,7 @@ test('a step under several limits says each of them, and the tokens of its strea
     limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const],
   }
   const ofClasses = { ...point, sloMs: 270, stream: { ...stream, classes } }
-  expect(stepLine(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
+  expect(formatStep(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
     'p99 of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
   )
 })
@@ -93,7 +93,7 @@ test.each([
     sloMs: 10,
     ...of,
   }
-  expect(stepLine(point as unknown as LoadPoint, undefined, 'unloaded')).toMatch(words)
+  expect(formatStep(point as unknown as LoadPoint, undefined, 'unloaded')).toMatch(words)
 })
 
 test('a trial that the machine disturbed is one line with its attempt', () => {

@@ -1,4 +1,4 @@
-/** One finished trial, or one load step, as a line. */
+/** Formats a finished trial or a load step as one line. */
 
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
@@ -28,7 +28,7 @@ import {
   lowestViolationText,
 } from '../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { duration } from './columns.ts'
+import { formatDuration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
 
@@ -38,8 +38,8 @@ interface Line {
   readonly text: string
 }
 
-/** What came out of a trial: capacity with its interval and price, or why there is none. */
-export function trialLine(
+/** Capacity with interval and price, or why there is none. */
+export function formatTrial(
   { trial, label, pricePerHour, attempt }: Omit<Row, 'turnSeconds'>,
   style: Style,
 ): Line {
@@ -47,25 +47,25 @@ export function trialLine(
   switch (trial.state) {
     case 'complete':
       return trial.purpose === 'confirmation'
-        ? secondLine(trial, head, style)
-        : measuredLine(trial, head, pricePerHour, attempt, style)
+        ? formatConfirmation(trial, head, style)
+        : formatMeasurement(trial, head, pricePerHour, attempt, style)
     case 'infeasible':
       return {
         mark: glyph('infeasible', style),
         paint: 'yellow',
-        text: `${head}: cannot serve, ${trial.reason}: ${firstLine(trial.detail)}`,
+        text: `${head}: cannot serve, ${trial.reason}: ${takeFirstLine(trial.detail)}`,
       }
     case 'failed':
       return {
         mark: glyph('failed', style),
         paint: 'red',
-        text: `${head}: failed, ${firstLine(trial.error)}`,
+        text: `${head}: failed, ${takeFirstLine(trial.error)}`,
       }
   }
 }
 
-/** One measurement's safe capacity and its estimate. */
-function measuredLine(
+/** Safe capacity and estimate of a measurement. */
+function formatMeasurement(
   trial: CompleteTrial,
   head: string,
   pricePerHour: number,
@@ -74,7 +74,7 @@ function measuredLine(
 ): Line {
   const { measurement, seconds } = trial
   const { slo, unloaded, detail, capacityRps, capacityCi90Rps: ci, bounds } = measurement
-  const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
+  const took = isImported(measurement) ? (detail ?? 'imported') : formatDuration(seconds)
   if (bounds === 'none') {
     const why =
       measurement.outcome === 'host-interference'
@@ -112,14 +112,14 @@ function measuredLine(
   return {
     mark: glyph('done', style),
     paint: 'green',
-    text: `${head}: ${capacityText(candidate)}${estimate}, ${money(candidate.pricePerMillionRequests)} per million${metricWords(measurement)}, ${took}`,
+    text: `${head}: ${capacityText(candidate)}${estimate}, ${money(candidate.pricePerMillionRequests)} per million${formatMetrics(measurement)}, ${took}`,
   }
 }
 
-function secondLine(trial: CompleteTrial, head: string, style: Style): Line {
+function formatConfirmation(trial: CompleteTrial, head: string, style: Style): Line {
   const { slo } = trial.measurement
   const second = readConfirmation(trial, slo)
-  const took = duration(trial.seconds)
+  const took = formatDuration(trial.seconds)
   if (!second)
     return {
       mark: glyph('failed', style),
@@ -140,7 +140,7 @@ function secondLine(trial: CompleteTrial, head: string, style: Style): Line {
       }
 }
 
-/** What a phase of a measurement does. */
+/** Text for each phase of a measurement. */
 const phaseNames: Readonly<Record<Phase, string>> = {
   'warm-up': 'warming up',
   unloaded: 'measuring unloaded latency',
@@ -151,32 +151,37 @@ const phaseNames: Readonly<Record<Phase, string>> = {
 }
 
 /** 'searching capacity: 120 req/s: p99 43 ms of 50 ms'. */
-export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): string {
+export function formatStep(point: LoadPoint, slo: Slo | undefined, phase: Phase): string {
   const name = slo ? sloName(slo) : 'p99'
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
   const load =
-    point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
-  return `${phaseNames[phase]}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+    point.load.kind === 'closed'
+      ? formatClosedLoop(point.load.connections, point)
+      : rate(point.offeredRps)
+  return `${phaseNames[phase]}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${formatStreamLatencies(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
 
-/** '2 at a time, 120 req/s'; without a rate where every answer took longer than the loop. */
-const loopWords = (connections: number, { achievedRps, errors, requests }: LoadPoint): string =>
+/** '2 at a time, 120 req/s'; without a rate if no answer arrived during the loop. */
+const formatClosedLoop = (
+  connections: number,
+  { achievedRps, errors, requests }: LoadPoint,
+): string =>
   achievedRps === 0 && errors < requests
     ? `${connections} at a time`
     : `${connections} at a time, ${rate(achievedRps)}`
 
 /**
- * ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the
- * SLO's percentile, and the tokens of any stream.
+ * ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': latencies of a joint SLO at its
+ * percentile, and the token rate.
  */
-function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
+function formatStreamLatencies({ stream }: LoadPoint, slo: Slo | undefined): string {
   if (stream === undefined || stream.e2e.requests === 0) return ''
   const words =
     slo === undefined
       ? []
-      : nearestParts(stream, slo).map(
+      : findTightestLimits(stream, slo).map(
           ({ title, ms, limitMs }) => `${title} ${significant(ms)} of ${significant(limitMs)} ms`,
         )
   return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`]
@@ -184,8 +189,8 @@ function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
     .join('')
 }
 
-/** The parts of several limits, of classes those of the one that is nearest to its limits. */
-function nearestParts(
+/** Latencies and limits of a joint SLO; with classes, those of the class nearest to its limits. */
+function findTightestLimits(
   stream: StreamSummary,
   slo: Slo,
 ): { readonly title: string; readonly ms: number; readonly limitMs: number }[] {
@@ -206,32 +211,32 @@ function nearestParts(
   return each.reduce((a, b) => (greatest(b) > greatest(a) ? b : a), [])
 }
 
-const firstLine = (text: string) => text.split('\n')[0] ?? ''
+const takeFirstLine = (text: string) => text.split('\n')[0] ?? ''
 
-/** How long a predictor took to serve. */
-export function readyWords({
+/** How long a predictor took to become ready. */
+export function formatReady({
   seconds,
   prepared,
   ahead,
 }: Extract<TuneEvent, { type: 'predictor-ready' }>): string {
   const notes = [
-    ...(prepared ? [preparedWords(prepared)] : []),
+    ...(prepared ? [formatPreparation(prepared)] : []),
     ...(ahead ? ['started during the previous trial'] : []),
   ]
-  return `after ${duration(seconds)}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
+  return `after ${formatDuration(seconds)}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
 }
 
-/** Of a predictor with a `prepare` step: what it added to the start. */
-export const preparedWords = ({
+/** Duration of the `prepare` step. */
+export const formatPreparation = ({
   seconds,
   reused,
 }: {
   readonly seconds: number
   readonly reused: boolean
-}): string => (reused ? 'prepared before' : `${duration(seconds)} of it for preparation`)
+}): string => (reused ? 'prepared before' : `${formatDuration(seconds)} of it for preparation`)
 
-/** The server's own metrics at the capacity, with their bounds. */
-const metricWords = ({ metrics = [] }: CompleteTrial['measurement']): string =>
+/** Metrics of the server at its capacity, with their bounds. */
+const formatMetrics = ({ metrics = [] }: CompleteTrial['measurement']): string =>
   metrics
     .map(
       (one) =>
@@ -240,5 +245,5 @@ const metricWords = ({ metrics = [] }: CompleteTrial['measurement']): string =>
     .join('')
 
 /** Why a trial runs: 'expected improvement 12 %', 'expected improvement 12 %, attempt 2'. */
-export const whyText = (why: string, attempt: number): string =>
+export const formatReason = (why: string, attempt: number): string =>
   attempt === 1 ? why : `${why}, attempt ${attempt}`

@@ -12,12 +12,12 @@ import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { escapeHtml } from '../../reports/report/document/html.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { openReader } from '../../trials/store/index.ts'
-import { reopen } from '../commands/reopened.ts'
-import { surroundings } from '../config/surroundings.ts'
+import { reopenExperiment } from '../commands/reopened.ts'
+import { createHostContext } from '../config/surroundings.ts'
 import { createDashboard } from '../dashboard/dashboard-server.ts'
 import { paint } from '../render/glyphs.ts'
-import { resultLines } from '../render/results.ts'
-import { trialLine } from '../render/trial-line.ts'
+import { formatResult } from '../render/results.ts'
+import { formatTrial } from '../render/trial-line.ts'
 
 const columns = 120
 const rows = 40
@@ -38,7 +38,7 @@ const picture = (name: string) =>
 
 /** The last lines of a run, as its terminal shows them. */
 async function readTerminal(db: string): Promise<string[]> {
-  const { trials, label, pricePerHour, recommendation } = await reopen(undefined, { db })
+  const { trials, label, pricePerHour, recommendation } = await reopenExperiment(undefined, { db })
   const trialLines = trials.map((trial) => {
     const { configuration } = trial
     const row = {
@@ -47,10 +47,10 @@ async function readTerminal(db: string): Promise<string[]> {
       pricePerHour: pricePerHour(configuration),
       attempt: 1,
     }
-    const { mark, text, paint: tone } = trialLine(row, style)
+    const { mark, text, paint: tone } = formatTrial(row, style)
     return `${tone ? paint(mark, tone, style) : mark} ${text}`
   })
-  return [...trialLines, ...resultLines(recommendation, [], style, columns)].slice(-rows)
+  return [...trialLines, ...formatResult(recommendation, [], style, columns)].slice(-rows)
 }
 
 const ansiCode = new RegExp(`${String.fromCharCode(27)}\\[(\\d+)m`)
@@ -72,8 +72,8 @@ async function drawTerminal(browser: Browser, db: string): Promise<void> {
 }
 
 async function drawDashboard(browser: Browser, db: string): Promise<void> {
-  const around = surroundings(await inspectMachine())
-  const { server, close } = await createDashboard(await openReader(db), around)
+  const host = createHostContext(await inspectMachine())
+  const { server, close } = await createDashboard(await openReader(db), host)
   try {
     await server.listen({ host: '127.0.0.1', port: 0 })
     const { port } = server.server.address() as AddressInfo

@@ -15,27 +15,27 @@ import {
   capacityText,
 } from '../../reports/recommendation/words.ts'
 import {
-  documentOf,
   type RecommendationDocument,
+  toDocument,
 } from '../../reports/report/recommendation-json.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { openStore } from '../../trials/store/index.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { plan } from '../commands/plan/run.ts'
-import { reopen } from '../commands/reopened.ts'
+import { reopenExperiment } from '../commands/reopened.ts'
 import { report } from '../commands/report/run.ts'
 import { show } from '../commands/show/run.ts'
 import { spec } from '../commands/spec/run.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import { defaults } from '../config/names.ts'
-import { describeExperiment } from '../dashboard/described.ts'
+import { createExperimentView } from '../dashboard/described.ts'
 import { histories } from './histories.contract.ts'
 import type { History } from './history.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-truth-'))
 const db = join(folder, 'tune.db')
 const gpus = gpuCatalogue.map((gpu) => gpu.name)
-const around = { cwd: folder, machine: { cpuCores: 8, gpus } }
+const host = { cwd: folder, machine: { cpuCores: 8, gpus } }
 
 const idOf = (history: History) => `h${histories.indexOf(history)}`
 
@@ -43,7 +43,7 @@ beforeAll(async () => {
   const store = await openStore(db)
   for (const history of histories) {
     const flags = { model: 'bert', slo: '50ms', backend: 'simulated', ...history.flags }
-    const { document } = loadExperiment({ flags, environment: {}, ...around })
+    const { document } = loadExperiment({ flags, environment: {}, ...host })
     const provenance = history.provenance ?? 'measured'
     const id = idOf(history)
     await store.create({
@@ -90,8 +90,8 @@ describe.each(histories)('$what', (history) => {
   const named = ({ status }: Candidate) => describeStatus(status, recommendation.provenance).name
 
   beforeAll(async () => {
-    recommendation = (await reopen(id, asked)).recommendation
-    document = documentOf(recommendation)
+    recommendation = (await reopenExperiment(id, asked)).recommendation
+    document = toDocument(recommendation)
     candidates = candidatesOf(recommendation)
   })
 
@@ -199,8 +199,8 @@ describe.each(histories)('$what', (history) => {
   })
 
   test('dashboard: the page ranks what it was sent to the same', async () => {
-    const { record, trials, experiment } = await reopen(id, asked)
-    const { dashboard } = await describeExperiment(record, around)
+    const { record, trials, experiment } = await reopenExperiment(id, asked)
+    const { dashboard } = await createExperimentView(record, host)
     const { slo, objective } = experiment
     const page = JSON.parse(JSON.stringify(dashboard)) as typeof dashboard
     const sent = trials.map(packTrial).map(unpackTrial)
@@ -208,7 +208,7 @@ describe.each(histories)('$what', (history) => {
     // What was measured, of which the page has no word, goes into the files that the server writes.
     const { measuredWith, ...ranked } = document
     expect(measuredWith === undefined).toBe((document.best ?? document.nearest) === undefined)
-    expect(documentOf(new Ranker(page).recommend(sent, question))).toEqual(ranked)
+    expect(toDocument(new Ranker(page).recommend(sent, question))).toEqual(ranked)
   })
 
   test('HTML and Markdown', async () => {

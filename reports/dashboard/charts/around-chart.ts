@@ -1,6 +1,6 @@
 /**
- * The capacity around the best: along one parameter, over two, and every trial across all of them.
- * Pure.
+ * Charts of the neighbourhood of the best configuration: slices, a surface, and parallel
+ * coordinates of all trials. Pure.
  */
 
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
@@ -10,34 +10,34 @@ import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../data/around.ts'
 import { type Api, whiskers } from './matters-chart.ts'
 import {
-  axis,
-  base,
   type ChartOption,
-  colour,
-  compact,
-  legend,
-  logAxis,
-  symbol,
+  createAxis,
+  createBase,
+  createLegend,
+  createLogAxis,
+  createYAxis,
+  formatCompact,
+  pickColour,
+  pickSymbol,
   type Theme,
-  yAxis,
 } from './theme.ts'
 
-/** What the model believes with its 90 % interval, and the trials that lie there; log axis. */
+/** Predicted capacity with its 90 % interval, and the trials measured there; log axis. */
 export function sliceOption({ parameter, values, at }: Slice, theme: Theme): ChartOption {
   const tried = values.flatMap((value, i) =>
     value.tried.map(({ capacityRps, trial }) => [i, capacityRps, trial]),
   )
-  const scale = logAxis([
+  const scale = createLogAxis([
     ...values.flatMap(({ low, high }) => [low, high]),
     ...tried.map(([, rps]) => rps!),
   ])
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 52, right: 12, top: 12, bottom: 44 },
     xAxis: {
       type: 'category',
       data: values.map(({ value }) => String(value)),
-      ...axis(parameter, theme, {
+      ...createAxis(parameter, theme, {
         axisLabel: {
           color: theme.muted,
           fontSize: 11,
@@ -47,19 +47,19 @@ export function sliceOption({ parameter, values, at }: Slice, theme: Theme): Cha
     },
     yAxis: {
       ...scale,
-      ...axis('', theme, { axisLabel: { color: theme.muted, formatter: compact } }),
+      ...createAxis('', theme, { axisLabel: { color: theme.muted, formatter: formatCompact } }),
     },
     tooltip: {
       trigger: 'axis',
       confine: true,
       renderMode: 'richText',
-      valueFormatter: (v: number) => `${compact(Number(v))} req/s`,
+      valueFormatter: (v: number) => `${formatCompact(Number(v))} req/s`,
     },
     series: [
       {
         type: 'line',
         name: 'believed',
-        color: colour(0, theme),
+        color: pickColour(0, theme),
         symbolSize: 6,
         lineStyle: { width: values.some(({ value }) => typeof value === 'string') ? 0 : 1.5 },
         data: values.map(({ median }) => median),
@@ -82,16 +82,16 @@ export function sliceOption({ parameter, values, at }: Slice, theme: Theme): Cha
   }
 }
 
-/** Names of values longer than this are cut under their cells. */
-const longest = 12
-const short = (value: number | string): string => {
-  const text = typeof value === 'number' ? compact(value) : value
-  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text
+/** Longer value names are truncated. */
+const maxNameLength = 12
+const shortenName = (value: number | string): string => {
+  const text = typeof value === 'number' ? formatCompact(value) : value
+  return text.length > maxNameLength ? `${text.slice(0, maxNameLength - 1)}…` : text
 }
 
 /**
- * A cell for each pair of values: its colour the capacity, the smaller the less is known of it; a
- * ring where it was measured.
+ * A cell per pair of values: its colour shows the capacity, its size the certainty, a frame a
+ * measurement.
  */
 export function surfaceOption({ across, up, cells }: Surface, theme: Theme): ChartOption {
   const all = cells.flat()
@@ -105,7 +105,7 @@ export function surfaceOption({ across, up, cells }: Surface, theme: Theme): Cha
       u,
       v,
       cell.median,
-      knownShare(cell),
+      computeCertainty(cell),
       cell.tried.length,
       cell.low,
       cell.high,
@@ -113,21 +113,21 @@ export function surfaceOption({ across, up, cells }: Surface, theme: Theme): Cha
   )
   const category = (values: readonly (number | string)[]) => ({
     type: 'category',
-    data: values.map(short),
+    data: values.map(shortenName),
     splitArea: { show: false },
   })
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 84, right: 16, top: 12, bottom: 48 },
     xAxis: {
       ...category(across.values),
-      ...axis(across.parameter, theme, {
+      ...createAxis(across.parameter, theme, {
         axisLabel: { color: theme.muted, fontSize: 11, interval: 0 },
       }),
     },
     yAxis: {
       ...category(up.values),
-      ...yAxis(up.parameter, theme, {
+      ...createYAxis(up.parameter, theme, {
         nameGap: 66,
         axisLabel: { color: theme.muted, fontSize: 11, interval: 0 },
       }),
@@ -137,7 +137,7 @@ export function surfaceOption({ across, up, cells }: Surface, theme: Theme): Cha
       confine: true,
       renderMode: 'richText',
       formatter: ({ value: [u, v, median, , tried, from, to] }: { value: number[] }) =>
-        `${across.parameter} ${across.values[u!]}, ${up.parameter} ${up.values[v!]}\n${compact(median!)} req/s [${compact(from!)} to ${compact(to!)}]${tried! > 0 ? ', measured' : ''}`,
+        `${across.parameter} ${across.values[u!]}, ${up.parameter} ${up.values[v!]}\n${formatCompact(median!)} req/s [${formatCompact(from!)} to ${formatCompact(to!)}]${tried! > 0 ? ', measured' : ''}`,
     },
     series: [
       {
@@ -146,17 +146,21 @@ export function surfaceOption({ across, up, cells }: Surface, theme: Theme): Cha
         data,
         encode: { x: 0, y: 1 },
         renderItem: (_: unknown, api: Api & { size(of: number[]): number[] }) =>
-          cellOf(api, share(api.value(2)), theme),
+          renderCell(api, share(api.value(2)), theme),
       },
     ],
   }
 }
 
-/** 1: known to the last digit; 0: to a factor of three and more. */
-const knownShare = ({ low, high }: { readonly low: number; readonly high: number }): number =>
+/** 1: exact; 0: an uncertainty of a factor of three or more. */
+const computeCertainty = ({ low, high }: { readonly low: number; readonly high: number }): number =>
   Math.max(0, 1 - Math.log(high / low) / Math.log(9))
 
-function cellOf(api: Api & { size(of: number[]): number[] }, share: number, theme: Theme): object {
+function renderCell(
+  api: Api & { size(of: number[]): number[] },
+  share: number,
+  theme: Theme,
+): object {
   const [x, y] = api.coord([api.value(0), api.value(1)]) as [number, number]
   const [wide, high] = api.size([1, 1]) as [number, number]
   const size = 0.35 + 0.6 * api.value(3)
@@ -181,7 +185,7 @@ function cellOf(api: Api & { size(of: number[]): number[] }, share: number, them
       {
         type: 'text',
         style: {
-          text: compact(Number(api.value(2).toPrecision(3))),
+          text: formatCompact(Number(api.value(2).toPrecision(3))),
           x,
           y,
           align: 'center',
@@ -201,14 +205,14 @@ interface ParallelInput {
   readonly objective: Objective
 }
 
-/** More lines are a blot; those left out are said beside the chart. */
-export const mostLines = 600
-/** More values are an axis of numbers. */
-const mostNames = 16
+/** More lines are unreadable; the page states how many are left out. */
+export const maxLines = 600
+/** Parameters with more values get a numeric axis. */
+const maxNames = 16
 
 /**
- * Every configuration as a line over its parameters, its capacity and what it costs. A line can be
- * held to a part of any axis by a drag along it.
+ * Parallel coordinates: every configuration as a line over its parameters, capacity and cost.
+ * Dragging along an axis filters the lines.
  */
 export function parallelOption(
   { parameters, candidates, best, objective }: ParallelInput,
@@ -217,29 +221,29 @@ export function parallelOption(
   const varying = parameters.filter(
     (p) => new Set(candidates.map(({ configuration }) => configuration[p.name])).size > 1,
   )
-  const drawn = evenly(candidates, mostLines)
+  const drawn = sampleEvenly(candidates, maxLines)
   const style = {
     nameTextStyle: { color: theme.text, fontSize: 11 },
     axisLine: { lineStyle: { color: theme.muted } },
     axisLabel: { color: theme.text, fontSize: 11 },
   }
   const figures = ['req/s', '$/h', getObjectiveUnit(objective)]
-  const figuresOf = (c: Candidate) => [
+  const listFigures = (c: Candidate) => [
     c.capacityRps,
     c.pricePerHour,
     c.feasible ? toDisplayedCost(objective, c.cost) : Number.NaN,
   ]
-  const scales = varying.map((parameter) => scaleOf(parameter, candidates))
+  const scales = varying.map((parameter) => createScale(parameter, candidates))
   const row = (c: Candidate) => [
-    ...varying.map(({ name }, i) => placeOf(c.configuration[name], scales[i]!)),
-    ...figuresOf(c),
+    ...varying.map(({ name }, i) => toAxisValue(c.configuration[name], scales[i]!)),
+    ...listFigures(c),
     c.trial,
   ]
   const kinds = [
     {
       name: 'meets the SLO',
       of: (c: Candidate) => c.feasible && c !== best,
-      line: { color: colour(0, theme), width: 1.2, opacity: 0.45 },
+      line: { color: pickColour(0, theme), width: 1.2, opacity: 0.45 },
     },
     {
       name: 'no candidate',
@@ -253,8 +257,8 @@ export function parallelOption(
     },
   ]
   return {
-    ...base(theme),
-    legend: legend(theme, { data: kinds.map(({ name }) => name) }),
+    ...createBase(theme),
+    legend: createLegend(theme, { data: kinds.map(({ name }) => name) }),
     parallel: { left: 48, right: 64, top: 64, bottom: 24 },
     parallelAxis: [
       ...varying.map((parameter, dim) => ({
@@ -266,16 +270,16 @@ export function parallelOption(
       ...figures.map((name, i) => ({
         dim: varying.length + i,
         name,
-        ...logAxis(candidates.map((c) => figuresOf(c)[i]!)),
+        ...createLogAxis(candidates.map((c) => listFigures(c)[i]!)),
         ...style,
-        axisLabel: { ...style.axisLabel, formatter: compact },
+        axisLabel: { ...style.axisLabel, formatter: formatCompact },
       })),
     ],
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     series: kinds.map(({ name, of, line }) => ({
       type: 'parallel',
       name,
-      symbol: symbol(0),
+      symbol: pickSymbol(0),
       progressive: 0,
       lineStyle: line,
       color: line.color,
@@ -287,8 +291,8 @@ export function parallelOption(
   }
 }
 
-/** On an axis of names a number would be a place in the list. */
-const placeOf = (value: number | string | undefined, { type }: Scale): number | string =>
+/** A category axis would read a number as an index, so it gets text. */
+const toAxisValue = (value: number | string | undefined, { type }: Scale): number | string =>
   value === undefined ? '-' : type === 'category' ? String(value) : value
 
 interface Scale {
@@ -296,13 +300,13 @@ interface Scale {
   readonly data?: readonly string[]
 }
 
-/** Few values are names in their order, for their distances say nothing; many are numbers. */
-function scaleOf(parameter: Parameter, candidates: readonly Candidate[]): Scale {
+/** A category axis for few values, a numeric one for many. */
+function createScale(parameter: Parameter, candidates: readonly Candidate[]): Scale {
   const tried = [
     ...new Set(candidates.flatMap(({ configuration }) => configuration[parameter.name] ?? [])),
   ]
-  if (tried.every((value) => typeof value === 'number') && tried.length > mostNames)
-    return tried.every((value) => value > 0) ? logAxis(tried) : unzeroed
+  if (tried.every((value) => typeof value === 'number') && tried.length > maxNames)
+    return tried.every((value) => value > 0) ? createLogAxis(tried) : unzeroedAxis
   const order = parameterValues(parameter) ?? []
   const rank = (value: number | string) => order.indexOf(value as never)
   const sorted = tried.every((value) => typeof value === 'number')
@@ -312,9 +316,9 @@ function scaleOf(parameter: Parameter, candidates: readonly Candidate[]): Scale 
 }
 
 /** From the least to the most. */
-const unzeroed = { type: 'value', scale: true }
+const unzeroedAxis = { type: 'value', scale: true }
 
-function evenly<T>(all: readonly T[], most: number): readonly T[] {
+function sampleEvenly<T>(all: readonly T[], most: number): readonly T[] {
   if (all.length <= most) return all
   return Array.from({ length: most }, (_, i) => all[Math.floor((i * all.length) / most)]!)
 }

@@ -1,8 +1,16 @@
 /** The monthly bill against demand, a staircase for each configuration. Pure. */
 
 import type { Candidate } from '../../recommendation/types.ts'
-import { fleetFor } from '../data/analysis.ts'
-import { axis, base, type ChartOption, colour, legend, type Theme, yAxis } from './theme.ts'
+import { planFleet } from '../data/analysis.ts'
+import {
+  type ChartOption,
+  createAxis,
+  createBase,
+  createLegend,
+  createYAxis,
+  pickColour,
+  type Theme,
+} from './theme.ts'
 
 const steps = 240
 
@@ -16,28 +24,33 @@ export function billOption(
 ): ChartOption {
   const rates = Array.from({ length: steps }, (_, i) => ((i + 1) / steps) * upToRps)
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 64, right: 20, top: 34, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 'auto' }),
+    legend: createLegend(theme, { left: 8, right: 'auto' }),
     tooltip: {
       trigger: 'axis',
       confine: true,
       renderMode: 'richText',
       valueFormatter: (v: number) => `$${Math.round(v).toLocaleString('en-US')}`,
     },
-    xAxis: { type: 'value', min: 0, max: upToRps, ...axis('demand, requests per second', theme) },
-    yAxis: { type: 'value', min: 0, ...yAxis('$ per month (30 days)', theme) },
+    xAxis: {
+      type: 'value',
+      min: 0,
+      max: upToRps,
+      ...createAxis('demand, requests per second', theme),
+    },
+    yAxis: { type: 'value', min: 0, ...createYAxis('$ per month (30 days)', theme) },
     series: candidates.map((c, i) => ({
       type: 'line',
       name: `trial ${c.trial}`,
-      color: colour(i, theme),
+      color: pickColour(i, theme),
       step: 'end',
       symbol: 'none',
       lineStyle: {
         width: i === 0 ? 2.5 : 1.5,
         type: (['solid', 'dashed', 'dotted'] as const)[i % 3],
       },
-      data: rates.map((rps) => [rps, fleetFor(c, rps, headroom).pricePerMonth]),
+      data: rates.map((rps) => [rps, planFleet(c, rps, headroom).pricePerMonth]),
       ...(i === 0
         ? {
             markLine: {

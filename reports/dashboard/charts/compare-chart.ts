@@ -6,17 +6,17 @@ import { money as dollars, rate } from '../../format.ts'
 import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
   type Bill,
-  billName,
-  billOf,
-  cheapestByCapacity,
+  createDollarFunction,
+  createMoneyFrame,
+  createScales,
+  findCheapestByCapacity,
+  formatBill,
   frontSeries,
-  labelOf,
-  markOf,
-  moneyFrame,
-  scales,
-  servedOf,
+  listServed,
+  styleLabel,
+  styleMark,
 } from './decision-chart.ts'
-import { base, type ChartOption, colour, symbol, type Theme } from './theme.ts'
+import { type ChartOption, createBase, pickColour, pickSymbol, type Theme } from './theme.ts'
 
 /** An experiment under the question that all of them are asked. */
 interface Compared {
@@ -36,17 +36,17 @@ export function compareOption(
   const sides = compared.map((one, i) => ({
     ...one,
     i,
-    dollarsOf: billOf(bill, one.recommendation),
-    served: servedOf(one.recommendation),
+    dollarsOf: createDollarFunction(bill, one.recommendation),
+    served: listServed(one.recommendation),
   }))
   const [first] = sides
-  if (!first) return base(theme)
-  const scale = scales(
+  if (!first) return createBase(theme)
+  const scale = createScales(
     sides.flatMap(({ served }) => served),
     first.dollarsOf,
   )
   return {
-    ...moneyFrame(
+    ...createMoneyFrame(
       scale,
       bill,
       sides.map(({ id }) => id),
@@ -55,21 +55,21 @@ export function compareOption(
     series: [
       ...sides.flatMap(({ id, i, served, dollarsOf }) => [
         frontSeries(
-          cheapestByCapacity(served, dollarsOf),
+          findCheapestByCapacity(served, dollarsOf),
           dollarsOf,
-          colour(i, theme),
+          pickColour(i, theme),
           `cheapest of ${id}`,
         ),
         {
           type: 'scatter',
           id: `compared ${id}`,
           name: id,
-          color: colour(i, theme),
-          symbol: symbol(i),
+          color: pickColour(i, theme),
+          symbol: pickSymbol(i),
           symbolSize: 9,
           data: served.map((c) => ({
             value: [c.capacityRps, dollarsOf(c), i, c.trial],
-            itemStyle: markOf(c.status, colour(i, theme), theme),
+            itemStyle: styleMark(c.status, pickColour(i, theme), theme),
           })),
           z: 4,
         },
@@ -89,10 +89,10 @@ export function compareOption(
                   value: [best.capacityRps, dollarsOf(best), i, best.trial],
                   itemStyle: {
                     color: 'transparent',
-                    borderColor: colour(i, theme),
+                    borderColor: pickColour(i, theme),
                     borderWidth: 2,
                   },
-                  label: { ...labelOf(id, 'bottom', theme), color: colour(i, theme) },
+                  label: { ...styleLabel(id, 'bottom', theme), color: pickColour(i, theme) },
                 },
               ]
             : [],
@@ -104,11 +104,11 @@ export function compareOption(
 }
 
 /** The chart in words, for those who do not see it. */
-export const compareWords = (compared: readonly Compared[], bill: Bill): string =>
+export const describeComparison = (compared: readonly Compared[], bill: Bill): string =>
   `Cost and capacity of ${compared.length} experiments. ${compared
     .map(({ id, recommendation: r }) =>
       r.best
-        ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(billOf(bill, r)(r.best))} ${billName(bill)}`
+        ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(createDollarFunction(bill, r)(r.best))} ${formatBill(bill)}`
         : `${id}: ${conclusions[r.conclusion]}`,
     )
     .join('; ')}`

@@ -6,17 +6,17 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import { sloAxis } from '../../format.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
-import { kneeOf } from '../data/analysis.ts'
+import { findKnee } from '../data/analysis.ts'
 import {
-  axis,
-  base,
   type ChartOption,
-  colour,
-  legend,
-  logAxis,
-  symbol,
+  createAxis,
+  createBase,
+  createLegend,
+  createLogAxis,
+  createYAxis,
+  pickColour,
+  pickSymbol,
   type Theme,
-  yAxis,
 } from './theme.ts'
 
 /**
@@ -34,25 +34,25 @@ export function curvesOption(
   }))
   const latencies = finite.flatMap(({ knots }) => knots.map((k) => shown.of(k.latencyMs)))
   const most = shown.limit * 8
-  const scale = logAxis(
+  const scale = createLogAxis(
     latencies.filter((ms) => ms <= most),
     [shown.limit * 1.5],
   )
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 58, right: 24, top: 34, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 'auto', data: judged.map((j) => nameOf(j)) }),
+    legend: createLegend(theme, { left: 8, right: 'auto', data: judged.map((j) => formatName(j)) }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
-    yAxis: { ...scale, ...yAxis(`${shown.name} (log)`, theme) },
+    xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second', theme) },
+    yAxis: { ...scale, ...createYAxis(`${shown.name} (log)`, theme) },
     series: [
       ...finite.flatMap(({ j, knots }, i) => [
         {
           type: 'line',
           id: `curve ${j.candidate.trial}`,
-          name: nameOf(j),
-          color: colour(i, theme),
-          symbol: symbol(i),
+          name: formatName(j),
+          color: pickColour(i, theme),
+          symbol: pickSymbol(i),
           symbolSize: 7,
           lineStyle: { width: 2 },
           data: knots
@@ -67,7 +67,7 @@ export function curvesOption(
   }
 }
 
-const nameOf = ({ candidate }: RankedCandidate): string => `trial ${candidate.trial}`
+const formatName = ({ candidate }: RankedCandidate): string => `trial ${candidate.trial}`
 
 function sloMarks(slo: Slo, theme: Theme): object {
   const { limit, unit } = sloAxis(slo)
@@ -93,14 +93,14 @@ function kneeSeries(
   of: (ms: number) => number,
   theme: Theme,
 ): object {
-  const knee = j.curve && kneeOf(j.curve)
+  const knee = j.curve && findKnee(j.curve)
   return {
     type: 'scatter',
     id: `knee ${j.candidate.trial}`,
     silent: true,
-    symbol: symbol(i),
+    symbol: pickSymbol(i),
     symbolSize: 15,
-    itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
+    itemStyle: { color: 'transparent', borderColor: pickColour(i, theme), borderWidth: 2 },
     label: { show: i === 0, formatter: 'knee', position: 'top', color: theme.muted, fontSize: 11 },
     data: knee ? [[knee.rateRps, of(knee.latencyMs)]] : [],
     z: 4,
@@ -127,28 +127,28 @@ export function percentilesOption(
   const shown = sloAxis(slo)
   const usable = points.filter(isDrawn).sort((a, b) => a.offeredRps - b.offeredRps)
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 58, right: 20, top: 34, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 'auto' }),
+    legend: createLegend(theme, { left: 8, right: 'auto' }),
     tooltip: {
       trigger: 'axis',
       confine: true,
       renderMode: 'richText',
       valueFormatter: (v: number) => `${Number(v).toFixed(1)} ${shown.unit}`,
     },
-    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
+    xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second', theme) },
     yAxis: {
-      ...logAxis(
+      ...createLogAxis(
         usable.flatMap((p) => [shown.of(p.p50Ms), shown.of(p.p99Ms)]),
         [shown.limit * 1.5],
       ),
-      ...yAxis(`${shown.latencyName} (log)`, theme),
+      ...createYAxis(`${shown.latencyName} (log)`, theme),
     },
     series: percentiles.map(([name, key], i) => ({
       type: 'line',
       name,
-      color: colour(i, theme),
-      symbol: symbol(i),
+      color: pickColour(i, theme),
+      symbol: pickSymbol(i),
       symbolSize: 6,
       data: usable
         .filter((p) => Number.isFinite(p[key]))

@@ -18,17 +18,17 @@ import { findOpenRivalsOf } from '../../recommendation/open-rivals.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { gainText } from '../../recommendation/verdict.ts'
-import { deviceOf } from '../data/ranking.ts'
+import { getDevice } from '../data/ranking.ts'
 import {
-  axis,
-  base,
   type ChartOption,
-  colour,
-  legend,
-  logAxis,
-  symbol,
+  createAxis,
+  createBase,
+  createLegend,
+  createLogAxis,
+  createYAxis,
+  pickColour,
+  pickSymbol,
   type Theme,
-  yAxis,
 } from './theme.ts'
 
 /** What stands on the upright axis: what an objective of money counts. */
@@ -42,21 +42,21 @@ interface DecisionInput {
 }
 
 /** Beyond this many, points are small and have neither intervals nor labels. */
-const many = 600
+const maxDetailed = 600
 /** Beyond this many, they are drawn in ECharts' large mode, all of a series in one style. */
-const large = 2_000
+const maxOutlined = 2_000
 /**
  * Pixels of a point there: above 3 it would fill all as one path, which a canvas takes minutes for.
  */
-const dot = 3
+const pointSize = 3
 
-type Cost = (c: Candidate, capacityRps?: number) => number
+type DollarFunction = (c: Candidate, capacityRps?: number) => number
 
 /**
  * The bills that a recommendation can be seen by, that of its own objective first. Without a demand
  * there is none for it.
  */
-export function billsOf({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
+export function listBills({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
   const bills = objectiveKinds.filter(
     (kind) =>
       getObjectiveWords(kind).unit.startsWith('$') &&
@@ -68,8 +68,11 @@ export function billsOf({ objective }: Pick<Recommendation, 'objective'>): reado
   ]
 }
 
-/** Dollars of a configuration at its capacity or at another one. */
-export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objective'>): Cost {
+/** Creates the cost function of a bill: dollars at the capacity, or at a given rate. */
+export function createDollarFunction(
+  bill: Bill,
+  { objective }: Pick<Recommendation, 'objective'>,
+): DollarFunction {
   const { demandRps, headroom } = getDemand(objective) ?? { demandRps: 0, headroom: 0 }
   const counted = createObjective(bill, {
     demandRps,
@@ -80,10 +83,13 @@ export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objectiv
 }
 
 /** '$ per hour, one replica', without the sign. */
-export const billName = (bill: Bill): string => getObjectiveWords(bill).unit.replace(/^\$ /, '')
+export const formatBill = (bill: Bill): string => getObjectiveWords(bill).unit.replace(/^\$ /, '')
 
-/** Those that nothing is cheaper than with at least their capacity, by falling capacity. */
-export function cheapestByCapacity(candidates: readonly Candidate[], dollarsOf: Cost): Candidate[] {
+/** Pareto front of cost and capacity, by falling capacity. */
+export function findCheapestByCapacity(
+  candidates: readonly Candidate[],
+  dollarsOf: DollarFunction,
+): Candidate[] {
   const front: Candidate[] = []
   for (const c of candidates
     .filter((c) => c.feasible)
@@ -98,35 +104,35 @@ export function decisionOption(
   { recommendation: r, bill, devices }: DecisionInput,
   theme: Theme,
 ): ChartOption {
-  const dollarsOf = billOf(bill, r)
-  const served = servedOf(r)
-  const few = served.length <= many
-  const place = (c: Candidate) => Math.max(0, devices.indexOf(deviceOf(c.configuration)))
+  const dollarsOf = createDollarFunction(bill, r)
+  const served = listServed(r)
+  const few = served.length <= maxDetailed
+  const place = (c: Candidate) => Math.max(0, devices.indexOf(getDevice(c.configuration)))
   const at = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
-  const scale = scales(served, dollarsOf)
+  const scale = createScales(served, dollarsOf)
   return {
-    ...moneyFrame(scale, bill, devices, theme),
+    ...createMoneyFrame(scale, bill, devices, theme),
     series: [
-      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
+      frontSeries(findCheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
       ...devices.flatMap((device, i) => {
-        const ofIt = served.filter((c) => deviceOf(c.configuration) === device)
-        return served.length > large
-          ? dots(ofIt, device, at, colour(i, theme))
-          : [points(ofIt, device, i, { at, few, theme })]
+        const ofIt = served.filter((c) => getDevice(c.configuration) === device)
+        return served.length > maxOutlined
+          ? densePointSeries(ofIt, device, at, pickColour(i, theme))
+          : [pointSeries(ofIt, device, i, { at, few, theme })]
       }),
       ...(few
         ? [
-            intervals(served, dollarsOf, scale.x, theme),
-            crosses(served, at, theme),
-            names(served, place, at, theme),
+            intervalSeries(served, dollarsOf, scale.x, theme),
+            refutedSeries(served, at, theme),
+            nameSeries(served, place, at, theme),
           ]
         : []),
-      ...(r.best ? story(r, r.best, at, theme) : []),
+      ...(r.best ? highlightSeries(r, r.best, at, theme) : []),
     ],
   }
 }
 
-function points(
+function pointSeries(
   ofIt: readonly Candidate[],
   device: string,
   i: number,
@@ -140,16 +146,19 @@ function points(
     type: 'scatter',
     id: `decide ${device}`,
     name: device,
-    color: colour(i, theme),
-    symbol: symbol(i),
+    color: pickColour(i, theme),
+    symbol: pickSymbol(i),
     symbolSize: few ? 11 : 4,
-    data: ofIt.map((c) => ({ value: at(c), itemStyle: markOf(c.status, colour(i, theme), theme) })),
+    data: ofIt.map((c) => ({
+      value: at(c),
+      itemStyle: styleMark(c.status, pickColour(i, theme), theme),
+    })),
     z: 4,
   }
 }
 
-/** Very many of one device: full what can be relied on, pale what cannot. */
-function dots(
+/** Series for very many configurations of one device; unreliable ones are pale. */
+function densePointSeries(
   ofIt: readonly Candidate[],
   device: string,
   at: (c: Candidate) => number[],
@@ -162,7 +171,7 @@ function dots(
     name: device,
     color,
     symbol: 'rect',
-    symbolSize: dot,
+    symbolSize: pointSize,
     large: true,
     largeThreshold: 1,
     progressive: 0,
@@ -184,51 +193,49 @@ function dots(
   ]
 }
 
-/** All but the series of a chart of money against capacity. @param names in the legend */
-export const moneyFrame = (
-  scale: ReturnType<typeof scales>,
+/** Axes, legend and grid of a chart of cost against capacity. @param names in the legend */
+export const createMoneyFrame = (
+  scale: ReturnType<typeof createScales>,
   bill: Bill,
   names: readonly string[],
   theme: Theme,
 ): ChartOption => ({
-  ...base(theme),
+  ...createBase(theme),
   grid: { left: 64, right: 72, top: 44, bottom: 48 },
-  legend: legend(theme, { left: 8, right: 8, data: [...names] }),
+  legend: createLegend(theme, { left: 8, right: 8, data: [...names] }),
   tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-  xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
+  xAxis: { ...scale.x, ...createAxis('capacity of one replica, requests per second (log)', theme) },
   yAxis: {
     ...scale.y,
-    ...yAxis(`${getObjectiveWords(bill).unit} (log)`, theme, {
+    ...createYAxis(`${getObjectiveWords(bill).unit} (log)`, theme, {
       nameGap: 50,
       axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars },
     }),
   },
 })
 
-/** Those that can be drawn. */
-export const servedOf = (r: Recommendation): Candidate[] =>
+/** Configurations with a capacity and a price. */
+export const listServed = (r: Recommendation): Candidate[] =>
   candidatesOf(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
 
-/** With room under the cheapest for its name. */
-export function scales(served: readonly Candidate[], dollarsOf: Cost) {
+/** Axis ranges, with room for a label below the cheapest. */
+export function createScales(served: readonly Candidate[], dollarsOf: DollarFunction) {
   const costs = served.map((c) => dollarsOf(c))
   const capacities = served.map((c) => c.capacityRps)
   return {
-    x: logAxis(
+    x: createLogAxis(
       capacities,
       served.flatMap((c) => c.capacityCi90Rps),
     ),
-    y: logAxis(
+    y: createLogAxis(
       costs,
       costs.map((each) => each * 0.8),
     ),
   }
 }
 
-/**
- * Full and outlined: a second measurement held. Full: measured once. Hollow: not to be relied on.
- */
-export function markOf(status: Status, color: string, theme: Theme): object {
+/** Mark of a status. Filled with outline: confirmed. Filled: measured once. Hollow: unreliable. */
+export function styleMark(status: Status, color: string, theme: Theme): object {
   if (isConfirmed(status)) return { opacity: 1, color, borderColor: theme.text, borderWidth: 2.5 }
   if (status === 'measured')
     return { opacity: 1, color, borderColor: theme.surface, borderWidth: 1 }
@@ -244,7 +251,7 @@ export function markOf(status: Status, color: string, theme: Theme): object {
 /** @param id of the series */
 export function frontSeries(
   front: readonly Candidate[],
-  dollarsOf: Cost,
+  dollarsOf: DollarFunction,
   color: string,
   id = 'cheapest',
 ): object {
@@ -262,12 +269,12 @@ export function frontSeries(
 }
 
 /**
- * What a configuration costs from its safe capacity, or the lower end of its 90 % interval, to the
- * upper end. An open end reaches the edge.
+ * Interval of capacity and cost: from the safe capacity, or the lower end of the 90 % interval, to
+ * the upper end. An open end reaches the edge.
  */
-function intervals(
+function intervalSeries(
   served: readonly Candidate[],
-  dollarsOf: Cost,
+  dollarsOf: DollarFunction,
   x: { readonly max: number },
   theme: Theme,
 ): object {
@@ -307,7 +314,7 @@ function intervals(
 
 const cross = 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z'
 
-function crosses(
+function refutedSeries(
   served: readonly Candidate[],
   at: (c: Candidate) => number[],
   theme: Theme,
@@ -324,8 +331,8 @@ function crosses(
   }
 }
 
-/** The name of each GPU beside the best of its configurations. */
-function names(
+/** Labels the best configuration of each GPU. */
+function nameSeries(
   served: readonly Candidate[],
   place: (c: Candidate) => number,
   at: (c: Candidate) => number[],
@@ -333,7 +340,7 @@ function names(
 ): object {
   const first = new Map<string, Candidate>()
   for (const c of served)
-    if (!first.has(deviceOf(c.configuration))) first.set(deviceOf(c.configuration), c)
+    if (!first.has(getDevice(c.configuration))) first.set(getDevice(c.configuration), c)
   return {
     type: 'scatter',
     id: 'device names',
@@ -341,14 +348,14 @@ function names(
     symbolSize: 0.1,
     data: [...first].map(([device, c]) => ({
       value: at(c),
-      label: { ...labelOf(device, 'right', theme), color: colour(place(c), theme) },
+      label: { ...styleLabel(device, 'right', theme), color: pickColour(place(c), theme) },
     })),
     labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
     z: 7,
   }
 }
 
-export const labelOf = (formatter: string, position: string, theme: Theme): object => ({
+export const styleLabel = (formatter: string, position: string, theme: Theme): object => ({
   show: true,
   formatter,
   position,
@@ -360,10 +367,8 @@ export const labelOf = (formatter: string, position: string, theme: Theme): obje
   textBorderWidth: 3,
 })
 
-/**
- * The recommended one, the default with what was gained over it, and rivals whose order is open.
- */
-function story(
+/** Marks the recommendation, the baseline with the gain over it, and statistically tied rivals. */
+function highlightSeries(
   r: Recommendation,
   best: Candidate,
   at: (c: Candidate) => number[],
@@ -388,7 +393,7 @@ function story(
     z: 6,
   })
   const { better, close } = findOpenRivalsOf(r)
-  const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
+  const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, maxTied)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
     ring('statistically tied', open, 21, {
@@ -401,7 +406,7 @@ function story(
       [best],
       21,
       { borderColor: theme.text, borderWidth: 2 },
-      labelOf('recommended', 'bottom', theme),
+      styleLabel('recommended', 'bottom', theme),
     ),
     ...(away
       ? [
@@ -410,18 +415,18 @@ function story(
             [away],
             21,
             { borderColor: theme.muted, borderWidth: 1.5 },
-            labelOf('baseline', 'top', theme),
+            styleLabel('baseline', 'top', theme),
           ),
         ]
       : []),
     ...(away && gain !== undefined
-      ? [gained(away, best, gainText(r.objective, gain), at, theme)]
+      ? [gainSeries(away, best, gainText(r.objective, gain), at, theme)]
       : []),
   ]
 }
-const most = 12
+const maxTied = 12
 
-function gained(
+function gainSeries(
   from: Candidate,
   to: Candidate,
   text: string,
@@ -440,7 +445,7 @@ function gained(
       symbolSize: 9,
       lineStyle: { color: theme.muted, type: 'dashed', width: 1.5 },
       label: {
-        ...labelOf(text, 'middle', theme),
+        ...styleLabel(text, 'middle', theme),
         color: theme.good,
         backgroundColor: theme.surface,
         padding: [2, 5],
@@ -452,15 +457,15 @@ function gained(
   }
 }
 
-/** The chart in words, for those who do not see it. */
-export function decisionWords(r: Recommendation, bill: Bill): string {
-  const dollarsOf = billOf(bill, r)
+/** Text alternative of the chart. */
+export function describeDecision(r: Recommendation, bill: Bill): string {
+  const dollarsOf = createDollarFunction(bill, r)
   const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
   if (!r.best)
     return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) =>
-    `${c.label}, ${describeStatus(c.status, r.provenance).name}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
-  return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
+    `${c.label}, ${describeStatus(c.status, r.provenance).name}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${formatBill(bill)}`
+  return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${findCheapestByCapacity(
     served,
     dollarsOf,
   )

@@ -1,19 +1,19 @@
-/** Importance and effect of parameters, history, predictions, timeline. Pure. */
+/** Charts of parameter importance and effects, history, predictions and timeline. Pure. */
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../data/analysis.ts'
 import type { Effect, Range } from '../data/importance.ts'
 import {
-  axis,
-  base,
   type ChartOption,
-  colour,
-  compact,
-  legend,
-  logAxis,
-  symbol,
+  createAxis,
+  createBase,
+  createLegend,
+  createLogAxis,
+  createYAxis,
+  formatCompact,
+  pickColour,
+  pickSymbol,
   type Theme,
-  yAxis,
 } from './theme.ts'
 
 export type Api = { value(i: number): number; coord(at: number[]): number[] }
@@ -22,13 +22,13 @@ export type Api = { value(i: number): number; coord(at: number[]): number[] }
 export function importanceOption(effects: readonly Effect[], theme: Theme): ChartOption {
   const rows = [...effects].reverse()
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 8, right: 24, top: 12, bottom: 48, containLabel: true },
     xAxis: {
       type: 'value',
       min: 0,
       max: 1,
-      ...axis('share of the variation of capacity', theme, {
+      ...createAxis('share of the variation of capacity', theme, {
         axisLabel: {
           color: theme.muted,
           hideOverlap: true,
@@ -53,7 +53,7 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
       {
         type: 'bar',
         name: 'median',
-        color: colour(0, theme),
+        color: pickColour(0, theme),
         barMaxWidth: 18,
         data: rows.map((e) => e.importance.median),
       },
@@ -71,22 +71,22 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
  * interval; log axis, 1 = no effect.
  */
 export function effectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
-  const scale = logAxis(
+  const scale = createLogAxis(
     values.flatMap((v) => [v.low, v.high]),
     [0.8, 1.25],
   )
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 48, right: 12, top: 12, bottom: 44 },
     xAxis: {
       type: 'category',
       data: values.map((v) => String(v.value)),
-      ...axis(parameter, theme, { axisLabel: { color: theme.muted, fontSize: 11 } }),
+      ...createAxis(parameter, theme, { axisLabel: { color: theme.muted, fontSize: 11 } }),
     },
     yAxis: {
       ...scale,
-      ...axis('', theme, {
-        axisLabel: { color: theme.muted, formatter: (v: number) => `${compact(v)}x` },
+      ...createAxis('', theme, {
+        axisLabel: { color: theme.muted, formatter: (v: number) => `${formatCompact(v)}x` },
       }),
     },
     tooltip: {
@@ -99,9 +99,9 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
       {
         type: 'line',
         name: parameter,
-        color: colour(0, theme),
+        color: pickColour(0, theme),
         symbolSize: 8,
-        // Between GPU models there is nothing that a line could stand for.
+        // No line between categories.
         lineStyle: { width: values.some((v) => typeof v.value === 'string') ? 0 : 1.5 },
         data: values.map((v) => v.median),
         markLine: {
@@ -168,27 +168,27 @@ export function historyOption(
   const known = points.filter((p) => p.cost !== undefined)
   const shown = (cost: number) => toDisplayedCost(objective, cost)
   const log = known.length > 0 && known.every((p) => shown(p.cost!) > 0)
-  const scale = log ? logAxis(known.map((p) => shown(p.cost!))) : { type: 'value' }
+  const scale = log ? createLogAxis(known.map((p) => shown(p.cost!))) : { type: 'value' }
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 60, right: 20, top: 34, bottom: 48 },
-    legend: legend(theme, { left: 8, right: 'auto' }),
+    legend: createLegend(theme, { left: 8, right: 'auto' }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: {
       type: 'value',
       min: against === 'trials' ? 1 : 0,
       ...(against === 'trials' ? { minInterval: 1 } : {}),
-      ...axis(against === 'trials' ? 'trial' : 'spent on trials, $', theme),
+      ...createAxis(against === 'trials' ? 'trial' : 'spent on trials, $', theme),
     },
     yAxis: {
       ...scale,
-      ...yAxis(`${getObjectiveUnit(objective)}${log ? ' (log)' : ''}`, theme),
+      ...createYAxis(`${getObjectiveUnit(objective)}${log ? ' (log)' : ''}`, theme),
     },
     series: [
       {
         type: 'scatter',
         name: 'trial',
-        color: colour(6, theme),
+        color: pickColour(6, theme),
         symbolSize: known.length > 2_000 ? 3 : 8,
         large: known.length > 2_000,
         largeThreshold: 1,
@@ -197,7 +197,7 @@ export function historyOption(
       {
         type: 'line',
         name: 'best so far',
-        color: colour(1, theme),
+        color: pickColour(1, theme),
         step: 'end',
         symbol: 'none',
         silent: true,
@@ -210,8 +210,8 @@ export function historyOption(
 }
 
 /**
- * What the model foretold, with its 90 % interval, against what was measured; on the diagonal it
- * was right.
+ * Predicted capacity with its 90 % interval against the measured one; the diagonal is a perfect
+ * prediction.
  */
 export function predictedOption(
   pairs: readonly {
@@ -223,13 +223,13 @@ export function predictedOption(
   }[],
   theme: Theme,
 ): ChartOption {
-  const scale = logAxis(pairs.flatMap((p) => [p.predicted, p.measured]))
+  const scale = createLogAxis(pairs.flatMap((p) => [p.predicted, p.measured]))
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 60, right: 20, top: 20, bottom: 48 },
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...scale, ...axis('predicted capacity, req/s (log)', theme) },
-    yAxis: { ...scale, ...yAxis('measured, req/s (log)', theme) },
+    xAxis: { ...scale, ...createAxis('predicted capacity, req/s (log)', theme) },
+    yAxis: { ...scale, ...createYAxis('measured, req/s (log)', theme) },
     series: [
       {
         type: 'line',
@@ -262,8 +262,8 @@ export function predictedOption(
       {
         type: 'scatter',
         name: 'trial',
-        color: colour(0, theme),
-        symbol: symbol(0),
+        color: pickColour(0, theme),
+        symbol: pickSymbol(0),
         symbolSize: 9,
         data: pairs.map((p) => [p.predicted, p.measured, p.trial]),
       },
@@ -273,14 +273,14 @@ export function predictedOption(
 
 const stateColour = (trial: FinishedTrial, theme: Theme): string =>
   trial.purpose === 'confirmation'
-    ? colour(2, theme)
+    ? pickColour(2, theme)
     : trial.state === 'complete'
-      ? colour(0, theme)
+      ? pickColour(0, theme)
       : trial.state === 'infeasible'
-        ? colour(5, theme)
+        ? pickColour(5, theme)
         : theme.warn
 
-/** When each trial ran, in as many lanes as ran at once. Minutes from the first start. */
+/** Timeline of trials, with one lane per concurrent trial. */
 export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): ChartOption {
   const starts = trials.map((t) => Date.parse(t.startedAt))
   const first = Math.min(...starts)
@@ -305,17 +305,17 @@ export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): 
   const [unit, seconds] =
     last > 7_200 ? ['hours', 3600] : last > 180 ? ['minutes', 60] : ['seconds', 1]
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 20, right: 20, top: 8, bottom: 44 },
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: {
       type: 'value',
       min: 0,
       max: last,
-      ...axis(`${unit} since the first trial started`, theme, {
+      ...createAxis(`${unit} since the first trial started`, theme, {
         axisLabel: {
           color: theme.muted,
-          formatter: (v: number) => compact(v / (seconds as number)),
+          formatter: (v: number) => formatCompact(v / (seconds as number)),
         },
       }),
     },

@@ -1,6 +1,6 @@
 /**
- * Latency against throughput: every configuration at its capacity, its load curve, the front, the
- * SLO. Pure.
+ * Chart of latency against throughput: configurations at their capacity, load curves, Pareto front
+ * and SLO. Pure.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -9,17 +9,17 @@ import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
-import { deviceOf, requestsPerDollar } from '../data/ranking.ts'
+import { computeRequestsPerDollar, getDevice } from '../data/ranking.ts'
 import {
-  axis,
-  base,
   type ChartOption,
-  colour,
-  legend,
-  logAxis,
-  symbol,
+  createAxis,
+  createBase,
+  createLegend,
+  createLogAxis,
+  createYAxis,
+  pickColour,
+  pickSymbol,
   type Theme,
-  yAxis,
 } from './theme.ts'
 
 export type Throughput = 'per-dollar' | 'per-second'
@@ -27,29 +27,29 @@ export type Throughput = 'per-dollar' | 'per-second'
 interface ParetoInput {
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]
-  /** Configurations whose load curves are drawn. */
+  /** Configurations to draw with their load curves. */
   readonly curves: readonly RankedCandidate[]
   readonly throughput: Throughput
   readonly latencies: LatencyAxis
-  /** Devices in a fixed order, so that a colour stays with its GPU. */
+  /** Devices in a fixed order, so that each keeps its colour. */
   readonly devices: readonly string[]
-  /** Writes the limit beside its line, where no handle says it. */
+  /** Labels the SLO line, if no drag handle shows the limit. */
   readonly still?: boolean
 }
 
-export type LatencyAxis = ReturnType<typeof logAxis>
+export type LatencyAxis = ReturnType<typeof createLogAxis>
 
 /** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
-const large = 2_000
-const errorBars = 150
+const maxDetailed = 2_000
+const maxErrorBars = 150
 /**
- * Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one
- * path, which a canvas takes minutes to fill.
+ * Size of a point in large mode, pixels. From 4 pixels on, ECharts draws all points as one path,
+ * which takes minutes.
  */
-const dot = 3
+const pointSize = 3
 
-/** Latencies from the fastest idle predictor to well beyond the SLO, as the SLO's axis has them. */
-export function latencyAxis(trials: readonly FinishedTrial[], asked: Slo): LatencyAxis {
+/** Latency axis from the fastest unloaded latency to well beyond the SLO. */
+export function createLatencyAxis(trials: readonly FinishedTrial[], asked: Slo): LatencyAxis {
   const { of, limit } = sloAxis(asked)
   const { percentile } = asked
   const known: number[] = []
@@ -58,27 +58,27 @@ export function latencyAxis(trials: readonly FinishedTrial[], asked: Slo): Laten
     const { unloaded, slo } = t.measurement
     known.push(of(percentile >= 0.9 ? unloaded.p99Ms : unloaded.p50Ms), of(slo.limitMs) * 1.8)
   }
-  return logAxis(known, [limit / 1.5, limit * 1.5])
+  return createLogAxis(known, [limit / 1.5, limit * 1.5])
 }
 
 export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   const { recommendation: r, curves, throughput, devices, latencies } = input
   const shown = sloAxis(r.slo)
-  const x: Across = (c) => shown.of(c.sloMsAtCapacity)
+  const x: LatencyPosition = (c) => shown.of(c.sloMsAtCapacity)
   const all = candidatesOf(r)
   const y = (rps: number, c: Candidate) =>
-    throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps
+    throughput === 'per-dollar' ? computeRequestsPerDollar(rps, c.pricePerHour) : rps
   const place = (device: string) => Math.max(0, devices.indexOf(device))
   const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
-  const many = served.length > large
-  const size = sizes(served)
+  const many = served.length > maxDetailed
+  const size = createSizeScale(served)
   const points = devices.map((device, i) => ({
     type: 'scatter',
     id: `device ${device}`,
     name: device,
-    color: colour(i, theme),
-    symbol: symbol(i),
-    symbolSize: many ? dot : 9,
+    color: pickColour(i, theme),
+    symbol: pickSymbol(i),
+    symbolSize: many ? pointSize : 9,
     large: many,
     largeThreshold: 1,
     progressive: 0,
@@ -86,7 +86,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
       ? { opacity: 0.5 }
       : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
     data: served
-      .filter((c) => c.feasible && deviceOf(c.configuration) === device)
+      .filter((c) => c.feasible && getDevice(c.configuration) === device)
       .map((c) => {
         const value = [x(c), y(c.capacityRps, c), c.trial]
         return size && !many ? { value, symbolSize: size(c) } : value
@@ -94,26 +94,29 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     z: 4,
   }))
   return {
-    ...base(theme),
+    ...createBase(theme),
     grid: { left: 64, right: 24, top: 64, bottom: 48 },
-    legend: legend(theme, {
+    legend: createLegend(theme, {
       data: [
         ...devices,
         'Pareto front',
-        ...qualityFrontNames(r).map((name, i) => ({
+        ...listFrontNames(r).map((name, i) => ({
           name,
           itemStyle: { opacity: 0 },
-          lineStyle: { type: dashOf(i), width: 2 },
+          lineStyle: { type: pickDash(i), width: 2 },
         })),
         ...(all.some((c) => !c.feasible) ? ['no candidate'] : []),
       ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...latencies, ...axis(`${shown.name} (log)`, theme) },
+    xAxis: { ...latencies, ...createAxis(`${shown.name} (log)`, theme) },
     yAxis: {
       type: 'value',
       min: 0,
-      ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme),
+      ...createYAxis(
+        throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second',
+        theme,
+      ),
     },
     series: [
       ...curves.map((j) =>
@@ -122,25 +125,25 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
           shown.of,
           y,
           latencies.max,
-          colour(place(deviceOf(j.candidate.configuration)), theme),
+          pickColour(place(getDevice(j.candidate.configuration)), theme),
         ),
       ),
       ...points,
-      missed(all, input.trials, x, y, theme, many),
+      violatingSeries(all, input.trials, x, y, theme, many),
       frontSeries(r.front, x, y, latencies.max, theme),
       ...qualitySeries(r, x, y, latencies.max, theme),
       ...(many
         ? []
         : [
             intervalSeries(
-              served.filter((c) => c.feasible).slice(0, errorBars),
+              served.filter((c) => c.feasible).slice(0, maxErrorBars),
               x,
               y,
               shown.of,
               theme,
             ),
           ]),
-      ...marks(r, x, y, theme),
+      ...markSeries(r, x, y, theme),
       sloSeries(
         shown.limit,
         latencies.max,
@@ -151,13 +154,13 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   }
 }
 
-type Across = (c: Candidate) => number
-type Height = (rps: number, c: Candidate) => number
+type LatencyPosition = (c: Candidate) => number
+type ThroughputPosition = (rps: number, c: Candidate) => number
 
 function curveSeries(
   { candidate, curve }: RankedCandidate,
   of: (ms: number) => number,
-  y: Height,
+  y: ThroughputPosition,
   most: number,
   color: string,
 ): object {
@@ -178,14 +181,14 @@ function curveSeries(
 }
 
 /**
- * Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those
- * that never served have no place here.
+ * Configurations that violate the SLO even unloaded: crosses at the rate of one request at a time.
+ * Infeasible ones are not drawn.
  */
-function missed(
+function violatingSeries(
   all: readonly Candidate[],
   trials: readonly FinishedTrial[],
-  x: Across,
-  y: Height,
+  x: LatencyPosition,
+  y: ThroughputPosition,
   theme: Theme,
   many: boolean,
 ): object {
@@ -197,7 +200,7 @@ function missed(
     symbol: many
       ? 'rect'
       : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
-    symbolSize: many ? dot : 9,
+    symbolSize: many ? pointSize : 9,
     large: many,
     largeThreshold: 1,
     color: theme.muted,
@@ -213,54 +216,54 @@ function missed(
 }
 
 /**
- * Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out
- * segments of under two pixels, and stairs become slopes.
+ * Minimum rise of a step, as a share of the highest. Smaller ones are merged, because the canvas
+ * drops segments of under two pixels.
  */
-const leastRise = 0.012
+const minRiseShare = 0.012
 
 /**
- * Pixels of a point by the quality of its variant, the third axis: least 7, most 15. Undefined
- * without two qualities.
+ * Size of a point by the quality of its variant: 7 to 15 pixels. Undefined with fewer than two
+ * qualities.
  */
-function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
+function createSizeScale(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
   const known = served.flatMap(({ quality }) => quality ?? [])
   const [least, most] = [Math.min(...known), Math.max(...known)]
   if (!(most > least)) return undefined
   return ({ quality }) => (quality === undefined ? 9 : 7 + (8 * (quality - least)) / (most - least))
 }
 
-/** Fronts among variants of at least some quality, but for the last, which is the front itself. */
-const betterFronts = (r: Recommendation) =>
+/** Fronts of variants above a quality threshold, without the overall front. */
+const listBetterFronts = (r: Recommendation) =>
   (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
 const dashes = [
   [8, 4],
   [3, 3],
   [10, 3, 2, 3],
 ]
-const dashOf = (i: number) => dashes[i % dashes.length]
-const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
-const qualityFrontNames = (r: Recommendation): string[] =>
-  betterFronts(r).map(({ minQuality }) => frontName(minQuality))
+const pickDash = (i: number) => dashes[i % dashes.length]
+const formatFrontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
+const listFrontNames = (r: Recommendation): string[] =>
+  listBetterFronts(r).map(({ minQuality }) => formatFrontName(minQuality))
 
 function qualitySeries(
   r: Recommendation,
-  x: Across,
-  y: Height,
+  x: LatencyPosition,
+  y: ThroughputPosition,
   most: number,
   theme: Theme,
 ): object[] {
-  return betterFronts(r).map(({ minQuality, front }, i) => ({
+  return listBetterFronts(r).map(({ minQuality, front }, i) => ({
     ...frontSeries(front, x, y, most, theme),
-    id: frontName(minQuality),
-    name: frontName(minQuality),
-    lineStyle: { width: 2, type: dashOf(i) },
+    id: formatFrontName(minQuality),
+    name: formatFrontName(minQuality),
+    lineStyle: { width: 2, type: pickDash(i) },
   }))
 }
 
 function frontSeries(
   front: readonly Candidate[],
-  x: Across,
-  y: Height,
+  x: LatencyPosition,
+  y: ThroughputPosition,
   most: number,
   theme: Theme,
 ): object {
@@ -269,7 +272,7 @@ function frontSeries(
   let height = 0
   for (const [i, c] of front.entries()) {
     const next = y(c.capacityRps, c)
-    if (next - height < leastRise * top && i < front.length - 1) continue
+    if (next - height < minRiseShare * top && i < front.length - 1) continue
     steps.push([x(c), height], [x(c), next])
     height = next
   }
@@ -292,8 +295,8 @@ function frontSeries(
  */
 function intervalSeries(
   served: readonly Candidate[],
-  x: Across,
-  y: Height,
+  x: LatencyPosition,
+  y: ThroughputPosition,
   of: (ms: number) => number,
   theme: Theme,
 ): object {
@@ -346,7 +349,12 @@ function intervalSeries(
   }
 }
 
-function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] {
+function markSeries(
+  r: Recommendation,
+  x: LatencyPosition,
+  y: ThroughputPosition,
+  theme: Theme,
+): object[] {
   const mark = (c: Candidate | undefined, name: string, shape: string, position: string) =>
     c && c.capacityRps > 0
       ? [
@@ -380,7 +388,7 @@ function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] 
   ]
 }
 
-/** The limit, and everything beyond it shaded. */
+/** The SLO limit, with the area beyond it shaded. */
 function sloSeries(limit: number, most: number, theme: Theme, text?: string): object {
   return {
     type: 'line',

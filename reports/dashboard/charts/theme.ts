@@ -1,6 +1,6 @@
 /**
- * What all of the dashboard's charts share: colours for light, dark and paper, axes, and the marks
- * of devices. Pure.
+ * Shared parts of all charts: colours for light, dark and print, axes, and symbols of devices.
+ * Pure.
  */
 import type { EChartsCoreOption } from 'echarts/core'
 import { palette, symbols } from '../../report/charts/chart-options.ts'
@@ -38,8 +38,8 @@ export type ChartOption = EChartsCoreOption
 
 const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 
-/** Okabe and Ito's colours, and the same hues lighter where the ground is dark. */
-const onDark = [
+/** Lighter versions of the Okabe-Ito palette, for dark backgrounds. */
+const darkPalette = [
   '#4aa8e0',
   '#f28c4b',
   '#2cc79b',
@@ -48,22 +48,22 @@ const onDark = [
   '#f2b93b',
   '#9ad4f5',
 ] as const
-export const colour = (i: number, theme: Theme): string =>
-  (theme.dark ? onDark : palette)[i % palette.length]!
-/** Told apart without colour; beyond seven they repeat, with another colour. */
-export const symbol = (i: number): string => symbols[i % symbols.length]!
+export const pickColour = (i: number, theme: Theme): string =>
+  (theme.dark ? darkPalette : palette)[i % palette.length]!
+/** Symbols that are distinguishable without colour; they repeat after seven. */
+export const pickSymbol = (i: number): string => symbols[i % symbols.length]!
 
 const grid = { left: 64, right: 24, top: 28, bottom: 48 }
 
-/** A chart without animation when someone asked for less motion; texts in the page's own font. */
-export const base = (theme: Theme): ChartOption => ({
+/** Base options: no animation, font of the page. */
+export const createBase = (theme: Theme): ChartOption => ({
   animation: false,
   textStyle: { fontFamily: font, color: theme.text },
   grid,
   aria: { enabled: false },
 })
 
-export function axis(name: string, theme: Theme, more: object = {}): object {
+export function createAxis(name: string, theme: Theme, more: object = {}): object {
   return {
     name,
     nameLocation: 'middle',
@@ -71,16 +71,16 @@ export function axis(name: string, theme: Theme, more: object = {}): object {
     nameTextStyle: { color: theme.muted, fontSize: 12 },
     axisLine: { lineStyle: { color: theme.line } },
     axisTick: { lineStyle: { color: theme.line } },
-    axisLabel: { color: theme.muted, fontSize: 11, hideOverlap: true, formatter: compact },
+    axisLabel: { color: theme.muted, fontSize: 11, hideOverlap: true, formatter: formatCompact },
     splitLine: { lineStyle: { color: theme.faint } },
     minorSplitLine: { show: false },
     ...more,
   }
 }
-export const yAxis = (name: string, theme: Theme, more: object = {}): object =>
-  axis(name, theme, { nameGap: 46, ...more })
+export const createYAxis = (name: string, theme: Theme, more: object = {}): object =>
+  createAxis(name, theme, { nameGap: 46, ...more })
 
-export const legend = (theme: Theme, more: object = {}): object => ({
+export const createLegend = (theme: Theme, more: object = {}): object => ({
   type: 'scroll',
   top: 0,
   right: 8,
@@ -94,7 +94,7 @@ export const legend = (theme: Theme, more: object = {}): object => ({
 })
 
 /** 950, 1.2k, 18M. */
-export function compact(value: number): string {
+export function formatCompact(value: number): string {
   const size = Math.abs(value)
   const [divisor, suffix] =
     size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e4 ? [1e3, 'k'] : [1, '']
@@ -102,10 +102,10 @@ export function compact(value: number): string {
 }
 
 /**
- * A logarithmic axis that holds all values: with ticks at powers of two where it spans little, of
- * ten where it spans much.
+ * A logarithmic axis that contains all values, with ticks at powers of two, or of ten for a wide
+ * range.
  */
-export function logAxis(
+export function createLogAxis(
   values: readonly number[],
   also: readonly number[] = [],
 ): { type: 'log'; logBase: number; min: number; max: number } {

@@ -1,7 +1,7 @@
 /**
- * The page's address is its question: experiment, SLO, objective, demand, prices, the trial that is
- * open, trials side by side and the experiments beside it. What is the experiment's own is left
- * out, so that an address stays short and says what was changed. Pure.
+ * Encodes the state of the page in its address: experiment, SLO, objective, demand, prices, the
+ * open trial, compared trials and experiments. Values of the experiment itself are left out, so
+ * that an address shows only what was changed. Pure.
  */
 import { replaceLimit, resolveLimits } from '../../../profiler/model/slo.ts'
 import {
@@ -17,12 +17,12 @@ import {
 import type { Objective } from '../../../search/types.ts'
 import { applyCheapestInstances, type PriceBook } from '../../../trials/prices/book.ts'
 import type { DashboardExperiment } from './page-data.ts'
-import { asMeasured, type WhatIf } from './ranking.ts'
+import { pickOwnQuestion, type WhatIf } from './ranking.ts'
 
-/** What an address says beside the experiment's name. */
+/** State in an address besides the experiment. */
 interface PageAddress {
   readonly whatIf: WhatIf
-  /** Demand to plan for, where the objective has none. */
+  /** Demand to plan for, if the objective has none. */
   readonly planning?: Demand
   readonly trial?: number
   /** Trials that are compared with each other. */
@@ -32,11 +32,11 @@ interface PageAddress {
 }
 
 /** '?experiment=bert-7f3a&slo=30&price.L4=0.8'. */
-export function addressOf(
+export function formatAddress(
   { whatIf, planning, trial, sideBySide = [], compared = [] }: PageAddress,
   experiment: DashboardExperiment,
 ): string {
-  const own = asMeasured(experiment)
+  const own = pickOwnQuestion(experiment)
   const words = new URLSearchParams({ experiment: experiment.id })
   const say = (name: string, value: number | string | undefined) =>
     value !== undefined && words.set(name, String(value))
@@ -52,8 +52,8 @@ export function addressOf(
   if (changed) say('max-price', getPriceBound(objective))
   if (changed) say('metric', getMetric(objective))
   if (whatIf.minQuality !== own.minQuality) say('quality', whatIf.minQuality ?? 'any')
-  for (const [name, perHour] of rowsOf(whatIf.prices))
-    if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
+  for (const [name, perHour] of listPrices(whatIf.prices))
+    if (perHour !== listPrices(own.prices).get(name)) say(`price.${name}`, perHour)
   say('trial', trial)
   if (sideBySide.length > 0) say('trials', sideBySide.join())
   for (const id of compared) words.append('compare', id)
@@ -61,10 +61,10 @@ export function addressOf(
 }
 
 /**
- * What an address asks of an experiment. `refused` names each part that it cannot be asked, which
- * is left as the experiment has it.
+ * Decodes an address for an experiment. `refused` lists invalid parts, which keep the experiment's
+ * own values.
  */
-export function askedBy(
+export function parseAddress(
   address: string,
   experiment: DashboardExperiment,
 ): PageAddress & { readonly refused: readonly string[] } {
@@ -76,28 +76,28 @@ export function askedBy(
     if (text !== null && value === undefined) refused.push(`${name}=${text}`)
     return value
   }
-  const own = asMeasured(experiment)
-  const slo = read('slo', (text) => withLimits(own.slo, text.split(',').map(Number))) ?? own.slo
-  const percentile = read('percentile', within(0, 1)) ?? slo.percentile
-  const demandRps = read('demand', within(0, Number.POSITIVE_INFINITY))
-  const headroom = read('headroom', (text) => (Number(text) === 0 ? 0 : within(0, 1)(text)))
-  const maxPricePerHour = read('max-price', within(0, Number.POSITIVE_INFINITY))
+  const own = pickOwnQuestion(experiment)
+  const slo = read('slo', (text) => replaceLimits(own.slo, text.split(',').map(Number))) ?? own.slo
+  const percentile = read('percentile', parseWithin(0, 1)) ?? slo.percentile
+  const demandRps = read('demand', parseWithin(0, Number.POSITIVE_INFINITY))
+  const headroom = read('headroom', (text) => (Number(text) === 0 ? 0 : parseWithin(0, 1)(text)))
+  const maxPricePerHour = read('max-price', parseWithin(0, Number.POSITIVE_INFINITY))
   const metric = read('metric', (text) => text || undefined)
   const objective = read('objective', (text) =>
-    objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }),
+    parseObjective(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }),
   )
   const minQuality =
-    words.get('quality') === 'any' ? undefined : (read('quality', finite) ?? own.minQuality)
-  const trial = read('trial', trialNumber)
+    words.get('quality') === 'any' ? undefined : (read('quality', parseFinite) ?? own.minQuality)
+  const trial = read('trial', parseTrialNumber)
   const sideBySide = read('trials', (text) => {
-    const numbers = text.split(',').map(trialNumber)
+    const numbers = text.split(',').map(parseTrialNumber)
     return numbers.every((number) => number !== undefined)
-      ? [...new Set(numbers)].slice(0, mostSideBySide)
+      ? [...new Set(numbers)].slice(0, maxSideBySide)
       : undefined
   })
   const compared = [...new Set(words.getAll('compare'))]
     .filter((id) => id !== '')
-    .slice(0, mostCompared)
+    .slice(0, maxCompared)
   const planning =
     demandRps !== undefined && !(objective && getDemand(objective))
       ? { demandRps, headroom: headroom ?? experiment.headroom }
@@ -106,7 +106,7 @@ export function askedBy(
     whatIf: {
       slo: { ...slo, percentile },
       objective: objective ?? own.objective,
-      prices: pricesAsked(words, own.prices, refused),
+      prices: parsePrices(words, own.prices, refused),
       minQuality,
     },
     ...(planning && { planning }),
@@ -117,25 +117,25 @@ export function askedBy(
   }
 }
 
-/** As many as the charts have colours and shapes for. */
-export const mostSideBySide = 7
-export const mostCompared = mostSideBySide - 1
+/** The charts have this many colours and symbols. */
+export const maxSideBySide = 7
+export const maxCompared = maxSideBySide - 1
 
-const trialNumber = (text: string): number | undefined =>
+const parseTrialNumber = (text: string): number | undefined =>
   /^[1-9]\d*$/.test(text) ? Number(text) : undefined
 
-const finite = (text: string): number | undefined =>
+const parseFinite = (text: string): number | undefined =>
   text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined
 
-/** A number between two, without them. */
-const within =
+/** Parser for a number in an open interval. */
+const parseWithin =
   (least: number, most: number) =>
   (text: string): number | undefined => {
-    const value = finite(text)
+    const value = parseFinite(text)
     return value !== undefined && value > least && value < most ? value : undefined
   }
 
-function withLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'] | undefined {
+function replaceLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'] | undefined {
   if (
     limits.length !== resolveLimits(own).length ||
     !limits.every((ms) => ms > 0 && Number.isFinite(ms))
@@ -144,7 +144,7 @@ function withLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'
   return limits.reduce((slo, ms, place) => replaceLimit(slo, place, ms), own)
 }
 
-function objectiveAsked(
+function parseObjective(
   text: string,
   own: Objective,
   given: { demandRps?: number; headroom?: number; maxPricePerHour?: number; metric?: string },
@@ -170,8 +170,8 @@ function objectiveAsked(
   })
 }
 
-/** Names of prices that can be edited → $ per hour. */
-export const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
+/** Names of editable prices → $ per hour. */
+export const listPrices = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<string, number> =>
   new Map([
     ['vCPU', vcpu.perHour],
     ['GiB', memoryGiB.perHour],
@@ -179,24 +179,24 @@ export const rowsOf = ({ vcpu, memoryGiB, gpus, instances }: PriceBook): Map<str
       Object.entries(gpus).map(([gpu, { perHour }]) => [gpu, perHour] as const)),
   ])
 
-function pricesAsked(words: URLSearchParams, own: PriceBook, refused: string[]): PriceBook {
+function parsePrices(words: URLSearchParams, own: PriceBook, refused: string[]): PriceBook {
   let prices = own
   for (const [key, text] of words) {
     if (!key.startsWith('price.')) continue
     const name = key.slice('price.'.length)
-    const perHour = finite(text)
-    if (perHour === undefined || perHour < 0 || !rowsOf(own).has(name))
+    const perHour = parseFinite(text)
+    if (perHour === undefined || perHour < 0 || !listPrices(own).has(name))
       refused.push(`${key}=${text}`)
-    else prices = withPrice(prices, name, perHour)
+    else prices = editPrice(prices, name, perHour)
   }
   return prices
 }
 
 /**
- * A price book with one price edited: of 'vCPU', 'GiB' memory, a GPU, or an instance where GPUs are
- * sold as those.
+ * A price book with one edited price: 'vCPU', 'GiB' of memory, a GPU, or an instance if GPUs are
+ * sold as instances.
  */
-export function withPrice(prices: PriceBook, name: string, perHour: number): PriceBook {
+export function editPrice(prices: PriceBook, name: string, perHour: number): PriceBook {
   const edited = { perHour, source: 'edited in the dashboard' }
   if (name === 'vCPU') return { ...prices, vcpu: edited }
   if (name === 'GiB') return { ...prices, memoryGiB: edited }

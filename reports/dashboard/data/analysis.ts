@@ -1,6 +1,6 @@
 /**
- * Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load
- * curve, history, capacity, comparison. Pure.
+ * Figures for charts of the dashboard: knee of a load curve, history, capacity planning,
+ * comparison. Pure.
  */
 
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
@@ -11,14 +11,14 @@ import type { FinishedTrial } from '../../../trials/types.ts'
 import { money, sloText } from '../../format.ts'
 import { hoursPerMonth } from '../../plan/plan-costs.ts'
 import type { Candidate } from '../../recommendation/types.ts'
-import { rowsOf } from './address.ts'
+import { listPrices } from './address.ts'
 import type { DashboardExperiment } from './page-data.ts'
 
 /**
- * Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle
- * predictor. Undefined when it never gets there.
+ * The knee of a load curve: the rate at which the latency is twice the unloaded latency, where
+ * waiting exceeds service. Undefined if the curve stays below.
  */
-export function kneeOf(
+export function findKnee(
   curve: readonly CurveKnot[],
 ): { readonly rateRps: number; readonly latencyMs: number } | undefined {
   const [idle] = curve
@@ -34,15 +34,15 @@ export function kneeOf(
 
 export interface HistoryPoint {
   readonly trial: number
-  /** What has been spent when it had finished: price × time of every trial up to it, $. */
+  /** Cumulative cost of all trials up to this one: price × time, $. */
   readonly spent: number
-  /** Undefined for trials that give no candidate: infeasible, failed, confirmations. */
+  /** Undefined for trials without a candidate: infeasible, failed, confirmations. */
   readonly cost?: number
   readonly best?: number
 }
 
-/** Cost by trial and the best so far, against trials and money. `candidates` by trial number. */
-export function historyOf(
+/** Cost of each trial, the best so far, and the money spent. `candidates` by trial number. */
+export function listHistory(
   trials: readonly FinishedTrial[],
   candidates: ReadonlyMap<number, Candidate>,
   pricePerHour: (trial: FinishedTrial) => number,
@@ -61,7 +61,7 @@ export function historyOf(
 interface FleetRow {
   readonly demandRps: number
   readonly replicas: number
-  /** Replicas that carry the demand with one of them lost. */
+  /** Replicas that serve the demand with one of them lost (N+1). */
   readonly withSpare: number
   readonly pricePerMonth: number
   readonly withSparePerMonth: number
@@ -72,10 +72,10 @@ interface FleetRow {
 }
 
 /**
- * A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one
- * lost the rest may run up to their capacity.
+ * Sizes a fleet of one configuration for a demand. Without a loss the headroom stays free; with one
+ * replica lost the others may run at their capacity.
  */
-export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
+export function planFleet(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
   const replicas = countReplicas({ demandRps, headroom }, candidate.capacityRps)
   const withSpare = Math.max(
     replicas,
@@ -102,17 +102,15 @@ interface SensitivityRow {
   readonly pricePerMonth: number
 }
 
-/**
- * What the bill becomes when something is not as assumed: the capacity's interval, the demand, the
- * headroom.
+/** Sensitivity of the monthly price to capacity, demand and headroom.
  */
-export function sensitivityOf(
+export function listSensitivity(
   candidate: Candidate,
   demandRps: number,
   headroom: number,
 ): SensitivityRow[] {
   const at = (what: string, capacityRps: number, demand: number, free: number): SensitivityRow => {
-    const { replicas, pricePerMonth } = fleetFor({ ...candidate, capacityRps }, demand, free)
+    const { replicas, pricePerMonth } = planFleet({ ...candidate, capacityRps }, demand, free)
     return { what, replicas, pricePerMonth }
   }
   const { capacityRps, capacityCi90Rps } = candidate
@@ -138,12 +136,12 @@ interface Pair {
   readonly right: Candidate
   /** right / left capacity; NaN where either has none. */
   readonly ratio: number
-  /** The 90 % intervals leave it open which one is higher. */
+  /** Whether the 90 % intervals overlap. */
   readonly overlap: boolean
 }
 
-/** Configurations that two experiments have both measured, largest change first. */
-export function pairsOf(left: readonly Candidate[], right: readonly Candidate[]): Pair[] {
+/** Configurations that two experiments both measured, largest change first. */
+export function pairCandidates(left: readonly Candidate[], right: readonly Candidate[]): Pair[] {
   const known = new Map(left.map((c) => [configurationKey(c.configuration), c]))
   const pairs = right.flatMap((r): Pair[] => {
     const l = known.get(configurationKey(r.configuration))
@@ -158,18 +156,18 @@ export function pairsOf(left: readonly Candidate[], right: readonly Candidate[])
   return pairs.sort((a, b) => size(b) - size(a))
 }
 
-type Question = Pick<DashboardExperiment, 'slo' | 'prices'>
+type DashboardQuestion = Pick<DashboardExperiment, 'slo' | 'prices'>
 
 /**
- * In which SLO and prices an experiment was asked otherwise than another: 'p99 <= 20 ms instead of
- * p99 <= 50 ms', 'T4 $0.60 / h instead of $0.35'.
+ * Differences in SLO and prices between two experiments: 'p99 <= 20 ms instead of p99 <= 50 ms',
+ * 'T4 $0.60 / h instead of $0.35'.
  */
-export function askedOtherwise(other: Question, than: Question): string[] {
+export function describeDifferences(other: DashboardQuestion, than: DashboardQuestion): string[] {
   const said =
     sloText(other.slo) === sloText(than.slo)
       ? []
       : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
-  const [rows, known] = [rowsOf(other.prices), rowsOf(than.prices)]
+  const [rows, known] = [listPrices(other.prices), listPrices(than.prices)]
   const price = (perHour: number | undefined) =>
     perHour === undefined ? 'no price' : `${money(perHour)} / h`
   for (const name of new Set([...rows.keys(), ...known.keys()]))

@@ -1,67 +1,70 @@
 /**
- * The capacity around one configuration, by the Gaussian process of importance.ts: along each
- * parameter with all others held (a slice), and over two at once (a surface), medians and 90 %
- * intervals over functions drawn from its posterior, beside the trials that lie there. Pure.
+ * Predicted capacity in the neighbourhood of one configuration, by the Gaussian process of
+ * importance.ts: along each parameter with all others fixed (slice), and over two parameters
+ * (surface). Medians and 90 % intervals of posterior samples, with the trials measured there. Pure.
  */
 import { createRng } from '../../../search/rng.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import {
-  drawnOver,
-  leastTrials,
+  computeRange,
+  listVarying,
+  minTrials,
   type Range,
-  rangeOf,
   type ServedPoint,
-  thinned,
-  varyingOf,
+  sampleFunctions,
+  thinTrials,
 } from './importance.ts'
 
 type Value = number | string
 
-/** A trial that differs from the centre in what is drawn alone. */
-interface Tried {
+/** A trial at a shown point. */
+interface MeasuredPoint {
   readonly trial: number
   readonly capacityRps: number
 }
 export interface Slice {
   readonly parameter: string
-  readonly values: readonly (Range & { readonly value: Value; readonly tried: readonly Tried[] })[]
-  /** The centre's value. */
+  readonly values: readonly (Range & {
+    readonly value: Value
+    readonly tried: readonly MeasuredPoint[]
+  })[]
+  /** Value of the centre. */
   readonly at: Value | undefined
 }
 /** `cells[row][column]` for `up.values[row]` and `across.values[column]`. */
 export interface Surface {
   readonly across: Axis
   readonly up: Axis
-  readonly cells: readonly (readonly (Range & { readonly tried: readonly Tried[] })[])[]
+  readonly cells: readonly (readonly (Range & { readonly tried: readonly MeasuredPoint[] })[])[]
 }
 interface Axis {
   readonly parameter: string
   readonly values: readonly Value[]
   readonly at: Value | undefined
 }
-export interface Around {
+export interface Neighbourhood {
   readonly slices: readonly Slice[]
-  /** Absent with one parameter alone. */
+  /** Absent with a single parameter. */
   readonly surface?: Surface
 }
 
 /**
- * @param pair names of the parameters of the surface; any that does not vary is replaced by one
- * that does Undefined with too few trials.
+ * Undefined with too few trials.
+ * @param pair parameters of the surface; one that does not vary is replaced by one that does
  */
-export function aroundOf(
+export function computeNeighbourhood(
   parameters: readonly Parameter[],
   served: readonly ServedPoint[],
   centre: Configuration,
   pair: readonly string[],
   seed: number,
-): Around | undefined {
-  const axes = varyingOf(parameters).map(({ parameter, values }) =>
-    axisOf(parameter.name, values, centre[parameter.name]),
+): Neighbourhood | undefined {
+  const axes = listVarying(parameters).map(({ parameter, values }) =>
+    createAxis(parameter.name, values, centre[parameter.name]),
   )
-  if (served.length < leastTrials || axes.length === 0) return undefined
+  if (served.length < minTrials || axes.length === 0) return undefined
   const rng = createRng(`around ${seed}`)
-  const [across, up] = chosen(axes, pair)
+  const [across, up] = chooseAxes(axes, pair)
   const along = axes.flatMap(({ parameter, values }) =>
     values.map((value) => ({ ...centre, [parameter]: value })),
   )
@@ -72,17 +75,17 @@ export function aroundOf(
         )
       : []
   const design = [...along, ...over]
-  const functions = drawnOver(
+  const functions = sampleFunctions(
     design,
     parameters,
-    thinned(served, rng.fork('thin').next),
+    thinTrials(served, rng.fork('thin').next),
     rng.fork('draws'),
   )
   if (functions.length === 0) return undefined
   const told = design.map((configuration, i) => ({
-    ...rangeOf(functions.map((f) => Math.exp(f[i]!))),
+    ...computeRange(functions.map((f) => Math.exp(f[i]!))),
     tried: served
-      .filter((point) => isAt(point.configuration, configuration, parameters))
+      .filter((point) => isSameConfiguration(point.configuration, configuration, parameters))
       .map(({ trial, capacityRps }) => ({ trial, capacityRps })),
   }))
   let from = 0
@@ -101,8 +104,8 @@ export function aroundOf(
   return { slices, surface: { across, up, cells } }
 }
 
-/** The centre's own value is always among them. */
-function axisOf(parameter: string, values: readonly Value[], at: Value | undefined): Axis {
+/** The values of an axis, always including that of the centre. */
+function createAxis(parameter: string, values: readonly Value[], at: Value | undefined): Axis {
   const all = at === undefined || values.includes(at) ? values : [...values, at]
   const numbers = all.every((value) => typeof value === 'number')
   return {
@@ -112,12 +115,12 @@ function axisOf(parameter: string, values: readonly Value[], at: Value | undefin
   }
 }
 
-function chosen(axes: readonly Axis[], pair: readonly string[]): (Axis | undefined)[] {
+function chooseAxes(axes: readonly Axis[], pair: readonly string[]): (Axis | undefined)[] {
   const asked = pair.flatMap((name) => axes.find(({ parameter }) => parameter === name) ?? [])
   return [...new Set([...asked, ...axes])].slice(0, 2)
 }
 
-const isAt = (
+const isSameConfiguration = (
   one: Configuration,
   other: Configuration,
   parameters: readonly Parameter[],

@@ -7,7 +7,7 @@ import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { complete, measured, sampleInput } from '../../samples.contract.ts'
 import type { DashboardExperiment } from './page-data.ts'
-import { asMeasured, Ranker } from './ranking.ts'
+import { pickOwnQuestion, Ranker } from './ranking.ts'
 
 const { slo } = sampleInput
 const experiment = {
@@ -94,7 +94,7 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
       (seed, spread, limitMs, kind) => {
         const trials = manyTrials(seed, spread)
         const whatIf = {
-          ...asMeasured(experiment),
+          ...pickOwnQuestion(experiment),
           slo: replaceLimit(slo, 0, limitMs),
           objective: createObjective(kind, { demandRps: 5_000, headroom: 0.2, maxPricePerHour: 3 }),
         }
@@ -120,7 +120,7 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
 test('trials that come later are among them, and a question of the same trials again is answered the same', () => {
   const trials = manyTrials(4, 0.5)
   const ranker = new Ranker(experiment)
-  const whatIf = asMeasured(experiment)
+  const whatIf = pickOwnQuestion(experiment)
   const growing = trials.slice(0, 600)
   const before = ranker.recommendQuickly(growing, whatIf)
   growing.push(

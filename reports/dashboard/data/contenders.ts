@@ -1,7 +1,6 @@
 /**
- * Of very many trials those that a verdict can turn on, found in a moment: the answer to a drag,
- * until all have been ranked. Only how far each load curve reaches under the limit is looked at,
- * and no configuration is judged. Pure.
+ * Preselects the trials that can decide a verdict, fast enough to follow a drag of the SLO until
+ * all are ranked. It compares only the rate that each load curve reaches within the limit. Pure.
  */
 import { quickselect } from 'simple-statistics'
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
@@ -26,39 +25,38 @@ interface Question {
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
-/**
- * Contenders, of which the cheapest are certain to be among many times more than any list of the
- * verdict names.
+/** Number of preselected configurations: many times more than a verdict can list.
  */
-const most = 400
+const maxContenders = 400
 
-/**
- * Remembers what does not change between two questions of the same trials, to which more are added.
- */
+/** Caches what stays the same between two questions about a growing list of trials. */
 export class Contenders {
   readonly #curves = new CurveTable()
-  /** By group: so many of its trials have their load curve in the table. */
+  /** By group: number of its trials whose load curve is in the table. */
   #drawn: number[] = []
   #curvesOf = ''
   #prices: ReplicaPrice[] = []
   #pricing?: Question['pricePerHour']
 
   /**
-   * Trials of the configurations that cost least by their load curves alone, of those with a second
-   * measurement, and of the default, in their order.
+   * Trials of the cheapest configurations by load curve, of confirmed ones and of the baseline, in
+   * their order.
    */
   among(groups: readonly TrialGroup[], question: Question): readonly FinishedTrial[] {
     this.#draw(groups, question)
     this.#price(groups, question)
     const costs = this.#costs(groups, question)
-    const bound = costs.length > most ? nthLeast(costs, most) : Number.POSITIVE_INFINITY
+    const bound =
+      costs.length > maxContenders
+        ? findNthSmallest(costs, maxContenders)
+        : Number.POSITIVE_INFINITY
     return groups
-      .filter((group, i) => costs[i]! <= bound || isNamed(group))
+      .filter((group, i) => costs[i]! <= bound || isAlwaysNamed(group))
       .flatMap((group) => group.trials)
       .sort((a, b) => a.number - b.number)
   }
 
-  /** Load curves depend on what is counted, not on the limit. */
+  /** Load curves depend on metric, percentile and error bound, not on the limit. */
   #draw(groups: readonly TrialGroup[], { slo, curve = buildLoadCurve }: Question): void {
     const { limitMs: _, limits, ...counted } = slo
     const of = JSON.stringify([counted, limits])
@@ -84,14 +82,14 @@ export class Contenders {
   }
 
   /**
-   * By the highest rate at which any of its load curves keeps the limit. One that keeps it at no
-   * rate comes after all that do, by how slow it is alone.
+   * Cost at the highest rate at which a load curve of the configuration meets the limit. Those that
+   * meet it at no rate follow, by unloaded latency.
    */
   #costs(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
     const idle = this.#curves.unloadedMs(groups.length)
     return this.#curves.ratesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
       const unloadedMs = idle[i]!
-      if (!(capacityRps > 0)) return unserved + Math.min(unserved, unloadedMs)
+      if (!(capacityRps > 0)) return unservedCost + Math.min(unservedCost, unloadedMs)
       const { pricePerHour, bundles } = this.#prices[i]!
       return cost(objective, {
         capacityRps,
@@ -104,15 +102,15 @@ export class Contenders {
   }
 }
 
-/** It has a second measurement, or is the default: a verdict names it whatever it costs. */
-const isNamed = ({ trials }: TrialGroup): boolean =>
+/** Confirmed configurations and the baseline: a verdict names them at any cost. */
+const isAlwaysNamed = ({ trials }: TrialGroup): boolean =>
   trials.some(({ purpose }) => purpose === 'confirmation' || purpose === 'default')
 
-/** More than anything costs. */
-const unserved = 1e15
+/** Larger than any cost. */
+const unservedCost = 1e15
 
-/** The n-th least of the values, n from 1. */
-function nthLeast(values: Float64Array, n: number): number {
+/** The n-th smallest value, n from 1. */
+function findNthSmallest(values: Float64Array, n: number): number {
   const arranged = Array.from(values)
   quickselect(arranged, n - 1)
   return arranged[n - 1]!

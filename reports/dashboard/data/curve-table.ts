@@ -1,18 +1,18 @@
 /**
- * The load curves of very many configurations in a few arrays: what each serves within a limit is
- * asked sixty times a second. Pure.
+ * Load curves of many configurations in flat arrays, because a drag of the SLO queries them 60
+ * times per second. Pure.
  */
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
 
 export class CurveTable {
-  /** Of every knot, curve after curve. */
+  /** Rates of all knots, curve after curve. */
   readonly #ratesRps: number[] = []
   readonly #latenciesMs: number[] = []
-  /** By curve: past its last knot, and whose it is. */
+  /** By curve: index behind its last knot, and its owner. */
   readonly #ends: number[] = []
   readonly #owners: number[] = []
 
-  /** @param owner number of its configuration, from 0; one may have several curves */
+  /** @param owner index of its configuration; it may have several curves */
   add(owner: number, curve: readonly CurveKnot[]): void {
     for (const { rateRps, latencyMs } of curve) {
       this.#ratesRps.push(rateRps)
@@ -28,8 +28,8 @@ export class CurveTable {
   }
 
   /**
-   * By owner the highest rate at which any of its curves keeps a limit, as `rateWithin` has it,
-   * requests per second; 0 without a curve.
+   * By owner: highest rate at which one of its curves meets a limit, requests per second; 0 without
+   * a curve.
    */
   ratesWithin(limitMs: number, owners: number): Float64Array {
     const within = new Float64Array(owners)
@@ -42,9 +42,7 @@ export class CurveTable {
     return within
   }
 
-  /**
-   * By owner the latency of one request at a time, ms: of its fastest curve; Infinity without one.
-   */
+  /** By owner: unloaded latency of its fastest curve, ms; Infinity without one. */
   unloadedMs(owners: number): Float64Array {
     const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {

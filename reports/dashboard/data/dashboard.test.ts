@@ -13,15 +13,27 @@ import { recommend } from '../../recommendation/recommend.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import { gainText } from '../../recommendation/verdict.ts'
 import { sampleInput, sampleTrials } from '../../samples.contract.ts'
-import { billOf, billsOf, cheapestByCapacity, decisionOption } from '../charts/decision-chart.ts'
+import {
+  createDollarFunction,
+  decisionOption,
+  findCheapestByCapacity,
+  listBills,
+} from '../charts/decision-chart.ts'
 import { effectOption } from '../charts/matters-chart.ts'
 import { paretoOption } from '../charts/pareto-chart.ts'
-import { darkTheme, lightTheme, logAxis } from '../charts/theme.ts'
+import { createLogAxis, darkTheme, lightTheme } from '../charts/theme.ts'
 import { standalonePage } from '../standalone.ts'
-import { addressOf, askedBy, mostCompared, mostSideBySide, withPrice } from './address.ts'
-import { askedOtherwise, fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
+import { editPrice, formatAddress, maxCompared, maxSideBySide, parseAddress } from './address.ts'
+import {
+  describeDifferences,
+  findKnee,
+  listHistory,
+  listSensitivity,
+  pairCandidates,
+  planFleet,
+} from './analysis.ts'
 import { type DashboardExperiment, packTrial, unpackTrial } from './page-data.ts'
-import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'
+import { isOwnQuestion, pickOwnQuestion, Ranker } from './ranking.ts'
 
 const experiment: DashboardExperiment = {
   id: 'bert-7f3a',
@@ -61,7 +73,7 @@ test('a packed trial is the trial', () => {
 
 describe('ranking in the page', () => {
   const ranker = new Ranker(experiment)
-  const whatIf = asMeasured(experiment)
+  const whatIf = pickOwnQuestion(experiment)
 
   test('of several limits each moves by itself, and no load curve of other limits is remembered', () => {
     const trials = [
@@ -84,7 +96,7 @@ describe('ranking in the page', () => {
     // Times per token are a tenth of those to the first token in these windows: a limit of 12 ms is
     // the one that binds.
     for (const slo of [tight, replaceLimit(tight, 1, 12), replaceLimit(tight, 0, 130), tight]) {
-      const asked = { ...asMeasured({ ...experiment, slo: tight }), slo }
+      const asked = { ...pickOwnQuestion({ ...experiment, slo: tight }), slo }
       const figures = (ranker: Ranker) => ranker.recommend(trials, asked).best?.capacityRps
       expect(figures(remembering)).toBe(figures(new Ranker({ ...experiment, slo: tight })))
     }
@@ -134,8 +146,10 @@ describe('ranking in the page', () => {
   })
 
   test('knows when the question is the experiment own one', () => {
-    expect(isAsMeasured(experiment, { ...whatIf })).toBe(true)
-    expect(isAsMeasured(experiment, { ...whatIf, slo: { ...whatIf.slo, limitMs: 51 } })).toBe(false)
+    expect(isOwnQuestion(experiment, { ...whatIf })).toBe(true)
+    expect(isOwnQuestion(experiment, { ...whatIf, slo: { ...whatIf.slo, limitMs: 51 } })).toBe(
+      false,
+    )
   })
 
   test('keeps the certainty of the stop rule to the question it was asked for', () => {
@@ -178,14 +192,14 @@ describe('analysis', () => {
       highMs: latencyMs,
       requests: 1,
     })
-    const knee = kneeOf([knot(0, 10), knot(100, 10), knot(200, 40)])
+    const knee = findKnee([knot(0, 10), knot(100, 10), knot(200, 40)])
     expect(knee).toEqual({ rateRps: 150, latencyMs: 20 })
-    expect(kneeOf([knot(0, 10), knot(100, 12)])).toBeUndefined()
-    expect(kneeOf([])).toBeUndefined()
+    expect(findKnee([knot(0, 10), knot(100, 12)])).toBeUndefined()
+    expect(findKnee([])).toBeUndefined()
   })
 
   test('a fleet for a demand, and what it becomes when something changes', () => {
-    const fleet = fleetFor(candidate(), 400, 0.2)
+    const fleet = planFleet(candidate(), 400, 0.2)
     expect(fleet).toMatchObject({
       replicas: 5,
       withSpare: 5,
@@ -193,8 +207,8 @@ describe('analysis', () => {
       utilisation: 0.8,
       utilisationOneLost: 1,
     })
-    expect(fleetFor(candidate(), 400, 0)).toMatchObject({ replicas: 4, withSpare: 5 })
-    const rows = sensitivityOf(candidate(), 400, 0.2)
+    expect(planFleet(candidate(), 400, 0)).toMatchObject({ replicas: 4, withSpare: 5 })
+    const rows = listSensitivity(candidate(), 400, 0.2)
     expect(rows.find((r) => r.what === 'demand doubled')?.replicas).toBe(10)
     expect(rows.find((r) => r.what.includes('low end'))?.replicas).toBe(6)
   })
@@ -204,7 +218,7 @@ describe('analysis', () => {
       [2, candidate({ trial: 2, cost: 4 })],
       [3, candidate({ trial: 3, cost: 6 })],
     ])
-    const points = historyOf(sampleTrials.slice(0, 3), costs, () => 3600)
+    const points = listHistory(sampleTrials.slice(0, 3), costs, () => 3600)
     expect(points.map((p) => [p.cost, p.best, p.spent])).toEqual([
       [undefined, undefined, 25],
       [4, 4, 50],
@@ -223,7 +237,7 @@ describe('analysis', () => {
       candidate({ configuration: { batchSize: 2 }, capacityRps: 300, capacityCi90Rps: [280, 320] }),
       candidate({ configuration: { batchSize: 99 } }),
     ]
-    expect(pairsOf(left, right).map((p) => [p.ratio, p.overlap])).toEqual([
+    expect(pairCandidates(left, right).map((p) => [p.ratio, p.overlap])).toEqual([
       [3, false],
       [1.05, true],
     ])
@@ -236,20 +250,29 @@ describe('charts', () => {
       fc.property(
         fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1 }),
         (values) => {
-          const { min, max } = logAxis([...values, Number.NaN, Number.POSITIVE_INFINITY, 0, -1])
+          const { min, max } = createLogAxis([
+            ...values,
+            Number.NaN,
+            Number.POSITIVE_INFINITY,
+            0,
+            -1,
+          ])
           expect(values.every((v) => v >= min && v <= max)).toBe(true)
         },
       ),
     )
-    expect(logAxis([])).toMatchObject({ logBase: 2, max: 128 })
+    expect(createLogAxis([])).toMatchObject({ logBase: 2, max: 128 })
   })
 
   test('the Pareto chart is the same data in dark and light', () => {
-    const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
+    const recommendation = new Ranker(experiment).recommend(
+      sampleTrials,
+      pickOwnQuestion(experiment),
+    )
     const input = {
       recommendation,
       trials: sampleTrials,
-      latencies: logAxis([1, 100]),
+      latencies: createLogAxis([1, 100]),
       curves: [],
       throughput: 'per-dollar',
       devices: ['T4'],
@@ -278,7 +301,7 @@ describe('money against capacity', () => {
             candidate({ trial, capacityRps, pricePerHour }),
           )
           const cost = (c: Candidate) => c.pricePerHour
-          const line = cheapestByCapacity(all, cost)
+          const line = findCheapestByCapacity(all, cost)
           const cheapest = (atLeast: number, of: readonly Candidate[]) =>
             Math.min(...of.filter((c) => c.capacityRps >= atLeast).map(cost))
           for (const { capacityRps } of all)
@@ -286,22 +309,27 @@ describe('money against capacity', () => {
         },
       ),
     )
-    expect(cheapestByCapacity([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
+    expect(findCheapestByCapacity([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
   })
 
   test('the first bill is that of the objective', () => {
-    const first = (objective: Objective) => billsOf({ objective })[0]
+    const first = (objective: Objective) => listBills({ objective })[0]
     expect(first({ kind: 'price-per-request' })).toBe('price-per-request')
     expect(first({ kind: 'max-rate', maxPricePerHour: 3 })).toBe('price')
     const demand = { kind: 'price-for-demand', demandRps: 150, headroom: 0 } as const
     expect(first(demand)).toBe('price-for-demand')
-    expect(billOf('price-for-demand', { objective: demand })(a)).toBe(2)
-    expect(billOf('price-per-request', { objective: demand })(a)).toBeCloseTo(1e6 / 360_000)
-    expect(billOf('price', { objective: demand })(b)).toBe(4)
+    expect(createDollarFunction('price-for-demand', { objective: demand })(a)).toBe(2)
+    expect(createDollarFunction('price-per-request', { objective: demand })(a)).toBeCloseTo(
+      1e6 / 360_000,
+    )
+    expect(createDollarFunction('price', { objective: demand })(b)).toBe(4)
   })
 
   test('shows the baseline, the gain, the status by its mark, and no two GPUs alike', () => {
-    const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
+    const recommendation = new Ranker(experiment).recommend(
+      sampleTrials,
+      pickOwnQuestion(experiment),
+    )
     const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
     const series = decisionOption(
       { recommendation, bill: 'price-per-request', devices },
@@ -345,8 +373,8 @@ describe('the address is the question', () => {
           share: fc.double({ min: 0, max: 0.99, noNaN: true }),
         }),
         fc.option(fc.integer({ min: 1 }), { nil: undefined }),
-        fc.uniqueArray(fc.integer({ min: 1 }), { minLength: 1, maxLength: mostSideBySide }),
-        fc.uniqueArray(fc.string({ minLength: 1 }), { minLength: 1, maxLength: mostCompared }),
+        fc.uniqueArray(fc.integer({ min: 1 }), { minLength: 1, maxLength: maxSideBySide }),
+        fc.uniqueArray(fc.string({ minLength: 1 }), { minLength: 1, maxLength: maxCompared }),
         (several, { a, b, c, d, quality, kind, share }, trial, sideBySide, compared) => {
           const of = several ? many : experiment
           const objective = createObjective(kind, {
@@ -355,7 +383,7 @@ describe('the address is the question', () => {
             maxPricePerHour: b,
             metric: 'depth{model="a b"}',
           })
-          const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
+          const prices = editPrice(editPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
           const slo = { ...replaceLimit(of.slo, 0, a), percentile: 0.9 }
           const planning = getDemand(objective) ? undefined : { demandRps: d, headroom: share }
           const asked = {
@@ -365,7 +393,7 @@ describe('the address is the question', () => {
             sideBySide,
             compared,
           }
-          const { refused, ...read } = askedBy(addressOf(asked, of), of)
+          const { refused, ...read } = parseAddress(formatAddress(asked, of), of)
           expect(refused).toEqual([])
           expect(JSON.parse(JSON.stringify(read))).toEqual(JSON.parse(JSON.stringify(asked)))
         },
@@ -376,13 +404,13 @@ describe('the address is the question', () => {
   test('the page pays whole instances as the plan does', () => {
     const half = { ...candidate(), capacityRps: 100, pricePerHour: 1 }
     const sold = { ...half, bundles: [{ name: 'box', replicas: 2, perHour: 2 }] }
-    expect(fleetFor(sold, 300, 0)).toMatchObject({
+    expect(planFleet(sold, 300, 0)).toMatchObject({
       replicas: 3,
       pricePerMonth: 4 * 720,
       withSparePerMonth: 4 * 720,
     })
-    expect(fleetFor(half, 300, 0).pricePerMonth).toBe(3 * 720)
-    expect(sensitivityOf(sold, 300, 0)[0]!.pricePerMonth).toBe(4 * 720)
+    expect(planFleet(half, 300, 0).pricePerMonth).toBe(3 * 720)
+    expect(listSensitivity(sold, 300, 0)[0]!.pricePerMonth).toBe(4 * 720)
   })
 
   test('where GPUs are sold as instances, an instance’s price is what can be edited', () => {
@@ -393,24 +421,24 @@ describe('the address is the question', () => {
         'mine.yaml',
       ),
     }
-    const prices = withPrice(own.prices, 'box', 3)
+    const prices = editPrice(own.prices, 'box', 3)
     expect(prices.instances).toMatchObject([{ name: 'box', perHour: 3 }])
     expect(prices.gpus.T4!.perHour).toBe(3)
-    const { refused, whatIf } = askedBy(
-      addressOf({ whatIf: { ...asMeasured(own), prices } }, own),
+    const { refused, whatIf } = parseAddress(
+      formatAddress({ whatIf: { ...pickOwnQuestion(own), prices } }, own),
       own,
     )
     expect(refused).toEqual([])
     expect(whatIf.prices.instances).toEqual(prices.instances)
-    expect(askedBy('?price.T4=1', own).refused).toEqual(['price.T4=1'])
+    expect(parseAddress('?price.T4=1', own).refused).toEqual(['price.T4=1'])
   })
 
   test('the own question has the shortest address, and what cannot be asked is named and left', () => {
-    const own = { whatIf: asMeasured(experiment) }
-    expect(addressOf(own, experiment)).toBe('?experiment=bert-7f3a')
+    const own = { whatIf: pickOwnQuestion(experiment) }
+    expect(formatAddress(own, experiment)).toBe('?experiment=bert-7f3a')
     const words =
       '?experiment=bert-7f3a&slo=-3&percentile=2&objective=fastest&demand=x&headroom=7&quality=good&price.T99=1&price.T4=-1&trial=0'
-    const { refused, whatIf, trial } = askedBy(words, experiment)
+    const { refused, whatIf, trial } = parseAddress(words, experiment)
     expect(refused.map((part) => part.split('=')[0]).sort()).toEqual(
       [
         'slo',
@@ -424,12 +452,13 @@ describe('the address is the question', () => {
         'trial',
       ].sort(),
     )
-    expect(isAsMeasured(experiment, whatIf)).toBe(true)
+    expect(isOwnQuestion(experiment, whatIf)).toBe(true)
     expect(trial).toBeUndefined()
-    expect(askedBy('?slo=20,30', experiment).refused).toEqual(['slo=20,30'])
-    expect(askedBy('?objective=price-for-demand', experiment).refused, 'without a demand').toEqual([
-      'objective=price-for-demand',
-    ])
+    expect(parseAddress('?slo=20,30', experiment).refused).toEqual(['slo=20,30'])
+    expect(
+      parseAddress('?objective=price-for-demand', experiment).refused,
+      'without a demand',
+    ).toEqual(['objective=price-for-demand'])
   })
 })
 
@@ -463,10 +492,10 @@ test('a saved page holds its data where no text of theirs can end the element', 
 })
 
 test('says in which SLO and prices experiments were asked otherwise', () => {
-  expect(askedOtherwise(experiment, experiment)).toEqual([])
+  expect(describeDifferences(experiment, experiment)).toEqual([])
   const { T4: _, ...gpus } = defaultPriceBook.gpus
   const prices = { ...defaultPriceBook, gpus: { ...gpus, L4: { perHour: 0.99, source: 'own' } } }
-  const said = askedOtherwise(
+  const said = describeDifferences(
     { slo: replaceLimit(experiment.slo, 0, 20), prices },
     { ...experiment, prices: defaultPriceBook },
   )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { aroundOf } from './around.ts'
-import { effectsOf } from './importance.ts'
+import { computeNeighbourhood } from './around.ts'
+import { computeEffects } from './importance.ts'
 
 describe('what matters', () => {
   const parameters = [
@@ -26,7 +26,7 @@ describe('what matters', () => {
   const served = all.filter((_, i) => i % 2 === 0 || i % 3 === 0)
 
   test('importance and effects come out as they were put in', () => {
-    const { effects } = effectsOf(parameters, served, 1)!
+    const { effects } = computeEffects(parameters, served, 1)!
     expect(effects.map((e) => e.parameter)).toEqual(['cpuCores', 'gpu', 'batchSize'])
     const varianceOfCores = (1.2 * Math.LN2) ** 2 * 1.25
     const expected = varianceOfCores / (varianceOfCores + 0.15 ** 2)
@@ -40,18 +40,18 @@ describe('what matters', () => {
 
   test('fewer trials widen the intervals, and too few say nothing', () => {
     const width = (n: number) => {
-      const cores = effectsOf(parameters, served.slice(0, n), 1)!.effects.find(
+      const cores = computeEffects(parameters, served.slice(0, n), 1)!.effects.find(
         (e) => e.parameter === 'cpuCores',
       )!
       return cores.values.reduce((sum, v) => sum + Math.log(v.high / v.low), 0)
     }
     expect(width(5)).toBeGreaterThan(2 * width(served.length))
-    expect(effectsOf(parameters, served.slice(0, 3), 1)).toBeUndefined()
+    expect(computeEffects(parameters, served.slice(0, 3), 1)).toBeUndefined()
   })
 
   test('along one parameter and over two, the capacity is what was put in, surest where it was measured', () => {
     const centre = { cpuCores: 4, gpu: 'A', batchSize: 2, fixed: 3 }
-    const { slices, surface } = aroundOf(
+    const { slices, surface } = computeNeighbourhood(
       parameters,
       served,
       centre,
@@ -82,9 +82,9 @@ describe('what matters', () => {
     for (const [v, row] of surface!.cells.entries())
       for (const { median } of row)
         expect(median / truth(Number(surface!.up.values[v]))).toBeCloseTo(1, 1)
-    expect(aroundOf(parameters, served.slice(0, 3), centre, [], 1)).toBeUndefined()
+    expect(computeNeighbourhood(parameters, served.slice(0, 3), centre, [], 1)).toBeUndefined()
     // One parameter alone has no surface; a centre between the values is one of them.
-    const alone = aroundOf(
+    const alone = computeNeighbourhood(
       [parameters[0], parameters[3]],
       served,
       { cpuCores: 3, fixed: 3 },
@@ -96,6 +96,6 @@ describe('what matters', () => {
   })
 
   test('the same trials and seed give the same answer', () => {
-    expect(effectsOf(parameters, served, 3)).toEqual(effectsOf(parameters, served, 3))
+    expect(computeEffects(parameters, served, 3)).toEqual(computeEffects(parameters, served, 3))
   })
 })

@@ -1,7 +1,6 @@
 /**
- * What each parameter does to the capacity, and how much of the capacity's variation hangs on it,
- * with the uncertainty of a few trials.
- *
+ * Main effect of each parameter on the capacity, and its share of the variance, with the
+ * uncertainty of few trials.
  * A Gaussian process is fitted to ln(capacity) of the trials that served; K functions are drawn
  * from its posterior, jointly over a designed set of configurations: B drawn uniformly from the
  * space, each repeated with every value v of every parameter p.
@@ -40,51 +39,51 @@ export interface ServedPoint {
   readonly trial: number
   readonly configuration: Configuration
   readonly capacityRps: number
-  /** Standard deviation of ln(capacity), where it is known. */
+  /** Standard deviation of ln(capacity), if known. */
   readonly logSd?: number
 }
 
-/** Fewer served trials say nothing of a parameter. */
-export const leastTrials = 4
-/** More than this are thinned: a Gaussian process takes n³. */
-const mostTrials = 120
-const background = 24
-const draws = 64
-const mostValues = 8
+/** With fewer trials, effects are dominated by noise. */
+export const minTrials = 4
+/** Larger sets are sampled, because fitting a Gaussian process takes O(n³). */
+const maxFittedTrials = 120
+const backgroundPoints = 24
+const functionDraws = 64
+const maxValues = 8
 
 /**
  * Effects of every parameter that varies, the most important first; undefined with too few trials.
  */
-export function effectsOf(
+export function computeEffects(
   parameters: readonly Parameter[],
   served: readonly ServedPoint[],
   seed: number,
 ): Effects | undefined {
-  const varying = varyingOf(parameters)
-  if (served.length < leastTrials || varying.length === 0) return undefined
+  const varying = listVarying(parameters)
+  if (served.length < minTrials || varying.length === 0) return undefined
   const rng = createRng(`importance ${seed}`)
-  const points = thinned(served, rng.fork('thin').next)
+  const points = thinTrials(served, rng.fork('thin').next)
   const place = rng.fork('background').next
-  const base = Array.from({ length: background }, () =>
+  const base = Array.from({ length: backgroundPoints }, () =>
     configurationAt({ parameters, constraints: [] }, parameters.map(place)),
   )
   const design = varying.flatMap(({ parameter, values }) =>
     values.flatMap((v) => base.map((c) => ({ ...c, [parameter.name]: v }))),
   )
-  const functions = drawnOver(design, parameters, points, rng.fork('draws'))
+  const functions = sampleFunctions(design, parameters, points, rng.fork('draws'))
   if (functions.length === 0) return undefined
 
   let at = 0
   const effects = varying.map(({ parameter, values }): Effect => {
     const from = at
-    at += values.length * background
-    const each = functions.map((f) => effectIn(f, from, values.length))
+    at += values.length * backgroundPoints
+    const each = functions.map((f) => computeEffect(f, from, values.length))
     return {
       parameter: parameter.name,
-      importance: rangeOf(each.map((e) => e.total)),
+      importance: computeRange(each.map((e) => e.total)),
       values: values.map((value, v) => ({
         value,
-        ...rangeOf(each.map((e) => Math.exp(e.main[v]!))),
+        ...computeRange(each.map((e) => Math.exp(e.main[v]!))),
       })),
     }
   })
@@ -92,16 +91,16 @@ export function effectsOf(
   return { effects, fitted: points.length, served: served.length }
 }
 
-/** Parameters of more than one value, with their values, or some spread over them. */
-export const varyingOf = (
+/** Parameters with several values, and up to eight of these values. */
+export const listVarying = (
   parameters: readonly Parameter[],
 ): { readonly parameter: Parameter; readonly values: readonly (number | string)[] }[] =>
   parameters
-    .map((parameter) => ({ parameter, values: valuesOf(parameter) }))
+    .map((parameter) => ({ parameter, values: listValues(parameter) }))
     .filter(({ values }) => values.length > 1)
 
-/** Functions drawn from the posterior of ln(capacity), at the configurations of a design. */
-export function drawnOver(
+/** Samples functions from the posterior of ln(capacity) at the configurations of a design. */
+export function sampleFunctions(
   design: readonly Configuration[],
   parameters: readonly Parameter[],
   points: readonly ServedPoint[],
@@ -123,24 +122,26 @@ export function drawnOver(
     [],
   )
   const drawn = surrogate.sampleJoint(design, rng)
-  return Array.from({ length: draws }, () => drawn.next().rate).filter((rate) => rate !== undefined)
+  return Array.from({ length: functionDraws }, () => drawn.next().rate).filter(
+    (rate) => rate !== undefined,
+  )
 }
 
 /**
  * Main effects and total-order index of one parameter in one drawn function, whose values for it
  * start at `from`, value by value.
  */
-function effectIn(
+function computeEffect(
   f: Float64Array,
   from: number,
   values: number,
 ): { main: number[]; total: number } {
-  const at = (v: number, b: number) => f[from + v * background + b]!
+  const at = (v: number, b: number) => f[from + v * backgroundPoints + b]!
   const all = f.reduce((sum, y) => sum + y, 0) / f.length
   const variance = f.reduce((sum, y) => sum + (y - all) ** 2, 0) / f.length
-  const own = Array.from({ length: values }, (_, v) => mean(background, (b) => at(v, b)))
+  const own = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
   const centre = mean(values, (v) => own[v]!)
-  const within = mean(background, (b) => {
+  const within = mean(backgroundPoints, (b) => {
     const level = mean(values, (v) => at(v, b))
     return mean(values, (v) => (at(v, b) - level) ** 2)
   })
@@ -156,29 +157,29 @@ const mean = (n: number, of: (i: number) => number): number => {
   return sum / n
 }
 
-export function rangeOf(values: readonly number[]): Range {
+export function computeRange(values: readonly number[]): Range {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (q: number) => sorted[Math.round(q * (sorted.length - 1))]!
   return { low: at(0.05), median: at(0.5), high: at(0.95) }
 }
 
-/** A parameter's values, or eight spread over them. */
-function valuesOf(parameter: Parameter): readonly (number | string)[] {
+/** Values of a parameter, or eight evenly spread ones. */
+function listValues(parameter: Parameter): readonly (number | string)[] {
   const all = parameterValues(parameter)
-  if (all && all.length <= mostValues) return all
-  if (parameter.kind === 'categorical') return parameter.values.slice(0, mostValues)
+  if (all && all.length <= maxValues) return all
+  if (parameter.kind === 'categorical') return parameter.values.slice(0, maxValues)
   const at = (i: number) =>
     configurationAt({ parameters: [{ ...parameter, when: undefined }], constraints: [] }, [
-      (i + 0.5) / mostValues,
+      (i + 0.5) / maxValues,
     ])
-  return [...new Set(Array.from({ length: mostValues }, (_, i) => at(i)[parameter.name]!))]
+  return [...new Set(Array.from({ length: maxValues }, (_, i) => at(i)[parameter.name]!))]
 }
 
-export function thinned(
+export function thinTrials(
   served: readonly ServedPoint[],
   next: () => number,
 ): readonly ServedPoint[] {
-  if (served.length <= mostTrials) return served
+  if (served.length <= maxFittedTrials) return served
   const keyed = served.map((point) => ({ point, key: next() })).sort((a, b) => a.key - b.key)
-  return keyed.slice(0, mostTrials).map(({ point }) => point)
+  return keyed.slice(0, maxFittedTrials).map(({ point }) => point)
 }

@@ -1,6 +1,4 @@
-/**
- * What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps
- * every figure. Pure.
+/** Data that the page receives: an experiment, and its trials in a compact lossless form. Pure.
  */
 
 import type { Arrivals, Load } from '../../../profiler/model/load.ts'
@@ -14,7 +12,7 @@ import { decode, encode } from '../../../trials/store/infinity-json.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../../trials/types.ts'
 import type { StopBelief } from '../../recommendation/types.ts'
 
-/** All that the page must know beside the trials. JSON-safe. */
+/** Everything that the page needs besides the trials, as JSON. */
 export interface DashboardExperiment {
   readonly id: string
   readonly name: string
@@ -33,25 +31,25 @@ export interface DashboardExperiment {
   readonly objective: Objective
   readonly headroom: number
   readonly prices: PriceBook
-  /** GPUs of the user, beside the catalogue's. */
+  /** The user's own GPUs. */
   readonly ownGpus?: readonly Gpu[]
   /** The space without its conditions, which are functions. */
   readonly parameters: readonly Parameter[]
-  /** Model variant → its quality, where there are variants. */
+  /** Model variant → quality; absent without variants. */
   readonly qualities?: Readonly<Record<string, number>>
   readonly minQuality?: number
   readonly notices: readonly string[]
-  /** Whether a second measurement of the winner was asked for. */
+  /** Whether the winner is to be confirmed. */
   readonly confirm?: boolean
-  /** The stop rule's last word, once the experiment has ended. */
+  /** Last assessment of the stop rule, once the experiment has ended. */
   readonly stop?: StopBelief
   /** The effective experiment as YAML. */
   readonly specification: string
-  /** Names of the deployment specs that a server of the page can write. */
+  /** Spec targets that the dashboard server can render. */
   readonly specTargets?: readonly string[]
 }
 
-/** One line of `tune list`, for choosing. */
+/** An experiment in the list. */
 export interface ExperimentEntry {
   readonly id: string
   readonly name: string
@@ -62,19 +60,19 @@ export interface ExperimentEntry {
   readonly annotation?: Annotation
 }
 
-/** What an experiment came to, in words, for the list of all. */
+/** Outcome of an experiment as text, for the list. */
 export interface ExperimentOutcome {
   readonly id: string
-  /** '' where that cannot be said. */
+  /** '' if unknown. */
   readonly slo: string
   readonly text: string
 }
 
-/** What was written beside the experiment (trial 0) and its trials. */
+/** Annotations of the experiment (trial 0) and its trials. */
 export type SentAnnotations = readonly (readonly [trial: number, Annotation])[]
 
-/** The columns of a packed load point; `load` and the rare fields stand before and after them. */
-const columns = [
+/** Columns of a packed load point, between `load` and the rare fields. */
+const packedColumns = [
   'offeredRps',
   'achievedRps',
   'goodputRps',
@@ -91,7 +89,7 @@ const columns = [
   'maxMs',
 ] as const
 
-interface Rest {
+interface RareFields {
   readonly errorKinds?: Readonly<Record<string, number>>
   readonly generatorSaturated?: true
   readonly cut?: true
@@ -104,12 +102,10 @@ type PackedPoint = readonly [
   load: Load,
   figures: readonly number[],
   interval: readonly [number, number],
-  rest?: Rest,
+  rest?: RareFields,
 ]
 
-/**
- * JSON text of a trial, its load points as rows. A trace's times, which can be many and which
- * nothing here needs, are left out.
+/** Encodes a trial as JSON with its load points as rows. Times of an arrival trace are left out.
  */
 export function packTrial(trial: FinishedTrial): string {
   if (trial.state !== 'complete') return encode(trial)
@@ -117,7 +113,7 @@ export function packTrial(trial: FinishedTrial): string {
   return encode({ ...trial, measurement, points: points.map(packPoint) })
 }
 
-/** The trial that `packTrial` was given. Throws SyntaxError for text that is not JSON. */
+/** Inverse of `packTrial`. @throws SyntaxError for invalid JSON */
 export function unpackTrial(text: string): FinishedTrial {
   const packed = decode(text) as FinishedTrial & { points?: readonly PackedPoint[] }
   if (packed.state !== 'complete') return packed
@@ -126,7 +122,7 @@ export function unpackTrial(text: string): FinishedTrial {
 }
 
 function packPoint(point: LoadPoint): PackedPoint {
-  const rest: Rest = {
+  const rest: RareFields = {
     ...(Object.keys(point.errorKinds).length > 0 ? { errorKinds: point.errorKinds } : {}),
     ...(point.generatorSaturated ? { generatorSaturated: true } : {}),
     ...(point.cut ? { cut: true } : {}),
@@ -136,22 +132,20 @@ function packPoint(point: LoadPoint): PackedPoint {
     ...(point.invalid ? { invalid: true } : {}),
   }
   const row = [
-    withoutTrace(point.load),
-    columns.map((name) => point[name]),
+    dropTrace(point.load),
+    packedColumns.map((name) => point[name]),
     point.sloCi95Ms,
   ] as const
   return Object.keys(rest).length > 0 ? [...row, rest] : row
 }
 
-function withoutTrace(load: Load): Load {
+function dropTrace(load: Load): Load {
   if (load.kind !== 'open' || load.arrivals.kind !== 'trace') return load
   const arrivals: Arrivals = { kind: 'trace', atMs: [] }
   return { ...load, arrivals }
 }
 
-/**
- * Field by field: half a million points are unpacked in a moment so, and not with an object made of
- * entries.
+/** Unpacks field by field, which is much faster than Object.fromEntries for half a million points.
  */
 function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
   const at = (i: number) => figures[i]!
@@ -182,7 +176,7 @@ function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
   }
 }
 
-/** Bundle of a page that needs no server: the experiment and its packed trials. */
+/** Data of a page without a server: the experiment and its packed trials. */
 export interface Snapshot {
   readonly experiment: DashboardExperiment
   readonly trials: readonly string[]

@@ -5,12 +5,12 @@
 import { expect, test } from 'vitest'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { recommend } from '../../recommendation/recommend.ts'
-import { reportBlocks } from '../../report/report-blocks.ts'
+import { renderReport } from '../../report/report-blocks.ts'
 import { complete, measured, sampleInput } from '../../samples.contract.ts'
 import { paretoOption } from '../charts/pareto-chart.ts'
-import { lightTheme, logAxis } from '../charts/theme.ts'
+import { createLogAxis, lightTheme } from '../charts/theme.ts'
 import type { DashboardExperiment } from './page-data.ts'
-import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'
+import { isOwnQuestion, pickOwnQuestion, Ranker } from './ranking.ts'
 
 const qualities = { base: 0.92, small: 0.9, tiny: 0.8 }
 const experiment: DashboardExperiment = {
@@ -42,26 +42,28 @@ const trials = Object.keys(qualities).map((variant, i) =>
   ),
 )
 const ranker = new Ranker(experiment)
-const whatIf = asMeasured(experiment)
+const whatIf = pickOwnQuestion(experiment)
 
 test('candidates carry their quality, and a least quality asked for re-ranks', () => {
   const r = ranker.recommend(trials, whatIf)
   expect(r.best).toMatchObject({ trial: 3, quality: 0.8 })
   expect(r.qualityFronts?.map(({ minQuality }) => minQuality)).toEqual([0.92, 0.9, 0.8])
   const strict = { ...whatIf, minQuality: 0.9 }
-  expect(isAsMeasured(experiment, strict)).toBe(false)
+  expect(isOwnQuestion(experiment, strict)).toBe(false)
   expect(ranker.recommend(trials, strict).best).toMatchObject({ trial: 2, quality: 0.9 })
-  expect(isAsMeasured(experiment, { ...strict, minQuality: undefined })).toBe(true)
+  expect(isOwnQuestion(experiment, { ...strict, minQuality: undefined })).toBe(true)
 })
 
 test("the experiment's own least quality holds until another one is asked for", () => {
   const bound = { ...experiment, minQuality: 0.92 }
-  expect(new Ranker(bound).recommend(trials, asMeasured(bound)).best).toMatchObject({ trial: 1 })
+  expect(new Ranker(bound).recommend(trials, pickOwnQuestion(bound)).best).toMatchObject({
+    trial: 1,
+  })
 })
 
 test('the chart has a front for each better quality, and larger points for better ones', () => {
   const recommendation = ranker.recommend(trials, whatIf)
-  const latencies = logAxis([5, 100], [25, 75])
+  const latencies = createLogAxis([5, 100], [25, 75])
   const option = paretoOption(
     { recommendation, trials, curves: [], throughput: 'per-dollar', latencies, devices: ['T4'] },
     lightTheme,
@@ -98,7 +100,7 @@ test('the report says what each quality costs', async () => {
   const view = ranker.view(whatIf)
   const recommendation = ranker.recommend(trials, whatIf)
   const text = JSON.stringify(
-    await reportBlocks({
+    await renderReport({
       ...view,
       name: 'bert',
       recommendation,
@@ -110,7 +112,7 @@ test('the report says what each quality costs', async () => {
   expect(text).toContain('What quality costs')
   expect(text).toContain('minimum quality')
   const plain = JSON.stringify(
-    await reportBlocks({
+    await renderReport({
       ...sampleInput,
       name: 'bert',
       recommendation: recommend(sampleInput),

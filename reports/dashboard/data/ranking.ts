@@ -1,6 +1,6 @@
 /**
- * Ranking in the page: the same code as everywhere else, with what does not change between two
- * rankings remembered. Pure.
+ * Ranking in the page: the shared code, with caches for what stays the same between two rankings.
+ * Pure.
  */
 
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
@@ -26,26 +26,26 @@ import { Contenders } from './contenders.ts'
 import type { DashboardExperiment } from './page-data.ts'
 import { TrialGroups } from './trial-groups.ts'
 
-/** What a reader may change without new trials. */
+/** Settings that the page can change without new trials. */
 export interface WhatIf {
   readonly slo: Slo
   readonly objective: Objective
   readonly prices: PriceBook
-  /** Model variants of less quality are not good enough. */
+  /** Minimum quality of model variants. */
   readonly minQuality?: number
 }
 
-/** The experiment's own question. */
-export const asMeasured = ({
+/** The experiment's own settings. */
+export const pickOwnQuestion = ({
   slo,
   objective,
   prices,
   minQuality,
 }: DashboardExperiment): WhatIf => ({ slo, objective, prices, minQuality })
 
-/** Whether the question is the experiment's own: only then does its stop rule's certainty hold. */
-export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
-  JSON.stringify(asMeasured(experiment)) ===
+/** Whether the settings are the experiment's own: only then is its stop rule's certainty valid. */
+export const isOwnQuestion = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
+  JSON.stringify(pickOwnQuestion(experiment)) ===
   JSON.stringify({
     slo: whatIf.slo,
     objective: whatIf.objective,
@@ -53,7 +53,7 @@ export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): b
     minQuality: whatIf.minQuality,
   })
 
-/** Ranks one experiment's trials again and again, under changing questions. */
+/** Ranks the trials of one experiment under changing settings. */
 export class Ranker {
   readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
   readonly #labels = new WeakMap<Configuration, string>()
@@ -66,7 +66,7 @@ export class Ranker {
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
   view({ slo, objective, prices, minQuality }: WhatIf): RankingCriteria {
     if (prices !== this.#pricing?.book)
-      this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
+      this.#pricing = { book: prices, pricePerHour: createPricing(prices, this.experiment.ownGpus) }
     return {
       slo,
       objective,
@@ -81,14 +81,14 @@ export class Ranker {
   }
 
   label(configuration: Configuration): string {
-    return remembered(this.#labels, configuration, () =>
+    return memoise(this.#labels, configuration, () =>
       describeConfiguration(configuration, {}, this.experiment.ownGpus),
     )
   }
 
   /**
-   * The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no
-   * experiment to tell it by
+   * The recommendation under changed settings.
+   * @param measuredWith as in `recommend`; absent in the page, which has no resolved experiment
    */
   recommend(
     trials: readonly FinishedTrial[],
@@ -99,8 +99,8 @@ export class Ranker {
   }
 
   /**
-   * The same, configuration by configuration: whoever asks can do something else in between. @param
-   * trials those of the last time, and perhaps more
+   * The same in steps of one configuration, so that the caller can yield in between.
+   * @param trials may only grow between calls
    */
   *recommending(
     trials: readonly FinishedTrial[],
@@ -118,9 +118,9 @@ export class Ranker {
   }
 
   /**
-   * The answer to a question of very many trials, in a moment: of the contenders alone, whose
-   * rivals and figures are right; all others are left out.
-   * @param trials those of the last time, and perhaps more
+   * A fast recommendation from the contenders only. Their figures and rivals are exact; all other
+   * trials are left out.
+   * @param trials may only grow between calls
    */
   recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
     const among = this.#contenders.among(this.#groups.of(trials), this.view(whatIf))
@@ -138,7 +138,7 @@ export class Ranker {
       confirm: experiment.confirm,
       maxTrials: experiment.maxTrials,
       notices: experiment.notices,
-      ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
+      ...(experiment.stop && isOwnQuestion(experiment, whatIf) ? { stop: experiment.stop } : {}),
     }
   }
 
@@ -158,8 +158,8 @@ export class Ranker {
   }
 
   /**
-   * A load curve depends on what is counted, the percentile and the error bound, not on the limit:
-   * dragging a single limit makes none anew.
+   * A load curve depends on metric, percentile and error bound, not on the limit, so dragging a
+   * limit rebuilds none.
    */
   #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
     const known = this.#curves.get(measurement)
@@ -176,7 +176,7 @@ export class Ranker {
   }
 }
 
-function remembered<V>(
+function memoise<V>(
   memory: WeakMap<Configuration, V>,
   configuration: Configuration,
   make: () => V,
@@ -189,19 +189,19 @@ function remembered<V>(
   return value
 }
 
-/** By a price list; what a configuration costs is remembered. */
-function pricingBy(
+/** Pricing by a price book, cached per configuration. */
+function createPricing(
   book: PriceBook,
   ownGpus: DashboardExperiment['ownGpus'],
 ): RankingCriteria['pricePerHour'] {
   const known = new WeakMap<Configuration, ReplicaPrice>()
-  const price = (c: Configuration) => remembered(known, c, () => priceIn(c, book, ownGpus))
+  const price = (c: Configuration) => memoise(known, c, () => priceConfiguration(c, book, ownGpus))
   return Object.assign((c: Configuration) => price(c).pricePerHour, {
     bundles: (c: Configuration) => price(c).bundles,
   })
 }
 
-function priceIn(
+function priceConfiguration(
   configuration: Configuration,
   book: PriceBook,
   ownGpus: DashboardExperiment['ownGpus'],
@@ -210,7 +210,7 @@ function priceIn(
     const resources = parseResources(configuration, {}, ownGpus)
     return { pricePerHour: pricePerHour(resources, book), bundles: listBundles(resources, book) }
   } catch (error) {
-    // A GPU that a hand-edited price list lacks: its configurations are shown without a price and
+    // An edited price book may lack a GPU: its configurations are shown without a price and
     // rank last.
     if (error instanceof PriceError) return { pricePerHour: Number.POSITIVE_INFINITY }
     throw error
@@ -218,10 +218,11 @@ function priceIn(
 }
 
 /** Requests that a dollar buys at a rate. */
-export const requestsPerDollar = (rps: number, perHour: number): number => (rps * 3600) / perHour
+export const computeRequestsPerDollar = (rps: number, perHour: number): number =>
+  (rps * 3600) / perHour
 
 /** The 'gpu' of a configuration, 'CPU' for those without. */
-export function deviceOf(configuration: Configuration): string {
+export function getDevice(configuration: Configuration): string {
   const gpu = configuration.gpu
   return gpu === undefined || gpu === 'none' ? 'CPU' : String(gpu)
 }

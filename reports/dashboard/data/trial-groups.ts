@@ -1,4 +1,4 @@
-/** Trials by their configuration, while more and more arrive. Pure. */
+/** Groups a growing list of trials by configuration. Pure. */
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -9,13 +9,13 @@ export interface TrialGroup {
   readonly trials: FinishedTrial[]
 }
 
-/** Groups of trials that only grow: each trial is looked at once. */
+/** Incremental: each trial is processed once. */
 export class TrialGroups {
   readonly #byKey = new Map<string, TrialGroup>()
   readonly #groups: TrialGroup[] = []
   #grouped = 0
 
-  /** In the order of their first trials. @param trials those of the last time, and perhaps more */
+  /** Groups in the order of their first trials. @param trials may only grow between calls */
   of(trials: readonly FinishedTrial[]): readonly TrialGroup[] {
     for (; this.#grouped < trials.length; this.#grouped++) {
       const trial = trials[this.#grouped]!

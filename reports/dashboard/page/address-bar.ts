@@ -1,6 +1,6 @@
 /** Keeps the browser's address to what the page asks, and asks what it says when the page opens. */
 import { getDemand } from '../../../search/objective.ts'
-import { addressOf, askedBy } from '../data/address.ts'
+import { formatAddress, parseAddress } from '../data/address.ts'
 import type { DashboardExperiment } from '../data/page-data.ts'
 import type { App } from './app.ts'
 
@@ -16,7 +16,7 @@ export function askByAddress(app: App, experiment: DashboardExperiment): void {
     sideBySide = [],
     compared = [],
     refused,
-  } = askedBy(location.search, experiment)
+  } = parseAddress(location.search, experiment)
   const isKnown = (id: string) =>
     id !== experiment.id && app.state.experiments.some((e) => e.id === id)
   if (planning) app.plan(planning)
@@ -55,6 +55,6 @@ export function keepAddress(app: App): void {
     const sideBySide = [...state.sideBySide]
     const { compared } = state
     const asked = { whatIf, planning, trial, sideBySide, compared }
-    history.replaceState(null, '', `${addressOf(asked, answer.experiment)}${location.hash}`)
+    history.replaceState(null, '', `${formatAddress(asked, answer.experiment)}${location.hash}`)
   }
 }

@@ -11,7 +11,7 @@ import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
-import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../data/ranking.ts'
+import { getDevice, isOwnQuestion, pickOwnQuestion, Ranker, type WhatIf } from '../data/ranking.ts'
 import type { Answer, PageState, Planning } from './answer.ts'
 import { Paced } from './paced.ts'
 import { PartSchedule } from './part-schedule.ts'
@@ -84,10 +84,10 @@ export class App {
 
   setExperiment(experiment: DashboardExperiment): void {
     const untouched =
-      !this.#experiment || !this.#whatIf || isAsMeasured(this.#experiment, this.#whatIf)
+      !this.#experiment || !this.#whatIf || isOwnQuestion(this.#experiment, this.#whatIf)
     this.#experiment = experiment
     this.#ranker = new Ranker(experiment)
-    if (untouched) this.#whatIf = asMeasured(experiment)
+    if (untouched) this.#whatIf = pickOwnQuestion(experiment)
     this.schedule()
   }
 
@@ -171,7 +171,7 @@ export class App {
   }
 
   reset(): void {
-    if (this.#experiment) this.ask(asMeasured(this.#experiment))
+    if (this.#experiment) this.ask(pickOwnQuestion(this.#experiment))
   }
 
   schedule(dragging = false): void {
@@ -216,18 +216,18 @@ export class App {
     const { experiment, whatIf } = question
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
-    const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
+    const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => getDevice({ gpu })) : []
     return {
       ...this.state,
       ...question,
       trials: this.#trials.slice(),
       planning:
         getDemand(whatIf.objective) ?? this.#planning ?? assumeDemand(recommendation, experiment),
-      original: isAsMeasured(experiment, whatIf),
+      original: isOwnQuestion(experiment, whatIf),
       recommendation,
       candidates,
       byTrial: new Map(candidates.map((c) => [c.trial, c])),
-      devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
+      devices: [...new Set([...listed, ...candidates.map((c) => getDevice(c.configuration))])],
     }
   }
 

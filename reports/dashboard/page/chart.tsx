@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { money, significant, sloName, sloValue } from '../../format.ts'
 import { capacityText, estimateText } from '../../recommendation/words.ts'
-import { deviceOf } from '../data/ranking.ts'
+import { getDevice } from '../data/ranking.ts'
 import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
 import { useApp } from './part.tsx'
@@ -102,7 +102,7 @@ function TrialCard({ answer, trial }: { answer: Answer; trial: Answer['trials'][
             </>
           ))}
       </dl>
-      <small>{deviceOf(trial.configuration)}</small>
+      <small>{getDevice(trial.configuration)}</small>
     </div>
   )
 }

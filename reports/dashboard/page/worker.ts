@@ -4,8 +4,8 @@
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { type Around, aroundOf } from '../data/around.ts'
-import { type Effects, effectsOf, type ServedPoint } from '../data/importance.ts'
+import { computeNeighbourhood, type Neighbourhood } from '../data/around.ts'
+import { computeEffects, type Effects, type ServedPoint } from '../data/importance.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
@@ -17,7 +17,7 @@ interface EffectsQuestion {
 }
 export interface ParameterEffects {
   readonly effects: Effects
-  readonly around?: Around
+  readonly around?: Neighbourhood
 }
 
 function answer({
@@ -27,10 +27,13 @@ function answer({
   centre,
   pair,
 }: EffectsQuestion): ParameterEffects | undefined {
-  const effects = effectsOf(parameters, served, seed)
+  const effects = computeEffects(parameters, served, seed)
   if (effects === undefined) return undefined
   const byImportance = effects.effects.map(({ parameter }) => parameter)
-  return { effects, around: aroundOf(parameters, served, centre, [...pair, ...byImportance], seed) }
+  return {
+    effects,
+    around: computeNeighbourhood(parameters, served, centre, [...pair, ...byImportance], seed),
+  }
 }
 
 /** In a worker: answers every question. */

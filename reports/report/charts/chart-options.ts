@@ -6,9 +6,7 @@ import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../sear
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
-/**
- * Okabe and Ito's colours, told apart by every kind of colour vision; the two oranges and the two
- * blues stand far from each other.
+/** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent.
  */
 export const palette = [
   '#0072b2',
@@ -20,8 +18,7 @@ export const palette = [
   '#56b4e9',
 ] as const
 /**
- * Told apart without colour as well: circle, square, triangle, diamond, plus, triangle downward,
- * star.
+ * Distinguishable without colour: circle, square, triangle, diamond, plus, triangle downward, star.
  */
 export const symbols = [
   'circle',
@@ -170,14 +167,12 @@ export function paretoOption(
   }
 }
 
-/** What the model says, and no window measured, is a hollow point. */
+/** A modelled, not measured point is hollow. */
 export const knotPoint = ({ modelled }: CurveKnot, value: number[]) =>
   modelled ? { value, ...hollow } : value
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
-/**
- * Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the
- * SLO.
+/** Latency at the SLO percentile (log) against the offered rate, with the SLO.
  */
 export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)

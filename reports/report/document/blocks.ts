@@ -12,9 +12,9 @@ export type Block =
       readonly numeric?: readonly number[]
     }
   | { readonly kind: 'code'; readonly text: string }
-  /** `svg` is trusted: what makes it escapes its texts. `alt` says in words what it shows. */
+  /** `svg` is trusted: its renderer escapes texts. `alt` describes the chart. */
   | { readonly kind: 'chart'; readonly svg: string; readonly alt: string }
-  /** Folded in HTML. */
+  /** Collapsed in HTML. */
   | { readonly kind: 'details'; readonly summary: string; readonly blocks: readonly Block[] }
 
 export const heading = (level: 1 | 2 | 3, text: string): Block => ({ kind: 'heading', level, text })

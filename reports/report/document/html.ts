@@ -5,9 +5,7 @@
 import { writeSharedStyle } from '../../style.ts'
 import type { Block } from './blocks.ts'
 
-/**
- * Text for HTML content and quoted attributes. Control characters, which HTML has no place for,
- * become blanks.
+/** Escapes text for HTML content and quoted attributes. Control characters become blanks.
  */
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
@@ -38,14 +36,14 @@ export function toHtml(title: string, blocks: readonly Block[]): string {
 </head>
 <body>
 <main>
-${blocks.map(htmlOf).join('\n')}
+${blocks.map(renderBlock).join('\n')}
 </main>
 </body>
 </html>
 `
 }
 
-function htmlOf(block: Block): string {
+function renderBlock(block: Block): string {
   switch (block.kind) {
     case 'heading':
       return `<h${block.level}>${escapeHtml(block.text)}</h${block.level}>`
@@ -58,7 +56,7 @@ function htmlOf(block: Block): string {
     case 'chart':
       return `<figure role="img" aria-label="${escapeHtml(block.alt)}">${block.svg}</figure>`
     case 'details':
-      return `<details><summary>${escapeHtml(block.summary)}</summary>\n${block.blocks.map(htmlOf).join('\n')}\n</details>`
+      return `<details><summary>${escapeHtml(block.summary)}</summary>\n${block.blocks.map(renderBlock).join('\n')}\n</details>`
     case 'table': {
       const cell = (tag: 'th' | 'td') => (text: string, i: number) =>
         `<${tag}${block.numeric?.includes(i) ? ' class="n"' : ''}${tag === 'th' ? ' scope="col"' : ''}>${escapeHtml(text)}</${tag}>`

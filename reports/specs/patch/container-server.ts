@@ -2,7 +2,7 @@
 import { type DeployedServer, serverOfCommand } from '../../figures.ts'
 import { listAt, valueAt, type YamlValue } from './yaml-values.ts'
 
-/** Fields of KServe's predictor that stand for a server, without a list of containers. */
+/** Fields of KServe's predictor that imply a server, without a list of containers. */
 export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> = {
   model: undefined,
   triton: 'triton',
@@ -36,7 +36,7 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
   [/tensorflow-?serving|tf-?serving/, 'tfserving'],
   [/^tune(-predictor)?$/, 'builtin'],
 ]
-/** Programs beside a server, named after it. */
+/** Images of companions of a server, which contain its name. */
 const isBesideServer = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
 
 /** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; of a `release` its folder. */
@@ -48,8 +48,8 @@ export function parseImageName(image: string): string {
   return last === 'release' ? folder : last
 }
 
-/** Every word that its command and arguments hold, those of a shell's text apart. */
-export const listWords = (container: YamlValue): string[] =>
+/** All words of command and arguments; shell texts are split. */
+export const listCommandWords = (container: YamlValue): string[] =>
   ['command', 'args'].flatMap((field) =>
     [valueAt(container, [field])]
       .flat()
@@ -58,15 +58,12 @@ export const listWords = (container: YamlValue): string[] =>
   )
 
 /**
- * By the program in its command, then its image, then KServe's field and runtime. Undefined for a
- * server that is not known here.
+ * Recognises the server by its command, then its image, then KServe's field and runtime. Undefined
+ * for unknown servers.
  * @param field of KServe's predictor
  */
-export function serverOfContainer(
-  container: YamlValue,
-  field?: string,
-): DeployedServer | undefined {
-  const words = listWords(container)
+export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
+  const words = listCommandWords(container)
   const started = serverOfCommand(words)
   if (started !== undefined) return started
   const image = valueAt(container, ['image'])
@@ -86,7 +83,7 @@ export function serverOfContainer(
   return kserveFields[field] ?? byRuntime
 }
 
-/** An image of the user's that starts the built-in predictor: by variables that only it has. */
+/** Recognises the built-in predictor in the user's own image by its variables. */
 function builtinBySettings(container: YamlValue): 'builtin' | undefined {
   const env = listAt(container, ['env'])
   const variable = (name: string) =>

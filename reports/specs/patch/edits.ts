@@ -1,23 +1,23 @@
-/** What a patch will do to a manifest, and what it will not. */
+/** Edits of a patch, and what it could not place or remove. */
 import type { ManifestObject } from './manifest-objects.ts'
 import type { Span } from './text-edit.ts'
 import type { Path, YamlValue } from './yaml-values.ts'
 
 export interface Edit {
   readonly object: ManifestObject
-  /** In the object. */
+  /** Path in the object. */
   readonly path: Path
-  /** Absent: what stands there is removed. */
+  /** Absent: the value at the path is removed. */
   readonly value?: YamlValue
-  /** Parts of a text that change, where not all of it does. */
+  /** Parts of a text to change, if not the whole text. */
   readonly spans?: readonly Span[]
 }
 
 export interface Edits {
   readonly edits: readonly Edit[]
-  /** 'BATCH_SIZE = 8: why', of tuned values that found no place. */
+  /** 'BATCH_SIZE = 8: why', for tuned values that could not be set. */
   readonly unplaced: readonly string[]
-  /** What stands in the way of the tuned values, and was not removed. */
+  /** Settings that conflict with tuned values and were not removed. */
   readonly remaining: readonly string[]
 }
 

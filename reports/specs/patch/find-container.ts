@@ -5,34 +5,38 @@ import { serverOfCommand } from '../../figures.ts'
 import { imagePlaceholder } from '../placeholders.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
-import { kserveFields, listWords, parseImageName, serverOfContainer } from './container-server.ts'
+import {
+  kserveFields,
+  listCommandWords,
+  parseImageName,
+  recogniseServer,
+} from './container-server.ts'
 import type { ManifestObject } from './manifest-objects.ts'
 import { entriesAt, isYamlMap, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 export interface ServerContainer {
   readonly object: ManifestObject
-  /** Of the pod's spec in the object, and of the container. */
+  /** Path of the pod's spec in the object, and of the container. */
   readonly podPath: Path
   readonly path: Path
   readonly value: YamlValue
   readonly name: string
   /** 'Deployment/bert/server': what --container takes. */
   readonly label: string
-  /** Undefined: not known. */
+  /** Undefined if unknown. */
   readonly server: DeployedServer | undefined
   /** Why it was chosen, in words. */
   readonly reason: string
 }
 
 interface Candidate extends Omit<ServerContainer, 'reason' | 'label'> {
-  /** Another part of a service than its predictor. */
+  /** A part of an InferenceService other than its predictor, or a sidecar. */
   readonly isBeside: boolean
 }
 
 /**
- * Throws SpecError with every candidate's name where the file has none, or several and none is
- * named.
- * @param requested a container's name, behind those of its object where it has namesakes
+ * @param requested name of a container, optionally with kind and object
+ * @throws SpecError if the file has no container, or several and none is chosen
  */
 export function findContainer(
   objects: readonly ManifestObject[],
@@ -80,7 +84,7 @@ function ambiguityError(file: string, among: readonly { readonly label: string }
 
 type Evidence = readonly [reason: string, isServer: (candidate: Candidate) => boolean]
 
-/** What tells the server's container, the surest first. */
+/** Evidence for the server's container, most reliable first. */
 function evidenceFor(serving: Serving): readonly Evidence[] {
   const { container, deployed, evidence } = serving
   const measured = serverOfCommand(evidence.measured.command ?? []) ?? deployed.server
@@ -96,12 +100,12 @@ function evidenceFor(serving: Serving): readonly Evidence[] {
         server === measured ||
         hasImage(value, container.image) ||
         (program !== undefined &&
-          listWords(value).some((word) => word.split('/').at(-1) === program)),
+          listCommandWords(value).some((word) => word.split('/').at(-1) === program)),
     ],
     [
       'by its arguments and variables',
       ({ value }) =>
-        listWords(value).some((word) => flags.includes(word.split('=')[0]!)) ||
+        listCommandWords(value).some((word) => flags.includes(word.split('=')[0]!)) ||
         listAt(value, ['env']).some((one) =>
           container.tunedEnv?.includes(String(valueAt(one, ['name']))),
         ),
@@ -132,7 +136,7 @@ function findOwnProgram(command: readonly string[]): string | undefined {
     : names[0]
 }
 
-/** Kinds that hold patterns of pods, not pods. */
+/** Kinds whose pod-like blocks are patterns, not pods. */
 const patterns: ReadonlySet<string> = new Set([
   'Policy',
   'ClusterPolicy',
@@ -158,7 +162,7 @@ function listContainers(object: ManifestObject): Candidate[] {
         path: [...podPath, field],
         value,
         name: field,
-        server: serverOfContainer(value, field),
+        server: recogniseServer(value, field),
         isBeside: false,
       }),
     )
@@ -172,7 +176,7 @@ function listContainers(object: ManifestObject): Candidate[] {
                 path: [...podPath, 'containers', i],
                 value,
                 name: nameIn(value),
-                server: serverOfContainer(value),
+                server: recogniseServer(value),
                 // Beside a predictor by a framework's name all others are sidecars.
                 isBeside: isBeside || fields.length > 0,
               },
@@ -202,7 +206,7 @@ function podsIn(value: YamlValue, path: Path): Path[] {
   return isPod ? [path, ...inner] : inner
 }
 
-/** A name of its own for each: with its line where several have the same. */
+/** Unique labels; duplicates get their line number. */
 function withLabels<T extends Candidate>(candidates: readonly T[]): (T & { label: string })[] {
   const plain = candidates.map(({ object, name }) => `${object.kind}/${object.name}/${name}`)
   return candidates.map((candidate, i) => {
@@ -215,7 +219,7 @@ function withLabels<T extends Candidate>(candidates: readonly T[]): (T & { label
   })
 }
 
-/** What a user may call it. */
+/** Names that --container accepts. */
 function listNames({ object, name, label, isBeside }: Candidate & { readonly label: string }) {
   const isPredictor = object.kind === 'InferenceService' && !isBeside
   return [

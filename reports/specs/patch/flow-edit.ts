@@ -9,8 +9,8 @@ const getEnd = (item: Item): number =>
   isPair(item) ? (item.value?.range?.[1] ?? item.key.range![1]) : item.range![1]
 
 /**
- * Adds an entry behind the last one: on a line of its own where the last one has one, with a comma
- * behind it where the last one has one. @param entry a name and its value, or a value of a list
+ * Appends an entry in the style of the last one: own line, trailing comma.
+ * @param entry a name and its value, or a value of a list
  */
 export function insertIntoFlow(
   text: string,
@@ -48,7 +48,7 @@ export function insertIntoFlow(
 
 const keyEnd = (item: Item): number => (isPair(item) ? item.key : item).range![1]
 
-/** Place of a comma behind the last entry; comments may stand before it. */
+/** Position of a comma behind the last entry, after any comments. */
 function commaAfter(text: string, from: number, close: number): number | undefined {
   const between = text
     .slice(from, close)
@@ -84,7 +84,7 @@ function entryText(
 const yamlFlow = (value: YamlValue): string =>
   stringify(value, { lineWidth: 0, version: '1.1', collectionStyle: 'flow' }).trimEnd()
 
-/** Takes an entry out with its comma, and its line where it has one of its own. */
+/** Removes an entry with its comma, and its line if it has its own. */
 export function removeFromFlow(text: string, map: YAMLMap, pair: Pair<Node, Node | null>): string {
   const items = map.items as Pair<Node, Node | null>[]
   const at = items.indexOf(pair)

@@ -4,8 +4,8 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
-  matchesProduct,
   listProducts,
+  matchesProduct,
 } from '../../../trials/launchers/kubernetes/gpus/gpu-names.ts'
 import {
   createGpuTolerations,

@@ -4,14 +4,14 @@ import { type Edit, type Edits, joinEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import {
   type ArgumentText,
+  createReplacement,
   type FlagSwitch,
   type FlagValue,
   findAssignments,
   findSwitches,
   findValues,
   findVariable,
-  replacementFor,
-  unquoted,
+  stripQuotes,
 } from './flag-text.ts'
 import { podsPerReplica } from './resource-edits.ts'
 import type { Span } from './text-edit.ts'
@@ -43,7 +43,7 @@ export function settingEdits(target: ServerContainer, serving: Serving): Edits {
   return joinEdits([{ edits: change.edits(), unplaced, remaining: [] }])
 }
 
-const lineOf = ({ text, start, end }: FlagValue): string =>
+const getLine = ({ text, start, end }: FlagValue): string =>
   text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
 
 /** The edits of one container, so that two of one text become one. */
@@ -146,9 +146,9 @@ const isNamedAfter = (variable: string, flag: string): boolean =>
 function setValue(change: ContainerChange, found: FlagValue, value: string, depth = 0): string[] {
   const variable = findVariable(found.written)
   if (variable === undefined) {
-    if (isSameValue(unquoted(found.written), value)) return []
-    const isSet = change.replace(found.text, replacementFor(found, value))
-    return isSet ? [] : [`${lineOf(found)} is shared with another value`]
+    if (isSameValue(stripQuotes(found.written), value)) return []
+    const isSet = change.replace(found.text, createReplacement(found, value))
+    return isSet ? [] : [`${getLine(found)} is shared with another value`]
   }
   const { name, hasDefault } = variable
   const indexes = change.indexesOf((own) => own === name)
@@ -157,7 +157,7 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
   if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
   const isFromElsewhere = listAt(change.target.value, ['envFrom']).length > 0
   if (hasDefault && !isFromElsewhere)
-    return change.replace(found.text, replacementFor(found, value)) ? [] : ['it is set twice']
+    return change.replace(found.text, createReplacement(found, value)) ? [] : ['it is set twice']
   return [`it is written as ${found.written}, which the container does not set`]
 }
 

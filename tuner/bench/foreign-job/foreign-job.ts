@@ -17,8 +17,8 @@ import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { openBackend } from '../../backends/assemble.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { surroundings } from '../../config/surroundings.ts'
-import { table } from '../../render/columns.ts'
+import { createHostContext } from '../../config/surroundings.ts'
+import { formatTable } from '../../render/columns.ts'
 import { type MainJobRun, runMainJob } from '../main-job.ts'
 
 const folderFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
@@ -36,7 +36,7 @@ async function playConfirmed(run: MainJobRun, seed: number): Promise<number[]> {
   const experiment = loadExperiment({
     file: folderFile('experiment.yaml'),
     flags: {},
-    ...surroundings(machine),
+    ...createHostContext(machine),
   })
   const backend = await openBackend(experiment, 'foreign-job', machine)
   const { signal } = new AbortController()
@@ -120,6 +120,6 @@ export async function runForeignJobs(args: readonly string[]): Promise<void> {
   }
   rmSync(folder, { recursive: true, force: true })
   console.log(
-    `${table(rows).join('\n')}\n\na client in Python met the SLO at the confirmed rate in ${met} of ${played} windows of ${windowS} s, ${waitS} s and more after the run (at least 9 of 10 should)`,
+    `${formatTable(rows).join('\n')}\n\na client in Python met the SLO at the confirmed rate in ${met} of ${played} windows of ${windowS} s, ${waitS} s and more after the run (at least 9 of 10 should)`,
   )
 }

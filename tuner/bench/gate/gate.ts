@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runParallel } from '../../../search/bench/parallel.ts'
-import { duration, table } from '../../render/columns.ts'
+import { formatDuration, formatTable } from '../../render/columns.ts'
 import { readBaseline, refuseToReplace, roundCases, writeBaseline } from './baseline.ts'
 import { virtualParts } from './parts.ts'
 import { realJob } from './real-job.ts'
@@ -86,11 +86,12 @@ async function runVirtual(): Promise<GateFigures> {
       weight += secondsOf(job)
       const elapsedS = (performance.now() - startMs) / 1000
       console.error(
-        `${++ended} of ${jobs.length}: ${job.part} ${job.index + 1}, ${duration(elapsedS)}, about ${duration((elapsedS * (total - weight)) / weight)} left`,
+        `${++ended} of ${jobs.length}: ${job.part} ${job.index + 1}, ${formatDuration(elapsedS)}, about ${formatDuration((elapsedS * (total - weight)) / weight)} left`,
       )
     },
   )
-  for (const [part, seconds] of cpuSeconds) console.error(`${part}: ${duration(seconds)} of CPU`)
+  for (const [part, seconds] of cpuSeconds)
+    console.error(`${part}: ${formatDuration(seconds)} of CPU`)
   return Object.fromEntries([...found].map(([part, cases]) => [part, roundCases(cases)]))
 }
 
@@ -118,7 +119,9 @@ function compare(baseline: GateFigures): void {
     verdict,
   ])
   console.log(
-    table([['measure', 'cases', 'baseline', 'now', 'allowed', 'verdict'], ...lines]).join('\n'),
+    formatTable([['measure', 'cases', 'baseline', 'now', 'allowed', 'verdict'], ...lines]).join(
+      '\n',
+    ),
   )
   for (const [part, cases] of Object.entries(figures))
     console.log(

@@ -1,11 +1,8 @@
 import type { Command } from 'commander'
-import { severalTimes } from '../several-times.ts'
-import { storeOption } from '../store-option.ts'
+import { collectValues, createStoreOption } from '../command-options.ts'
 import type { AnnotateFlags } from './run.ts'
 
-/**
- * `tune annotate`: a note and tags beside an experiment or one of its trials, and experiments put
- * away.
+/** `tune annotate`: sets note and tags of an experiment or a trial, and archives experiments.
  */
 export function registerAnnotate(program: Command): void {
   program
@@ -14,14 +11,14 @@ export function registerAnnotate(program: Command): void {
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'annotate this trial instead of the experiment')
     .option('--note <text>', 'set the note, replacing an earlier one; an empty note removes it')
-    .option('--tag <tag>', 'add a tag; repeatable', severalTimes)
-    .option('--untag <tag>', 'remove a tag; repeatable', severalTimes)
+    .option('--tag <tag>', 'add a tag; repeatable', collectValues)
+    .option('--untag <tag>', 'remove a tag; repeatable', collectValues)
     .option('--archive', 'archive the experiment: tune list and the dashboard hide it')
     .option('--restore', 'restore an archived experiment')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--json', 'print JSON')
     .action(async (id: string | undefined, flags: AnnotateFlags) => {
-      const { annotateOne } = await import('./run.ts')
-      process.exitCode = await annotateOne(id, flags)
+      const { annotateExperiment } = await import('./run.ts')
+      process.exitCode = await annotateExperiment(id, flags)
     })
 }

@@ -2,9 +2,7 @@ import { Command } from 'commander'
 import { addExperimentOptions } from '../../config/flags/flags.ts'
 import type { CalibrateFlags } from './run.ts'
 
-/**
- * `tune calibrate`: a few sizes measured on a server, so that the device model is that server's.
- */
+/** `tune calibrate`: measures a server at a few batch sizes to fit the device model to it. */
 export function registerCalibrate(program: Command): void {
   const command = new Command('calibrate')
     .description(

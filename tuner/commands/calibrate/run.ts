@@ -1,6 +1,6 @@
 /**
- * `tune calibrate`: a server measured at a few batch sizes, kept in the store; what is kept listed
- * and removed.
+ * `tune calibrate`: measures a server at a few batch sizes and stores the result; lists and removes
+ * stored calibrations.
  */
 
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
@@ -17,17 +17,17 @@ import { inspectMachine, type MachineFacts } from '../../../trials/machine/machi
 import { describeConfiguration } from '../../../trials/resources.ts'
 import { dropCalibrations, keepCalibration, readCalibrations } from '../../../trials/store/index.ts'
 import { openBackend } from '../../backends/assemble.ts'
-import { serverName } from '../../backends/calibrated.ts'
-import { measureSizes } from '../../backends/measure-sizes.ts'
-import { protocolOf } from '../../backends/predictor-protocol.ts'
+import { nameServer } from '../../backends/calibrated.ts'
+import { measureBatches } from '../../backends/measure-sizes.ts'
+import { createProtocol } from '../../backends/predictor-protocol.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import type { Experiment } from '../../config/types.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { table } from '../../render/columns.ts'
-import { interruptible } from '../../signals.ts'
-import { tellDamage } from '../../tell-damage.ts'
+import { formatTable } from '../../render/columns.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import { createDamageReporter } from '../../tell-damage.ts'
 
 export interface CalibrateFlags extends FlagValues {
   readonly file?: string
@@ -38,53 +38,56 @@ export interface CalibrateFlags extends FlagValues {
   readonly json?: boolean
 }
 
-/** A calibration needs no SLO; an experiment has one. */
-const anySlo = '10s'
+/** Placeholder: a calibration needs no SLO, but an experiment requires one. */
+const placeholderSlo = '10s'
 
 /** Returns the exit code. */
 export async function calibrate(flags: CalibrateFlags): Promise<number> {
   const machine = await inspectMachine()
-  const slo = flags.file === undefined && flags.slo === undefined ? { slo: anySlo } : {}
+  const slo = flags.file === undefined && flags.slo === undefined ? { slo: placeholderSlo } : {}
   const named =
-    flags.model === undefined && flags.file === undefined && keeps(flags) ? { model: 'bert' } : {}
+    flags.model === undefined && flags.file === undefined && isStoreOnly(flags)
+      ? { model: 'bert' }
+      : {}
   const experiment = loadExperiment({
     file: flags.file,
     flags: { ...slo, ...named, ...flags },
     environment: process.env,
-    ...surroundings(machine),
+    ...createHostContext(machine),
   })
-  if (flags.list) return list(experiment.dbPath, flags.json)
-  if (flags.clear !== undefined) return clear(experiment.dbPath, flags.clear, flags.json)
-  return measure(experiment, flags, machine)
+  if (flags.list) return listCalibrations(experiment.dbPath, flags.json)
+  if (flags.clear !== undefined)
+    return removeCalibrations(experiment.dbPath, flags.clear, flags.json)
+  return measureServer(experiment, flags, machine)
 }
 
-/** Of what is in the store no model has to be named. */
-const keeps = ({ list, clear }: CalibrateFlags) => list === true || clear !== undefined
+/** Whether the command only lists or removes stored calibrations, which needs no model. */
+const isStoreOnly = ({ list, clear }: CalibrateFlags) => list === true || clear !== undefined
 
-async function measure(
+async function measureServer(
   experiment: Experiment,
   flags: CalibrateFlags,
   machine: MachineFacts,
 ): Promise<number> {
-  const batches = batchesOf(flags.batches ?? '')
-  const configuration = configurationOf(experiment, flags.gpu, Math.max(...batches))
+  const batches = parseBatches(flags.batches ?? '')
+  const configuration = chooseConfiguration(experiment, flags.gpu, Math.max(...batches))
   const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
-  const { name: protocolName, protocol } = protocolOf(experiment)
+  const { name: protocolName, protocol } = createProtocol(experiment)
   if (protocolTable[protocolName].streams || architecture.kind === 'decoder')
     throw new UserError(
       'language models cannot be calibrated',
       'run trials instead: their requests do not form fixed batches',
       exitCodes.usage,
     )
-  const device = describeConfiguration(deviceOf(configuration), {}, experiment.own.gpus)
-  const server = serverName(experiment.predictor)
-  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  const device = describeConfiguration(pickDevice(configuration), {}, experiment.own.gpus)
+  const server = nameServer(experiment.predictor)
+  const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   const backend = await openBackend(experiment, 'calibration', machine)
   try {
     process.stderr.write(`starting ${server} on ${device}\n`)
     const predictor = await backend.launcher.launch(configuration, 1, signal)
     try {
-      const { points, memory, saturation, refused, faster } = await measureSizes(
+      const { points, memory, saturation, refused, faster } = await measureBatches(
         predictor,
         {
           protocol,
@@ -92,7 +95,7 @@ async function measure(
           payload: experiment.load.payload,
           batches,
           processes: Number(configuration.instances ?? 1),
-          onReading: (p) =>
+          onPoint: (p) =>
             process.stderr.write(
               `  batch ${p.batch}${p.processes > 1 ? ', two concurrent' : ''}: ${latency(p.latencyMs)}\n`,
             ),
@@ -104,14 +107,14 @@ async function measure(
         process.stderr.write(
           `warning: the server was still speeding up (${(100 * faster).toFixed(0)} % in the last round), so it will be faster than this once it is warm\n`,
         )
-      if (points.length < leastSizes)
+      if (points.length < minSizes)
         throw new UserError(
           `only ${points.length} of the sizes ${batches.join(', ')} were served`,
-          `a calibration needs ${leastSizes}: --batches 1,2,4`,
+          `a calibration needs ${minSizes}: --batches 1,2,4`,
           exitCodes.failure,
         )
       const model = architecture.name
-      const name = [server, model, device].map(slug).join('-')
+      const name = [server, model, device].map(slugify).join('-')
       const calibration = {
         name,
         server,
@@ -123,11 +126,11 @@ async function measure(
         memory,
         ...(saturation && { saturation }),
       }
-      // Whatever cannot be read back is refused before it is kept.
+      // Reject a calibration that cannot be fitted before it is stored.
       const calibratedServer = fitCalibration(calibration, architecture, experiment.own.gpus)
       await keepCalibration(experiment.dbPath, calibration)
       if (flags.json) process.stdout.write(`${JSON.stringify(calibration, null, 2)}\n`)
-      else process.stdout.write(`${summary(calibration, calibratedServer).join('\n')}\n`)
+      else process.stdout.write(`${formatCalibration(calibration, calibratedServer).join('\n')}\n`)
       return exitCodes.ok
     } finally {
       await predictor.stop()
@@ -141,27 +144,27 @@ async function measure(
   }
 }
 
-const leastSizes = 3
+const minSizes = 3
 
-function batchesOf(text: string): number[] {
+function parseBatches(text: string): number[] {
   const sizes = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b)
-  if (sizes.length >= leastSizes && sizes.every((size) => Number.isInteger(size) && size >= 1))
+  if (sizes.length >= minSizes && sizes.every((size) => Number.isInteger(size) && size >= 1))
     return sizes
   throw new UserError(
-    `--batches: '${text}' is not a list of at least ${leastSizes} sizes`,
+    `--batches: '${text}' is not a list of at least ${minSizes} sizes`,
     '--batches 1,4,16,64',
     exitCodes.usage,
   )
 }
 
-/** The most of everything, one GPU, and two processes where processes can be chosen. */
-function configurationOf(
+/** The largest values, one GPU, and two instances if the space allows. */
+function chooseConfiguration(
   { space, own }: Experiment,
   gpu: string | undefined,
   largest: number,
 ): Configuration {
   const chosen: Record<string, number | string> = {}
-  for (const parameter of space.parameters) chosen[parameter.name] = mostOf(parameter, largest)
+  for (const parameter of space.parameters) chosen[parameter.name] = chooseValue(parameter, largest)
   if (gpu !== undefined) chosen.gpu = findGpu(gpu, own.gpus).name
   if (chosen.gpu === undefined || chosen.gpu === 'none')
     throw new UserError(
@@ -172,7 +175,7 @@ function configurationOf(
   return chosen
 }
 
-function mostOf(parameter: Parameter, largest: number): number | string {
+function chooseValue(parameter: Parameter, largest: number): number | string {
   if (parameter.kind === 'categorical')
     return parameter.values.find((value) => value !== 'none') ?? parameter.values[0]!
   const values =
@@ -186,42 +189,42 @@ function mostOf(parameter: Parameter, largest: number): number | string {
   return most
 }
 
-const deviceOf = ({ gpu, migProfile, gpuMemoryPercent }: Configuration): Configuration => ({
+const pickDevice = ({ gpu, migProfile, gpuMemoryPercent }: Configuration): Configuration => ({
   gpu: gpu!,
   ...(migProfile !== undefined && { migProfile }),
   ...(gpuMemoryPercent !== undefined && { gpuMemoryPercent }),
 })
 
-const slug = (text: string) =>
+const slugify = (text: string) =>
   text
     .toLowerCase()
     .replace(/[^a-z0-9.]+/g, '-')
     .replace(/^-+|-+$/g, '')
 
-function summary(
+function formatCalibration(
   { name, points, memory, saturation }: ServerCalibration,
   { parameters, perRequest }: CalibratedServer,
 ): string[] {
   const [host, perItem, floor, level] = parameters as readonly [number, number, number, number]
   return [
-    `Saved as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with GPU memory' : ''}.`,
+    `Saved as ${name}: ${points.map(formatPoint).join(', ')}${memory.length > 1 ? ', with GPU memory' : ''}.`,
     `Host ${latency(Math.exp(host))} plus ${latency(Math.exp(perItem))} per item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
-    ...(saturation === undefined ? [] : [saturationLine(saturation, perRequest)]),
+    ...(saturation === undefined ? [] : [formatSaturation(saturation, perRequest)]),
     `tune and tune estimate use it for this server and model; --calibration ${name} uses it elsewhere.`,
   ]
 }
 
-const saturationLine = (
+const formatSaturation = (
   { connections, rps }: NonNullable<ServerCalibration['saturation']>,
   perRequest: CalibratedServer['perRequest'],
 ) =>
   `${connections} concurrent requests: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow, because the host needs about ${latency(perRequest.ms)} per request`}.`
 
-const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
+const formatPoint = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
   `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two concurrent' : ''}`
 
-async function list(path: string, json: boolean | undefined): Promise<number> {
-  const known = await readCalibrations(path, tellDamage(path))
+async function listCalibrations(path: string, json: boolean | undefined): Promise<number> {
+  const known = await readCalibrations(path, createDamageReporter(path))
   const rows = known.map((c) => [
     c.name,
     c.server,
@@ -232,13 +235,13 @@ async function list(path: string, json: boolean | undefined): Promise<number> {
   ])
   const text =
     rows.length > 0
-      ? table([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n')
+      ? formatTable([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n')
       : 'no calibrations'
   process.stdout.write(json ? `${JSON.stringify(known, null, 2)}\n` : `${text}\n`)
   return exitCodes.ok
 }
 
-async function clear(
+async function removeCalibrations(
   path: string,
   which: boolean | string,
   json: boolean | undefined,

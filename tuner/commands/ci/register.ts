@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { CiFlags } from './run.ts'
 
-/** `tune ci`: fails a build that made serving more expensive. */
+/** `tune ci`: fails a build if serving became more expensive. */
 export function registerCi(program: Command): void {
   program
     .command('ci')
@@ -14,7 +14,7 @@ export function registerCi(program: Command): void {
     .option('--max-regression <share>', 'maximum cost increase', '5%')
     .option('--save-baseline <file>', 'save the recommendation as the baseline for later builds')
     .option('--junit <file>', 'write the checks as JUnit XML')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--prices <file>', 'another price book (YAML), for experiments of the store')
     .option('--json', 'print the checks as JSON')
     .addHelpText(

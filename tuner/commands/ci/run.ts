@@ -1,4 +1,4 @@
-/** `tune ci`: an experiment beside a baseline, as a build server wants it. Runs nothing. */
+/** `tune ci`: compares an experiment with a baseline. Runs no trials. */
 import { appendFileSync } from 'node:fs'
 import { type Check, runChecks } from '../../../reports/comparison/build-checks.ts'
 import {
@@ -8,17 +8,17 @@ import {
 } from '../../../reports/comparison/build-output.ts'
 import { listDifferentQuestions } from '../../../reports/comparison/comparison.ts'
 import {
-  documentOf,
   type RecommendationDocument,
   recommendationJson,
+  toDocument,
 } from '../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { parseShare } from '../../config/units.ts'
-import { exitCodes, usageError } from '../../exit-codes.ts'
-import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
-import { mustBeWritable } from '../../writable-places.ts'
-import { recommended } from '../recommended.ts'
-import { reopen } from '../reopened.ts'
+import { createUsageError, exitCodes } from '../../exit-codes.ts'
+import { detectStyle, glyph, paint, type Style } from '../../render/glyphs.ts'
+import { requireWritableFiles } from '../../writable-places.ts'
+import { loadRecommendation } from '../recommended.ts'
+import { reopenExperiment } from '../reopened.ts'
 
 export interface CiFlags {
   readonly db: string
@@ -33,51 +33,55 @@ export interface CiFlags {
 /** Returns the exit code. @throws UserError */
 export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
   if (flags.baseline === undefined && flags.saveBaseline === undefined)
-    throw usageError(
+    throw createUsageError(
       'tune ci needs a baseline',
       'set one with --baseline, or save the first one: --save-baseline baseline.json',
     )
-  const mostWorse = share(flags.maxRegression)
-  mustBeWritable({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
-  const { record, recommendation } = await reopen(id, flags)
-  const now = documentOf(recommendation)
+  const maxRegression = parseMaxRegression(flags.maxRegression)
+  requireWritableFiles({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
+  const { record, recommendation } = await reopenExperiment(id, flags)
+  const now = toDocument(recommendation)
   const checks =
     flags.baseline === undefined
       ? []
-      : checksAgainst(await recommended(flags.baseline, flags, '--baseline'), now, mostWorse)
-  await tell(record.name, checks, flags)
+      : checkAgainst(
+          await loadRecommendation(flags.baseline, flags, '--baseline'),
+          now,
+          maxRegression,
+        )
+  await reportChecks(record.name, checks, flags)
   if (flags.saveBaseline !== undefined) {
     await writeAtomically(flags.saveBaseline, recommendationJson(recommendation))
     if (!flags.json) process.stdout.write(`${flags.saveBaseline}\n`)
   }
-  return exitCodeFor(checks)
+  return resolveExitCode(checks)
 }
 
-function share(text: string): number {
+function parseMaxRegression(text: string): number {
   try {
     return parseShare(text)
   } catch (error) {
-    throw usageError(
+    throw createUsageError(
       `--max-regression ${text}: ${(error as Error).message}`,
       'e.g. --max-regression 5%',
     )
   }
 }
 
-function checksAgainst(
+function checkAgainst(
   baseline: RecommendationDocument,
   now: RecommendationDocument,
-  mostWorse: number,
+  maxRegression: number,
 ): Check[] {
   const other = listDifferentQuestions(baseline, now)
-  if (other.length === 0) return runChecks(baseline, now, mostWorse)
-  throw usageError(
+  if (other.length === 0) return runChecks(baseline, now, maxRegression)
+  throw createUsageError(
     `the baseline answers another question: ${other.join('; ')}`,
     'save a new baseline: --save-baseline FILE',
   )
 }
 
-async function tell(
+async function reportChecks(
   name: string,
   checks: readonly Check[],
   { json, junit }: CiFlags,
@@ -86,8 +90,8 @@ async function tell(
   if (junit !== undefined) await writeAtomically(junit, formatJunitXml(name, checks))
   if (json) process.stdout.write(`${JSON.stringify({ experiment: name, checks }, null, 2)}\n`)
   else {
-    const style = styleOf(process.stdout, process.env)
-    for (const check of checks) process.stdout.write(`${line(check, style)}\n`)
+    const style = detectStyle(process.stdout, process.env)
+    for (const check of checks) process.stdout.write(`${formatCheck(check, style)}\n`)
   }
   if (!GITHUB_ACTIONS || checks.length === 0) return
   // GitHub reads both streams.
@@ -95,7 +99,7 @@ async function tell(
   if (GITHUB_STEP_SUMMARY) appendFileSync(GITHUB_STEP_SUMMARY, formatSummary(name, checks))
 }
 
-function line({ name, state, message }: Check, style: Style): string {
+function formatCheck({ name, state, message }: Check, style: Style): string {
   const mark = {
     passed: paint(glyph('done', style), 'green', style),
     failed: paint(glyph('failed', style), 'red', style),
@@ -104,7 +108,7 @@ function line({ name, state, message }: Check, style: Style): string {
   return `${mark} ${name}: ${message}${state === 'undecided' ? ' (no pass)' : ''}`
 }
 
-function exitCodeFor(checks: readonly Check[]): number {
+function resolveExitCode(checks: readonly Check[]): number {
   const failed = checks.filter(({ state }) => state === 'failed').map(({ name }) => name)
   if (failed.includes('slo')) return exitCodes.sloUnmet
   if (failed.includes('regression')) return exitCodes.regressed

@@ -1,10 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { CleanFlags } from './run.ts'
 
-/**
- * `tune clean`: ends and removes what a tuner that was killed left, on this machine and on a
- * cluster.
+/** `tune clean`: ends and removes what killed tuners left on this machine and on a cluster.
  */
 export function registerClean(program: Command): void {
   program
@@ -16,7 +14,9 @@ export function registerClean(program: Command): void {
       'end everything that killed experiments left on this machine, including unidentified control groups, and remove the objects of all experiments in the namespace, running ones included',
     )
     .addOption(
-      storeOption('trial store: processes that listen on ports of its killed runs are listed too'),
+      createStoreOption(
+        'trial store: processes that listen on ports of its killed runs are listed too',
+      ),
     )
     .option('--local', 'clean only this machine')
     .option('--namespace <name>', 'Kubernetes namespace (default: that of the current context)')

@@ -1,6 +1,6 @@
 /**
- * `tune clean`: what killed tuners left running on this machine, what experiments have on a
- * cluster, and the end of both.
+ * `tune clean`: lists and removes processes that killed tuners left on this machine, and objects of
+ * experiments on a cluster.
  */
 import { dirname, join, resolve } from 'node:path'
 import { connect } from '../../../trials/launchers/kubernetes/api/connect.ts'
@@ -24,7 +24,7 @@ import {
 import { describeListener, findLeftListeners } from '../../../trials/launchers/local/leftovers.ts'
 import { inspectCgroups } from '../../../trials/machine/cgroups.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { table } from '../../render/columns.ts'
+import { formatTable } from '../../render/columns.ts'
 
 export interface CleanFlags {
   readonly db: string
@@ -34,7 +34,7 @@ export interface CleanFlags {
   readonly json?: boolean
 }
 
-/** Jobs first: they would make their pods anew. */
+/** Jobs first: they would recreate their pods. */
 const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps', 'leases']
 
 /** Lists without an experiment, removes with one or with --all. Returns the exit code. */
@@ -56,7 +56,7 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
     (one) => experiment === undefined || one.experiment === experiment,
   )
   if (remove) await endAbandoned(predictors)
-  const controlGroups = groupsBeside(predictors, experiment)
+  const controlGroups = findUnlistedGroups(predictors, experiment)
   if (remove) await endLeftGroups(controlGroups)
   const listening = await findLeftListeners(join(dirname(resolve(flags.db)), 'running'))
   const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
@@ -66,10 +66,12 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
     )
   else {
     const local = [
-      ...localLines(predictors, controlGroups, experiment, remove),
+      ...formatLocal(predictors, controlGroups, experiment, remove),
       ...listening.map(describeListener),
     ]
-    process.stdout.write(`${[...local, ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
+    process.stdout.write(
+      `${[...local, ...formatCluster(cluster, experiment, remove)].join('\n')}\n`,
+    )
   }
   return exitCodes.ok
 }
@@ -77,10 +79,10 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
 const hint = 'to remove them: `tune clean EXPERIMENT` or `tune clean --all`'
 
 /**
- * Left groups but those of predictors that are shown. They do not say of which experiment they are:
- * one experiment has none.
+ * Leftover control groups without those of listed predictors. They do not name their experiment, so
+ * a single experiment has none.
  */
-function groupsBeside(
+function findUnlistedGroups(
   predictors: readonly AbandonedPredictor[],
   experiment: string | undefined,
 ): LeftGroup[] {
@@ -89,7 +91,7 @@ function groupsBeside(
   return findLeftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
 }
 
-function localLines(
+function formatLocal(
   predictors: readonly AbandonedPredictor[],
   groups: readonly LeftGroup[],
   experiment: string | undefined,
@@ -107,24 +109,24 @@ function localLines(
       pids.length === 0 ? 'empty' : `with process ${pids.join(', ')}`,
     ])
   return [
-    ...table(rows),
+    ...formatTable(rows),
     removed
       ? 'ended on this machine'
       : `still running on this machine after their tuner ended; ${hint}`,
   ]
 }
 
-interface OnCluster {
+interface ClusterObjects {
   readonly namespace: string
   readonly objects: readonly FoundObject[]
 }
 
-/** Undefined, and said on stderr, where no cluster can be reached and none was named. */
+/** Undefined, with a message on stderr, if no cluster is reachable and no namespace was given. */
 async function cleanCluster(
   experiment: string | undefined,
   remove: boolean,
   flags: CleanFlags,
-): Promise<OnCluster | undefined> {
+): Promise<ClusterObjects | undefined> {
   const api = await connect(flags.namespace).catch((error: Error) => {
     if (flags.namespace !== undefined) throw error
     process.stderr.write(`the cluster was not checked: ${error.message}\n`)
@@ -147,8 +149,8 @@ async function cleanCluster(
   }
 }
 
-function clusterLines(
-  cluster: OnCluster | undefined,
+function formatCluster(
+  cluster: ClusterObjects | undefined,
   experiment: string | undefined,
   removed: boolean,
 ): string[] {
@@ -162,7 +164,7 @@ function clusterLines(
     createdAt,
   ])
   return [
-    ...table(rows),
+    ...formatTable(rows),
     removed
       ? `removed from namespace ${namespace}`
       : `in namespace ${namespace}; still running, or left behind: ${hint}`,

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { CompareFlags } from './run.ts'
 
-/** `tune compare`: what experiments came to, side by side. */
+/** `tune compare`: compares the results of experiments. */
 export function registerCompare(program: Command): void {
   program
     .command('compare')
@@ -11,7 +11,7 @@ export function registerCompare(program: Command): void {
       '<experiments...>',
       'ids, as in tune list, or recommendation.json files; a single one is compared with the newest experiment',
     )
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--slo <slo>', "rank all by this SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank all by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')

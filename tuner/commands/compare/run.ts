@@ -1,4 +1,4 @@
-/** `tune compare`: recommendations side by side, the later ones against the first. Runs nothing. */
+/** `tune compare`: compares recommendations with the first one. Runs no trials. */
 import {
   type Best,
   bestCostText,
@@ -13,9 +13,9 @@ import { describeStatus } from '../../../reports/recommendation/describe-status.
 import { capacityText, estimateText, intervalName } from '../../../reports/recommendation/words.ts'
 import type { RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { columnsOf, counted, wrap } from '../../render/columns.ts'
-import { recommended } from '../recommended.ts'
-import { type ReopenFlags, reopen } from '../reopened.ts'
+import { countColumns, formatCount, wrapText } from '../../render/columns.ts'
+import { loadRecommendation } from '../recommended.ts'
+import { type ReopenFlags, reopenExperiment } from '../reopened.ts'
 
 export interface CompareFlags extends ReopenFlags {
   readonly json?: boolean
@@ -24,17 +24,18 @@ export interface CompareFlags extends ReopenFlags {
 interface Side {
   readonly name: string
   readonly document: RecommendationDocument
-  /** Against the first. */
+  /** Differences of SLO, objective or prices from the first. */
   readonly questions: readonly string[]
   readonly circumstances: readonly string[]
   readonly change?: Change
 }
 
-/** One alone is compared with the newest. Returns the exit code. @throws UserError */
+/** A single experiment is compared with the newest. Returns the exit code. @throws UserError */
 export async function compare(given: readonly string[], flags: CompareFlags): Promise<number> {
-  const names = given.length > 1 ? given : [...given, (await reopen(undefined, flags)).record.id]
+  const names =
+    given.length > 1 ? given : [...given, (await reopenExperiment(undefined, flags)).record.id]
   const documents: RecommendationDocument[] = []
-  for (const name of names) documents.push(await recommended(name, flags, 'the arguments'))
+  for (const name of names) documents.push(await loadRecommendation(name, flags, 'the arguments'))
   const [first] = documents
   const sides = documents.map((document, i): Side => {
     const questions = i === 0 ? [] : listDifferentQuestions(first!, document)
@@ -48,15 +49,15 @@ export async function compare(given: readonly string[], flags: CompareFlags): Pr
       ...(change && { change }),
     }
   })
-  if (flags.json) process.stdout.write(`${JSON.stringify(sides.map(jsonOf), null, 2)}\n`)
+  if (flags.json) process.stdout.write(`${JSON.stringify(sides.map(toJson), null, 2)}\n`)
   else
     process.stdout.write(
-      `${sides.flatMap((side) => linesOf(side, names[0]!, columnsOf(process.stdout))).join('\n')}\n`,
+      `${sides.flatMap((side) => formatSide(side, names[0]!, countColumns(process.stdout))).join('\n')}\n`,
     )
   return exitCodes.ok
 }
 
-const jsonOf = ({ name, document, questions, circumstances, change }: Side) => {
+const toJson = ({ name, document, questions, circumstances, change }: Side) => {
   const { slo, objective, conclusion, best, trials, provenance } = document
   return {
     name,
@@ -66,56 +67,59 @@ const jsonOf = ({ name, document, questions, circumstances, change }: Side) => {
     provenance,
     trials,
     best,
-    otherQuestions: questions,
-    otherCircumstances: circumstances,
+    differentQuestions: questions,
+    differentConditions: circumstances,
     change,
   }
 }
 
-function linesOf(
+function formatSide(
   { name, document, questions, circumstances, change }: Side,
   first: string,
   columns: number,
 ): string[] {
   const { slo, best, provenance, trials, verdict } = document
-  const head = `${name}: ${sloText(slo)}, ${provenance}, ${counted(trials, 'trial')}`
+  const head = `${name}: ${sloText(slo)}, ${provenance}, ${formatCount(trials, 'trial')}`
   const found = best
-    ? [`${describeStatus(best.status, provenance).name}: ${best.label}`, figures(document, best)]
+    ? [
+        `${describeStatus(best.status, provenance).name}: ${best.label}`,
+        formatFigures(document, best),
+      ]
     : [verdict]
   const lines = [
     ...found,
     ...(change
       ? [
-          `${changeText(change, document)} than ${first}${isOpen(change) ? ', statistically tied' : ''}`,
+          `${changeText(change, document)} than ${first}${isTied(change) ? ', statistically tied' : ''}`,
         ]
       : []),
     ...questions.map((text) => `not comparable: ${text}`),
     ...circumstances.map((text) => `different conditions: ${text}`),
   ]
   return [
-    ...wrap(head, columns, '    '),
-    ...lines.flatMap((line) => wrap(line, columns - 2).map((part) => `  ${part}`)),
+    ...wrapText(head, columns, '    '),
+    ...lines.flatMap((line) => wrapText(line, columns - 2).map((part) => `  ${part}`)),
   ]
 }
 
 /** '7,635 req/s at p99 13 ms, $0.066 per million requests (90 %: 7,635 to 8,610 req/s)' */
-function figures(document: RecommendationDocument, best: Best): string {
+function formatFigures(document: RecommendationDocument, best: Best): string {
   const { slo } = document
   const { sloMsAtCapacity } = best
   const at = sloMsAtCapacity === null ? '' : ` at ${sloName(slo)} ${sloValue(slo, sloMsAtCapacity)}`
-  return `${capacityText({ ...best, capacityCi90Rps: withoutNull(best.capacityCi90Rps) })}${at}, ${bestCostText(document)}${interval(best)}`
+  return `${capacityText({ ...best, capacityCi90Rps: toInterval(best.capacityCi90Rps) })}${at}, ${bestCostText(document)}${formatInterval(best)}`
 }
 
 /** JSON has no infinity. */
-const withoutNull = ([low, high]: Best['capacityCi90Rps']) =>
+const toInterval = ([low, high]: Best['capacityCi90Rps']) =>
   [low ?? 0, high ?? Number.POSITIVE_INFINITY] as const
 
-/** ', estimate 236 [221 to 249] req/s'; of other figures the interval. */
-function interval({ status, bound, estimateRps, capacityCi90Rps: ends }: Best): string {
-  const capacityCi90Rps = withoutNull(ends)
+/** ' (estimate 236 [221 to 249] req/s)', or the interval of a measured figure. */
+function formatInterval({ status, bound, estimateRps, capacityCi90Rps: ends }: Best): string {
+  const capacityCi90Rps = toInterval(ends)
   return estimateRps === undefined
     ? ` (${intervalName({ status })}: ${rateInterval(capacityCi90Rps)} req/s)`
     : ` (estimate ${estimateText({ estimateRps, bound, capacityCi90Rps })} req/s)`
 }
 
-const isOpen = ({ interval90: [low, high] }: Change): boolean => low <= 0 && high >= 0
+const isTied = ({ interval90: [low, high] }: Change): boolean => low <= 0 && high >= 0

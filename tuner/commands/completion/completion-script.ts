@@ -1,44 +1,44 @@
 /**
- * Completion scripts, made from the commands themselves, so that no flag is missing. Where no
- * command or flag fits, the shell completes files.
+ * Renders completion scripts from the commands. If no command or flag matches, the shell completes
+ * files.
  */
 import type { Command, Option } from 'commander'
 
-/** Shells that complete. */
+/** Supported shells. */
 export type Shell = 'bash' | 'zsh' | 'fish'
 
-/** What a shell sources. @param program with all its commands */
+/** Script for a shell to source. @param program with all its commands */
 export const completionScript = (shell: Shell, program: Command): string => scripts[shell](program)
 
 const scripts: Readonly<Record<Shell, (program: Command) => string>> = { bash, zsh, fish }
 
-const flagsOf = (command: Command): readonly Option[] => [
+const listOptions = (command: Command): readonly Option[] => [
   ...command.options.filter((option) => !option.hidden),
   command.createOption('--help', 'display help'),
 ]
-const longFlags = (command: Command): string =>
-  flagsOf(command)
+const formatLongFlags = (command: Command): string =>
+  listOptions(command)
     .flatMap(({ long }) => long ?? [])
     .join(' ')
-const commandNames = (program: Command): string[] => [
+const listCommandNames = (program: Command): string[] => [
   ...program.commands.map((command) => command.name()),
   'help',
 ]
 
-/** A branch for each command with its flags, for bash and zsh; `words` is what the rest offers. */
-function branches(program: Command): string {
+/** A case branch with the flags of each command, for bash and zsh. */
+function formatBranches(program: Command): string {
   const each = program.commands.map(
-    (command) => `    ${command.name()}) words="${longFlags(command)}" ;;`,
+    (command) => `    ${command.name()}) words="${formatLongFlags(command)}" ;;`,
   )
-  return [...each, `    help) words="${commandNames(program).join(' ')}" ;;`].join('\n')
+  return [...each, `    help) words="${listCommandNames(program).join(' ')}" ;;`].join('\n')
 }
 
 function bash(program: Command): string {
   return `_tune() {
-  local current=\${COMP_WORDS[COMP_CWORD]} words="${longFlags(program)}"
-  [ "$COMP_CWORD" -eq 1 ] && words="${commandNames(program).join(' ')} $words"
+  local current=\${COMP_WORDS[COMP_CWORD]} words="${formatLongFlags(program)}"
+  [ "$COMP_CWORD" -eq 1 ] && words="${listCommandNames(program).join(' ')} $words"
   [ "$COMP_CWORD" -gt 1 ] && case \${COMP_WORDS[1]} in
-${branches(program)}
+${formatBranches(program)}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
@@ -49,10 +49,10 @@ complete -o default -F _tune tune
 function zsh(program: Command): string {
   return `#compdef tune
 _tune() {
-  local words_="${longFlags(program)}"
-  (( CURRENT == 2 )) && words_="${commandNames(program).join(' ')} $words_"
+  local words_="${formatLongFlags(program)}"
+  (( CURRENT == 2 )) && words_="${listCommandNames(program).join(' ')} $words_"
   (( CURRENT > 2 )) && case $words[2] in
-${branches(program).replaceAll('words=', 'words_=')}
+${formatBranches(program).replaceAll('words=', 'words_=')}
   esac
   compadd -- \${=words_} || _files
 }
@@ -73,10 +73,10 @@ function fish(program: Command): string {
       (c) =>
         `complete -c tune -n __fish_use_subcommand -a ${c.name()} -d ${quoted(c.description())}`,
     ),
-    `complete -c tune -n '__fish_seen_subcommand_from help' -a ${quoted(commandNames(program).join(' '))}`,
-    ...flagsOf(program).flatMap(flag('__fish_use_subcommand')),
+    `complete -c tune -n '__fish_seen_subcommand_from help' -a ${quoted(listCommandNames(program).join(' '))}`,
+    ...listOptions(program).flatMap(flag('__fish_use_subcommand')),
     ...program.commands.flatMap((command) =>
-      flagsOf(command).flatMap(flag(`__fish_seen_subcommand_from ${command.name()}`)),
+      listOptions(command).flatMap(flag(`__fish_seen_subcommand_from ${command.name()}`)),
     ),
   ].join('\n')}\n`
 }

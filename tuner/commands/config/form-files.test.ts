@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { ConfigError } from '../../config/types.ts'
-import { requestExample } from './request-example.ts'
+import { formatRequestExample } from './request-example.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-form-files-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -40,17 +40,17 @@ const problemsOf = (load: () => unknown) => {
 
 describe('files of a form', () => {
   test('start from the folder of the file that names them, or from here', async () => {
-    expect(await requestExample(ofFile({ file: '@clip.wav', n: 3 }))).toBe(
+    expect(await formatRequestExample(ofFile({ file: '@clip.wav', n: 3 }))).toBe(
       'A request: POST /p, multipart/form-data\n  file=@clip.wav (audio/wav, 1,000 bytes), n=3',
     )
-    expect(await requestExample(ofFlags(['file=@clip.wav', 'text=<words.txt']))).toBe(
+    expect(await formatRequestExample(ofFlags(['file=@clip.wav', 'text=<words.txt']))).toBe(
       'A request: POST /p, multipart/form-data\n  file=@clip.wav (audio/wav, 44,100 bytes), text=hello there',
     )
   })
 
   test('are shown with the names and types that they are sent with', async () => {
     expect(
-      await requestExample(
+      await formatRequestExample(
         ofFlags([
           'f=@clip.wav;type=audio/x-wav;filename=a.wav',
           'f=@words.txt',

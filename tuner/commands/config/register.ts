@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { addExperimentOptions, type FlagValues } from '../../config/flags/flags.ts'
 import { exitCodes } from '../../exit-codes.ts'
 
-/** `tune config`: every effective value and where it came from. */
+/** `tune config`: prints every effective value and its origin. */
 export function registerConfig(program: Command): void {
   const command = new Command('config')
     .description('print every effective setting of an experiment and its origin')

@@ -1,4 +1,4 @@
-/** One request as it will go out, filled in: for `tune config`. */
+/** Formats one example request for `tune config`. */
 
 import type { RequestBody } from '../../../profiler/model/target.ts'
 import { readBodies } from '../../../profiler/protocols/payload-pool.ts'
@@ -8,11 +8,10 @@ import { buildExampleRequest } from '../../../profiler/protocols/request-forms.t
 import type { Experiment } from '../../config/types.ts'
 
 /**
- * Two lines: how a server of its own protocol is called, and the first body. Undefined for
- * protocols whose requests are made from what the server says.
- * @throws PayloadError for what cannot be made
+ * Path and first body of a request in two lines. Undefined for protocols whose requests depend on
+ * metadata of the server. @throws PayloadError
  */
-export async function requestExample({
+export async function formatRequestExample({
   predictor,
   load: { payload },
 }: Experiment): Promise<string | undefined> {
@@ -22,14 +21,14 @@ export async function requestExample({
     payload.kind === 'file'
       ? await readBodies(payload)
       : [await buildExampleRequest({ template: body, contentType, form }, payload)]
-  return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${shown(first!)}`
+  return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${formatBody(first!)}`
 }
 
-/** In one line; files and long values by their length. */
-function shown({ body, contentType }: RequestBody): string {
+/** A body in one line; files and long values by their length. */
+function formatBody({ body, contentType }: RequestBody): string {
   const [, boundary] = /boundary=(\S+)/.exec(contentType) ?? []
   const bytes = Buffer.from(body as Uint8Array)
-  if (boundary === undefined) return valueText(bytes)
+  if (boundary === undefined) return formatValue(bytes)
   const parts = bytes.toString('latin1').split(`--${boundary}`).slice(1, -1)
   return parts
     .map((part) => {
@@ -39,16 +38,16 @@ function shown({ body, contentType }: RequestBody): string {
       const type = /^content-type: (.*)$/im.exec(head)?.[1]?.trim()
       const given = Buffer.from(part.slice(end + 4, -2), 'latin1')
       if (file === undefined)
-        return `${name}=${valueText(given)}${type === undefined ? '' : ` (${type})`}`
-      return `${name}=@${file} (${type}, ${byteCount(given)})`
+        return `${name}=${formatValue(given)}${type === undefined ? '' : ` (${type})`}`
+      return `${name}=@${file} (${type}, ${formatByteCount(given)})`
     })
     .join(', ')
 }
 
-const byteCount = (bytes: Buffer): string => `${bytes.length.toLocaleString('en-US')} bytes`
+const formatByteCount = (bytes: Buffer): string => `${bytes.length.toLocaleString('en-US')} bytes`
 
-function valueText(bytes: Buffer): string {
-  if (bytes.includes(0)) return byteCount(bytes)
+function formatValue(bytes: Buffer): string {
+  if (bytes.includes(0)) return formatByteCount(bytes)
   return excerpt(
     bytes.toString().replace(/[A-Za-z0-9+/=]{60,}/g, (long) => `${long.slice(0, 20)}…`),
   )

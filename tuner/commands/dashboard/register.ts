@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { DashboardFlags } from './run.ts'
 
-/** `tune dashboard`: experiments in the browser, live while they run. */
+/** `tune dashboard`: shows experiments in the browser, live while they run. */
 export function registerDashboard(program: Command): void {
   program
     .command('dashboard')
@@ -11,7 +11,7 @@ export function registerDashboard(program: Command): void {
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(
-      storeOption(
+      createStoreOption(
         'trial store (SQLite); the page can only change notes and tags, archive and delete',
       ),
     )

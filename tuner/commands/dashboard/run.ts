@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import { createDashboard } from '../../dashboard/dashboard-server.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { interruptible } from '../../signals.ts'
-import { noSuchExperiment, openExisting } from '../open-existing.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import { createUnknownExperimentError, openExistingStore } from '../open-existing.ts'
 
 export interface DashboardFlags {
   readonly db: string
@@ -26,18 +26,22 @@ export async function dashboard(
       exitCodes.usage,
     )
   }
-  const reader = await openExisting(db)
+  const reader = await openExistingStore(db)
   const known = await reader.list()
   if (known.length === 0 || (id !== undefined && !known.some((e) => e.id === id))) {
     await reader.close()
-    throw noSuchExperiment([...known].reverse(), id)
+    throw createUnknownExperimentError([...known].reverse(), id)
   }
   const token = readOnly ? undefined : randomBytes(24).toString('base64url')
-  const { server, close } = await createDashboard(reader, surroundings(await inspectMachine()), {
-    ...(id !== undefined && { chosen: id }),
-    ...(token !== undefined && { edits: { path: db, token } }),
-  })
-  const interrupt = interruptible(() => {})
+  const { server, close } = await createDashboard(
+    reader,
+    createHostContext(await inspectMachine()),
+    {
+      ...(id !== undefined && { chosen: id }),
+      ...(token !== undefined && { edits: { path: db, token } }),
+    },
+  )
+  const interrupt = listenForInterrupts(() => {})
   try {
     await server.listen({ host: '127.0.0.1', port }).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'EADDRINUSE'

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { DeleteFlags } from './run.ts'
 
-/** `tune delete`: experiments that are not wanted any more. */
+/** `tune delete`: deletes experiments permanently. */
 export function registerDelete(program: Command): void {
   program
     .command('delete')
@@ -11,10 +11,10 @@ export function registerDelete(program: Command): void {
     )
     .argument('<experiments...>', 'ids, as in tune list')
     .option('--yes', 'do not ask for confirmation')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--json', 'print JSON')
     .action(async (ids: readonly string[], flags: DeleteFlags) => {
-      const { deleteAll } = await import('./run.ts')
-      process.exitCode = await deleteAll(ids, flags)
+      const { deleteNamed } = await import('./run.ts')
+      process.exitCode = await deleteNamed(ids, flags)
     })
 }

@@ -1,9 +1,9 @@
-/** `tune delete`: experiments and their trials, for good. */
+/** `tune delete`: deletes experiments and their trials permanently. */
 import { deleteExperiments } from '../../../trials/store/index.ts'
-import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
-import { asker } from '../../render/asker.ts'
-import { counted } from '../../render/columns.ts'
-import { noSuchExperiment, openExisting } from '../open-existing.ts'
+import { createUsageError, exitCodes, UserError } from '../../exit-codes.ts'
+import { createPrompt } from '../../render/asker.ts'
+import { formatCount } from '../../render/columns.ts'
+import { createUnknownExperimentError, openExistingStore } from '../open-existing.ts'
 
 export interface DeleteFlags {
   readonly db: string
@@ -12,11 +12,11 @@ export interface DeleteFlags {
 }
 
 /** All of them or none. Returns the exit code. @throws UserError and StoreError */
-export async function deleteAll(given: readonly string[], flags: DeleteFlags): Promise<number> {
+export async function deleteNamed(given: readonly string[], flags: DeleteFlags): Promise<number> {
   const ids = [...new Set(given)]
-  const trials = await trialsIn(ids, flags.db)
-  const what = `${ids.join(', ')} with ${counted(trials, 'trial')}`
-  if (!flags.yes && !(await isWanted(what))) {
+  const trials = await countStoredTrials(ids, flags.db)
+  const what = `${ids.join(', ')} with ${formatCount(trials, 'trial')}`
+  if (!flags.yes && !(await confirmDeletion(what))) {
     process.stderr.write('nothing was deleted\n')
     return exitCodes.failure
   }
@@ -29,26 +29,29 @@ export async function deleteAll(given: readonly string[], flags: DeleteFlags): P
   return exitCodes.ok
 }
 
-/** Trials of all of them. @throws UserError for one that is not there. */
-async function trialsIn(ids: readonly string[], db: string): Promise<number> {
-  const store = await openExisting(db)
+/** Total number of their trials. @throws UserError for an unknown experiment */
+async function countStoredTrials(ids: readonly string[], db: string): Promise<number> {
+  const store = await openExistingStore(db)
   try {
     const known = await store.list()
     const unknown = ids.find((id) => !known.some((one) => one.id === id))
-    if (unknown !== undefined) throw noSuchExperiment([...known].reverse(), unknown)
+    if (unknown !== undefined) throw createUnknownExperimentError([...known].reverse(), unknown)
     return known.filter(({ id }) => ids.includes(id)).reduce((sum, { trials }) => sum + trials, 0)
   } finally {
     await store.close()
   }
 }
 
-async function isWanted(what: string): Promise<boolean> {
+async function confirmDeletion(what: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw usageError('tune delete: cannot ask for confirmation without a terminal', 'add --yes')
+    throw createUsageError(
+      'tune delete: cannot ask for confirmation without a terminal',
+      'add --yes',
+    )
   const stop = new AbortController()
   const interrupted = () =>
     stop.abort(new UserError('interrupted: nothing was deleted', undefined, exitCodes.interrupted))
-  const { say, close } = asker(true, stop.signal, interrupted)
+  const { say, close } = createPrompt(true, stop.signal, interrupted)
   try {
     return /^y(es)?$/i.test(await say(`Delete ${what} permanently? [y/N]`))
   } finally {

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 
-/** `tune doctor`: what this machine can do. */
+/** `tune doctor`: checks what this machine or cluster supports. */
 export function registerDoctor(program: Command): void {
   program
     .command('doctor')

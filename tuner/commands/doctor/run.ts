@@ -1,4 +1,4 @@
-/** `tune doctor`: what this machine can do, and what is missing for more. */
+/** `tune doctor`: lists what this machine or cluster supports, and what is missing. */
 import { gpuCatalogue } from '../../../trials/devices/catalogue.ts'
 import type { ClusterFacts } from '../../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import {
@@ -8,20 +8,20 @@ import {
   listGpuWarnings,
 } from '../../../trials/machine/gpu-offer.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { shareHint } from '../../config/gpus-here.ts'
+import { formatShareHint } from '../../config/gpus-here.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { explainUnusedGpus } from '../../loop/gpu-notices.ts'
-import { table } from '../../render/columns.ts'
-import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
+import { formatTable } from '../../render/columns.ts'
+import { detectStyle, glyph, paint, type Style } from '../../render/glyphs.ts'
 
-/** One line: whether something is there, and what that means. */
+/** One line of output. */
 interface Finding {
   readonly ok: boolean
   readonly what: string
   readonly found: string
 }
 
-function findingsOf(machine: MachineFacts): Finding[] {
+function listFindings(machine: MachineFacts): Finding[] {
   const { cgroups } = machine
   const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter(
     (limit) => limit !== undefined,
@@ -50,7 +50,7 @@ function findingsOf(machine: MachineFacts): Finding[] {
       what: 'Control groups',
       found: `version ${cgroups.version || 'none'}, ${limits.length > 0 ? `limits on ${limits.join(' and ')} are enforced` : 'not writable: limits are not enforced'}`,
     },
-    ...gpuFindings(machine),
+    ...listGpuFindings(machine),
     ...machine.packages.map((p) => ({
       ok: p.state === 'ok',
       what: p.name,
@@ -71,11 +71,9 @@ function findingsOf(machine: MachineFacts): Finding[] {
   ]
 }
 
-/**
- * The GPUs, what is odd about each, how they can be shared, and whether the built-in server can use
- * them.
+/** The GPUs with warnings, how they can be shared, and whether the built-in server can use them.
  */
-function gpuFindings(machine: MachineFacts): Finding[] {
+function listGpuFindings(machine: MachineFacts): Finding[] {
   const { gpus, gpuProblem, mps } = machine
   const broken: Finding[] =
     gpuProblem === undefined ? [] : [{ ok: false, what: 'GPU', found: gpuProblem }]
@@ -101,7 +99,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
       {
         ok: warnings.length === 0,
         what: 'GPU',
-        found: `${gpu.name}, ${memoryWords(gpu)}${slices}, driver ${gpu.driver}`,
+        found: `${gpu.name}, ${formatMemory(gpu)}${slices}, driver ${gpu.driver}`,
       },
       ...warnings.map((warning) => ({ ok: false, what: '', found: warning })),
       ...(unknown
@@ -124,7 +122,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
           found:
             bound === 'mps'
               ? 'MPS control daemon is running: shares of memory and threads are enforced'
-              : `only whole GPUs: ${shareHint(gpus.map(({ name }) => name))}`,
+              : `only whole GPUs: ${formatShareHint(gpus.map(({ name }) => name))}`,
         },
       ]
     : []
@@ -137,11 +135,11 @@ function gpuFindings(machine: MachineFacts): Finding[] {
   return [...broken, ...found, ...sharing, builtin]
 }
 
-const memoryWords = ({ memoryMiB }: MachineFacts['gpus'][number]) =>
+const formatMemory = ({ memoryMiB }: MachineFacts['gpus'][number]) =>
   memoryMiB === undefined ? 'memory unknown' : `${memoryMiB} MiB`
 
 /** What the cluster offers, line by line. */
-export function clusterFindings(facts: ClusterFacts): Finding[] {
+export function listClusterFindings(facts: ClusterFacts): Finding[] {
   const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, divisible, resources }): Finding => {
     const held = Object.entries(resources).map(
       ([name, { total, free }]) =>
@@ -190,7 +188,7 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
   ]
 }
 
-async function clusterDoctor(options: { json?: boolean; namespace?: string }): Promise<number> {
+async function checkCluster(options: { json?: boolean; namespace?: string }): Promise<number> {
   const { connect } = await import('../../../trials/launchers/kubernetes/api/connect.ts')
   const { inspectCluster } = await import(
     '../../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
@@ -199,7 +197,9 @@ async function clusterDoctor(options: { json?: boolean; namespace?: string }): P
   try {
     const facts = await inspectCluster(api)
     const lines = () =>
-      doctorLines(clusterFindings(facts), styleOf(process.stdout, process.env)).join('\n')
+      formatFindings(listClusterFindings(facts), detectStyle(process.stdout, process.env)).join(
+        '\n',
+      )
     process.stdout.write(`${options.json ? JSON.stringify(facts, null, 2) : lines()}\n`)
     return exitCodes.ok
   } finally {
@@ -207,25 +207,25 @@ async function clusterDoctor(options: { json?: boolean; namespace?: string }): P
   }
 }
 
-/** With backend 'kubernetes' it looks at the cluster in place of the machine. */
+/** With backend 'kubernetes', checks the cluster instead of this machine. */
 export async function doctor(options: {
   json?: boolean
   backend?: string
   namespace?: string
 }): Promise<number> {
-  if (options.backend === 'kubernetes') return clusterDoctor(options)
+  if (options.backend === 'kubernetes') return checkCluster(options)
   const machine = await inspectMachine()
   if (options.json) {
     process.stdout.write(`${JSON.stringify(machine, null, 2)}\n`)
     return exitCodes.ok
   }
-  const style = styleOf(process.stdout, process.env)
-  process.stdout.write(`${doctorLines(findingsOf(machine), style).join('\n')}\n`)
+  const style = detectStyle(process.stdout, process.env)
+  process.stdout.write(`${formatFindings(listFindings(machine), style).join('\n')}\n`)
   return exitCodes.ok
 }
 
-function doctorLines(findings: readonly Finding[], style: Style): string[] {
-  const lines = table(findings.map((f) => [f.what, f.found]))
+function formatFindings(findings: readonly Finding[], style: Style): string[] {
+  const lines = formatTable(findings.map((f) => [f.what, f.found]))
   return lines.map((line, i) => {
     const ok = findings[i]?.ok === true
     return `${paint(glyph(ok ? 'done' : 'bullet', style), ok ? 'green' : 'yellow', style)} ${line}`

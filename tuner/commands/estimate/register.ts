@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { addExperimentOptions, type FlagValues } from '../../config/flags/flags.ts'
 
-/** `tune estimate`: predicted capacities with error bars, no trials. */
+/** `tune estimate`: predicts capacities with errors. Runs no trials. */
 export function registerEstimate(program: Command): void {
   const command = new Command('estimate')
     .description(

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Configuration } from '../../../search/types.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
-import { estimateAll, refuseWhatNeverServes } from '../../backends/estimate-table.ts'
+import { estimateAll, requireServable } from '../../backends/estimate-table.ts'
 import { bert, problemLines, problemsOf, useWorkspace } from '../../config/testing/workspace.ts'
 import type { Experiment } from '../../config/types.ts'
 import { createProblem } from '../../loop/problem.ts'
@@ -45,11 +45,11 @@ test('a model that fits on no GPU is refused with the nearest configuration', ()
     ...problem,
     space: { ...problem.space, constraints: [{ text: 'a tenth of a T4, batch 128', holds }] },
   }
-  expect(() => refuseWhatNeverServes(experiment, onT4)).toThrow(
+  expect(() => requireServable(experiment, onT4)).toThrow(
     /no configuration of the search space can serve vgg16; the nearest is .*T4.*: needs \d+ MiB of GPU memory, but has 1536 MiB/,
   )
   const bertProblem = estimated({})
-  expect(() => refuseWhatNeverServes(bertProblem.experiment, bertProblem.problem)).not.toThrow()
+  expect(() => requireServable(bertProblem.experiment, bertProblem.problem)).not.toThrow()
 })
 
 describe('refused, each with what is wrong and where', () => {

@@ -1,6 +1,4 @@
-/**
- * `tune estimate`: what the device model expects of every configuration, with error bars; nothing
- * is started or measured.
+/** `tune estimate`: prints the predictions of the device model. Starts and measures nothing.
  */
 import {
   latency,
@@ -13,25 +11,25 @@ import {
 } from '../../../reports/format.ts'
 import { formatCost, getObjectiveUnit, modelsCapacityOrLatency } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { withCalibration } from '../../backends/calibrated.ts'
+import { applyCalibration } from '../../backends/calibrated.ts'
 import { type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import type { Experiment } from '../../config/types.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { createProblem, loadPriceBook } from '../../loop/problem.ts'
-import { table } from '../../render/columns.ts'
+import { formatTable } from '../../render/columns.ts'
 
 /** The command. Returns the exit code. */
 export async function estimate(flags: FlagValues & { json?: boolean }): Promise<number> {
-  const around = surroundings(await inspectMachine())
-  const experiment = await withCalibration(
+  const host = createHostContext(await inspectMachine())
+  const experiment = await applyCalibration(
     loadExperiment({
       file: flags.file as string | undefined,
       flags,
       environment: process.env,
-      ...around,
+      ...host,
     }),
   )
   if (!modelsCapacityOrLatency(experiment.objective))
@@ -49,7 +47,7 @@ export async function estimate(flags: FlagValues & { json?: boolean }): Promise<
   process.stdout.write(
     flags.json
       ? `${JSON.stringify(estimates, null, 2)}\n`
-      : `${lines(estimates, experiment).join('\n')}\n`,
+      : `${formatEstimates(estimates, experiment).join('\n')}\n`,
   )
   return estimates.rows.length > 0 ? exitCodes.ok : exitCodes.sloUnmet
 }
@@ -57,7 +55,7 @@ export async function estimate(flags: FlagValues & { json?: boolean }): Promise<
 /** Rows of the table; --json prints every configuration. */
 const maxRows = 10
 
-function lines(estimates: EstimateTable, { objective, slo }: Experiment): string[] {
+function formatEstimates(estimates: EstimateTable, { objective, slo }: Experiment): string[] {
   const { rows, excluded, reasons, complete, caveat } = estimates
   const left = [
     excluded.sloUnattainable > 0
@@ -82,7 +80,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
       ? `${significant(rivals)} other configurations may be as good within the errors: run trials to decide.`
       : 'No other configuration comes close within the errors.',
     '',
-    ...table([
+    ...formatTable([
       ['', 'configuration', 'capacity', 'idle', 'limited by', 'cost', 'P(out of memory)'],
       ...rows
         .slice(0, maxRows)

@@ -10,13 +10,13 @@ import { enumeratePartitions } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { findSecrets } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
-import { writtenSlo } from '../../config/parse-slo.ts'
+import { parseSloText } from '../../config/parse-slo.ts'
 import { share } from '../../config/schema/schema-parts.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { givenText } from '../../given-file.ts'
+import { readGivenFile } from '../../given-file.ts'
 
 /** @param what the value should be, for the message where `parse` throws */
-const parsed = <T>(what: string, parse: (text: string | number) => T) =>
+const parseWith = <T>(what: string, parse: (text: string | number) => T) =>
   z.union([z.string(), z.number()]).transform((input, context): T => {
     try {
       return parse(input)
@@ -26,18 +26,20 @@ const parsed = <T>(what: string, parse: (text: string | number) => T) =>
       return z.NEVER
     }
   })
-const gpuName = parsed("a GPU of the catalogue, as in 'A100-80GB'", (text) => findGpu(String(text)))
+const gpuName = parseWith("a GPU of the catalogue, as in 'A100-80GB'", (text) =>
+  findGpu(String(text)),
+)
 const demand = z.union([
   z.strictObject({ trace: z.string().min(1) }),
-  parsed(
+  parseWith(
     "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'",
     (given): Demand =>
       typeof given === 'number' ? createSteadyDemand(given) : parseDayTable(given),
   ),
 ])
 
-/** Manifests repeat it. */
-const withoutSecret = z
+/** A text that manifests repeat, so it must not contain a secret. */
+const secretFreeText = z
   .string()
   .min(1)
   .refine(
@@ -61,8 +63,8 @@ const gpu = z.strictObject({
   perNode: z.number().int().min(1).max(64).default(1),
 })
 /** A limit of whole answers at p99; experiments have SLOs of their own. */
-const sloLimit = parsed("a p99 of whole answers, as in '50ms'", (text) => {
-  const { metric, limits, percentile, limitMs } = writtenSlo(String(text), maxErrorRate)
+const sloLimit = parseWith("a p99 of whole answers, as in '50ms'", (text) => {
+  const { metric, limits, percentile, limitMs } = parseSloText(String(text), maxErrorRate)
   if (metric !== undefined || limits !== undefined || percentile !== 0.99)
     throw new RangeError('another SLO needs an experiment instead of the table')
   return limitMs
@@ -76,10 +78,10 @@ const model = z
     table: z.string().min(1).optional(),
     gpu: gpuName.optional(),
     slo: sloLimit.optional(),
-    image: withoutSecret.optional(),
+    image: secretFreeText.optional(),
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
-    modelUri: withoutSecret.optional(),
+    modelUri: secretFreeText.optional(),
     demand,
   })
   .refine(
@@ -87,7 +89,7 @@ const model = z
     'needs measurements: either experiment: ID or table: FILE.csv',
   )
 /** Comments of manifests and tables repeat names. */
-const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
+const isSingleLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
 
 const fleet = z
   .strictObject({
@@ -103,7 +105,7 @@ const fleet = z
       .default('UTC'),
   })
   .superRefine(({ models }, context) => {
-    for (const name of Object.keys(models).filter((one) => !isLine(one)))
+    for (const name of Object.keys(models).filter((one) => !isSingleLine(one)))
       context.addIssue({
         code: 'custom',
         path: ['models', name],
@@ -141,7 +143,7 @@ export interface FleetFile {
 
 /** @throws UserError, and YamlFileError with every problem */
 export function readFleetFile(path: string, book: PriceBook): FleetFile {
-  const file = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
+  const file = parseYaml(readGivenFile(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(file.gpus).map(([name, entry]) => toGpuKind(name, entry, path, book))
   const twice = kinds.findIndex(({ name }, i) => kinds.findIndex((kind) => kind.name === name) < i)
   if (twice >= 0)
@@ -218,4 +220,4 @@ function toGpuKind(
 }
 
 const readTrace = (path: string, model: string): Demand =>
-  parseTraceDemand(givenText(path, `the trace of ${model}`, '--file', 'table'), path)
+  parseTraceDemand(readGivenFile(path, `the trace of ${model}`, '--file', 'table'), path)

@@ -1,6 +1,6 @@
 /**
- * A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind
- * of slice.
+ * Renders a fleet as manifests: the MIG layouts of its nodes, and a deployment for every model on
+ * every kind of slice.
  */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
@@ -19,8 +19,8 @@ import { maxLabelLength, toDnsLabel } from '../../../reports/specs/create-servin
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
 import type { ReplicaPlan, Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
-import { withOwnPod } from '../../delivery/own-pod.ts'
-import { servingFrom } from '../../delivery/serving-from.ts'
+import { applyOwnPod } from '../../delivery/own-pod.ts'
+import { resolveServing } from '../../delivery/serving-from.ts'
 import type { FleetFile, FleetModelEntry } from './fleet-file.ts'
 import type { ModelSource } from './model-source.ts'
 
@@ -39,7 +39,7 @@ interface Deployable {
  * `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `shared/NAME.yaml` for each
  * GPU under MPS. Throws what a store or a pod of the user's own does.
  */
-export async function fleetFiles(
+export async function renderFleetFiles(
   { atPeaks, hoursRps }: FleetPlan,
   { headroom, perNode, timezone, kinds }: FleetFile,
   models: readonly Deployable[],
@@ -69,7 +69,7 @@ export async function fleetFiles(
       const of = models.find(({ entry }) => entry.name === model)!
       const maxGpus = perNode(segment.gpu)
       const serving = describeServing(of, placement, names[i]!, headroom, replicaPlan, maxGpus)
-      const header = `${shareComment(placement, placements)}${target === 'kubernetes' ? '' : hoursComment(placement)}`
+      const header = `${formatShareComment(placement, placements)}${target === 'kubernetes' ? '' : formatHoursComment(placement)}`
       const specs = await renderSpec(target, serving)
       for (const { name, text } of specs)
         files.push({
@@ -120,7 +120,7 @@ function describeServing(
   }
   const { experiment, recommendation, trials } = reopened
   const candidate = candidatesOf(recommendation).find(({ trial }) => trial === segment.trial)!
-  const made = servingFrom(experiment, recommendation, candidate, trials, {
+  const made = resolveServing(experiment, recommendation, candidate, trials, {
     name,
     headroom,
     replicaPlan,
@@ -129,18 +129,18 @@ function describeServing(
     // Nodes are cut by the MIG manager, whatever scheme the trials used.
     gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
   })
-  return withOwnPod(experiment, made)
+  return applyOwnPod(experiment, made)
 }
 
 /** For whoever routes requests to several deployments of one model. */
-function shareComment(placement: Placement, all: readonly Placement[]): string {
+function formatShareComment(placement: Placement, all: readonly Placement[]): string {
   const { model, share } = placement
   return all.some((one) => one.model === model && one !== placement)
     ? `# Route ${percent(share)} of the requests of ${model} to these replicas.\n`
     : ''
 }
 
-const hoursComment = ({ byHour }: Placement): string =>
+const formatHoursComment = ({ byHour }: Placement): string =>
   byHour === undefined
     ? ''
     : `# In some hours, ${Math.min(...byHour)} of these replicas are enough: --target kubernetes scales them by the hour.\n`

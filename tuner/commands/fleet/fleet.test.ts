@@ -7,7 +7,7 @@ import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { CliBox, type CliResult } from '../../testing/run-cli.ts'
 import { readFleetFile } from './fleet-file.ts'
-import { fleetFiles } from './fleet-files.ts'
+import { renderFleetFiles } from './fleet-files.ts'
 
 let folder: string
 beforeAll(() => {
@@ -115,7 +115,7 @@ test('deployments of long names that begin alike do not take each other’s file
     },
     hoursRps: [Array<number>(24).fill(5), Array<number>(24).fill(5)],
   } as unknown as FleetPlan
-  const { files } = await fleetFiles(
+  const { files } = await renderFleetFiles(
     plan,
     file,
     file.models.map((entry) => ({ entry, source: { segments: [] } })),
@@ -208,7 +208,7 @@ test('a replica with more GPUs than a node has is not written, with a hint', asy
     atPeaks: { gpus, pricePerHour: 1, boundPerHour: 1 },
     hoursRps: [Array<number>(24).fill(5)],
   } as unknown as FleetPlan
-  const { files, leftOut } = await fleetFiles(
+  const { files, leftOut } = await renderFleetFiles(
     plan,
     file,
     [{ entry: file.models[0]!, source: { segments: [] } }],

@@ -3,26 +3,26 @@ import { FleetError, type Segment, whole } from '../../../reports/fleet/packing.
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { parseResources } from '../../../trials/resources.ts'
-import { givenText } from '../../given-file.ts'
-import { type Reopened, reopen } from '../reopened.ts'
+import { readGivenFile } from '../../given-file.ts'
+import { type ReopenedExperiment, reopenExperiment } from '../reopened.ts'
 import type { FleetModelEntry } from './fleet-file.ts'
 
 export interface ModelSource {
   readonly segments: readonly Segment[]
   /** Absent: the source is a table. */
-  readonly reopened?: Reopened
+  readonly reopened?: ReopenedExperiment
 }
 
 /** @throws FleetError, UserError and what reading an experiment throws */
-export async function openSource(
+export async function readModelSource(
   { name, table, gpu, sloMs, experiment }: FleetModelEntry,
   db: string,
 ): Promise<ModelSource> {
   if (table !== undefined) {
-    const text = givenText(table, `the table of ${name}`, '--file', 'table')
+    const text = readGivenFile(table, `the table of ${name}`, '--file', 'table')
     return { segments: readSegments(text, table, gpu, sloMs) }
   }
-  const reopened = await reopen(experiment, {
+  const reopened = await reopenExperiment(experiment, {
     db,
     ...(sloMs !== undefined && { slo: `${sloMs}ms` }),
   })
@@ -34,7 +34,7 @@ export async function openSource(
   )
 }
 
-function listSegments({ experiment, recommendation }: Reopened): Segment[] {
+function listSegments({ experiment, recommendation }: ReopenedExperiment): Segment[] {
   return candidatesOf(recommendation).flatMap((candidate): Segment[] => {
     const { configuration, feasible, capacityRps: rateRps, label, trial } = candidate
     const resources = parseResources(configuration, {}, experiment.own.gpus)

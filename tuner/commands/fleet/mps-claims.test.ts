@@ -6,7 +6,7 @@ import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { readFleetFile } from './fleet-file.ts'
-import { fleetFiles } from './fleet-files.ts'
+import { renderFleetFiles } from './fleet-files.ts'
 
 test('models that share a GPU by MPS have one claim on it, and each has its limits', async () => {
   const models = ['a', 'b'].map(
@@ -52,7 +52,7 @@ test('models that share a GPU by MPS have one claim on it, and each has its limi
     hoursRps: file.models.map(() => Array<number>(24).fill(5)),
   } as unknown as FleetPlan
   const sources = file.models.map((entry) => ({ entry, source: { segments: [] } }))
-  const { files, leftOut } = await fleetFiles(plan, file, sources, 'kubernetes')
+  const { files, leftOut } = await renderFleetFiles(plan, file, sources, 'kubernetes')
   expect(leftOut).toEqual([])
   expect(files.map(({ path }) => path)).toEqual([
     ...['a-t4', 'a-t4-50', 'b-t4-40', 'a-t4-50-2', 'b-t4-40-2'].map((name) =>
@@ -112,5 +112,5 @@ test('models that share a GPU by MPS have one claim on it, and each has its limi
   // 18 of 36 req/s are carried by the one on a GPU of its own.
   expect(files[1]!.text).toContain('# Route 25 % of the requests of a to these replicas')
   expect(files[5]!.text).toContain('a-t4-50, b-t4-40 share a T4 by MPS')
-  expect((await fleetFiles(plan, file, sources, 'kserve')).leftOut).toEqual([])
+  expect((await renderFleetFiles(plan, file, sources, 'kserve')).leftOut).toEqual([])
 })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { FleetFlags } from './run.ts'
 
 /** `tune fleet`: several models on shared GPUs. */
@@ -20,7 +20,7 @@ export function registerFleet(program: Command): void {
     )
     .option('--target <name>', 'target of the manifests: kubernetes | kserve (default: kubernetes)')
     .option('--json', 'print JSON')
-    .addOption(storeOption('trial store (SQLite), for models with an experiment'))
+    .addOption(createStoreOption('trial store (SQLite), for models with an experiment'))
     .addHelpText(
       'after',
       `

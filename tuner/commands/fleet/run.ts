@@ -1,4 +1,4 @@
-/** `tune fleet`: a packing of several models onto GPUs. Launches nothing. */
+/** `tune fleet`: packs several models onto GPUs. Launches nothing. */
 import { existsSync, readdirSync } from 'node:fs'
 import { extname, join, sep } from 'node:path'
 import { renderFleet, toFleetJson } from '../../../reports/fleet/fleet-blocks.ts'
@@ -13,12 +13,12 @@ import type { SpecTargetName } from '../../../reports/specs/index.ts'
 import { parseDurationMs } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
-import { sayInPassing } from '../../render/passing-line.ts'
-import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
-import { oneOf } from '../one-of.ts'
+import { showStatusLine } from '../../render/columns.ts'
+import { requireWritableFiles, requireWritableFolder } from '../../writable-places.ts'
+import { parseChoice } from '../command-options.ts'
 import { type FleetModelEntry, readFleetFile } from './fleet-file.ts'
-import { type FleetFiles, fleetFiles } from './fleet-files.ts'
-import { type ModelSource, openSource } from './model-source.ts'
+import { type FleetFiles, renderFleetFiles } from './fleet-files.ts'
+import { type ModelSource, readModelSource } from './model-source.ts'
 
 export interface FleetFlags {
   readonly file: string
@@ -31,29 +31,29 @@ export interface FleetFlags {
 }
 
 export async function fleet(flags: FleetFlags): Promise<number> {
-  // A name without an ending is a folder.
+  // A name without an extension is a folder.
   const folder = flags.out !== undefined && extname(flags.out) === '' ? flags.out : undefined
   const form = flags.json
     ? '.json'
     : flags.out === undefined || folder !== undefined
       ? '.txt'
       : extname(flags.out).toLowerCase()
-  const render = forms[form]
+  const render = formats[form]
   if (!render)
     throw new UserError(
       `--out ${flags.out}: a fleet cannot be written as '${form}'`,
       'use .md, .html, .json, .txt, or a folder',
       exitCodes.usage,
     )
-  const target = oneOf(flags.target ?? 'kubernetes', clusterTargets, '--target')
+  const target = parseChoice(flags.target ?? 'kubernetes', clusterTargets, '--target')
   if (flags.target !== undefined && folder === undefined)
     throw new UserError(
       '--target needs an output folder for the manifests',
       'add a folder: --out fleet',
       exitCodes.usage,
     )
-  if (folder === undefined) mustBeWritable({ '--out': flags.out })
-  else mustTakeFiles('--out', folder)
+  if (folder === undefined) requireWritableFiles({ '--out': flags.out })
+  else requireWritableFolder('--out', folder)
   const file = readFleetFile(flags.file, await loadPriceBook(flags.prices))
   const models: (FleetModel & {
     readonly demand: Demand
@@ -61,21 +61,21 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     readonly source: ModelSource
   })[] = []
   for (const entry of file.models) {
-    const source = await openSource(entry, flags.db)
+    const source = await readModelSource(entry, flags.db)
     const { name, demand } = entry
     models.push({ name, segments: source.segments, demand, entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
-  sayInPassing(`packing ${models.length} models, at most ${seconds} s`)
+  showStatusLine(`packing ${models.length} models, at most ${seconds} s`)
   const { kinds, headroom, timezone } = file
   const plan = await planFleet(models, kinds, headroom, seconds, timezone)
-  sayInPassing('')
-  const found: Found = {
+  showStatusLine('')
+  const found: RenderedFleet = {
     plan,
     blocks: (chart) => renderFleet(plan, models, headroom, chart),
   }
   if (folder !== undefined)
-    await writeFolder(folder, await fleetFiles(plan, file, models, target), found)
+    await writeFolder(folder, await renderFleetFiles(plan, file, models, target), found)
   const text = await render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
@@ -85,10 +85,10 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   return exitCodes.ok
 }
 
-/** Targets that deploy whatever was measured. */
+/** Targets that can deploy any measured server. */
 const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly SpecTargetName[]
 
-interface Found {
+interface RenderedFleet {
   readonly plan: FleetPlan
   readonly blocks: (chart?: typeof renderSvg) => ReturnType<typeof renderFleet>
 }
@@ -97,11 +97,11 @@ interface Found {
 async function writeFolder(
   folder: string,
   { files, leftOut }: FleetFiles,
-  found: Found,
+  found: RenderedFleet,
 ): Promise<void> {
   const all = [
-    { path: 'fleet.html', text: await forms['.html']!(found) },
-    { path: 'fleet.json', text: await forms['.json']!(found) },
+    { path: 'fleet.html', text: await formats['.html']!(found) },
+    { path: 'fleet.json', text: await formats['.json']!(found) },
     ...files,
   ]
   for (const { path, text } of all) {
@@ -122,7 +122,7 @@ async function writeFolder(
         )
 }
 
-const forms: Readonly<Record<string, (found: Found) => Promise<string>>> = {
+const formats: Readonly<Record<string, (found: RenderedFleet) => Promise<string>>> = {
   '.txt': async ({ blocks }) => toText(await blocks()),
   '.md': async ({ blocks }) => toMarkdown(await blocks()),
   '.html': async ({ blocks }) => toHtml('tune: fleet', await blocks(renderSvg)),

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { ImportFlags } from './run.ts'
 
-/** `tune import`: results of other load testers, kept as an experiment. */
+/** `tune import`: stores results of other load testers as an experiment. */
 export function registerImport(program: Command): void {
   program
     .command('import')
@@ -23,7 +23,7 @@ export function registerImport(program: Command): void {
     .option('--model <name>', 'name of the model, if the files do not contain it')
     .option('--name <name>', 'name of the experiment (default: the model)')
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--prices <file>', 'price book, YAML (default: on-demand list prices)')
     .option('--json', 'print the recommendation as JSON')
     .addHelpText(

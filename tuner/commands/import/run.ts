@@ -1,4 +1,4 @@
-/** `tune import`: results of other load testers as an experiment of the store. Runs nothing. */
+/** `tune import`: stores results of other load testers as an experiment. Runs no trials. */
 import { existsSync } from 'node:fs'
 import { importTrials } from '../../../reports/imports/imported-trials.ts'
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
@@ -8,18 +8,18 @@ import { type Source, TableError } from '../../../trials/table-text.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { defaults } from '../../config/names.ts'
-import { knownParameter } from '../../config/parameters.ts'
-import { writtenSlo } from '../../config/parse-slo.ts'
+import { findKnownParameter } from '../../config/parameters.ts'
+import { parseSloText } from '../../config/parse-slo.ts'
 import type { Experiment } from '../../config/types.ts'
 import { parseShare, UnitError } from '../../config/units.ts'
-import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
-import { givenText } from '../../given-file.ts'
+import { createUsageError, exitCodes, UserError } from '../../exit-codes.ts'
+import { readGivenFile } from '../../given-file.ts'
 import { createExperimentId, createRecord } from '../../loop/experiment-record.ts'
 import { reevaluate, unlimitedMachine } from '../../loop/reevaluation.ts'
-import { columnsOf } from '../../render/columns.ts'
-import { styleOf } from '../../render/glyphs.ts'
-import { resultLines } from '../../render/results.ts'
-import { openToWrite } from '../open-existing.ts'
+import { countColumns } from '../../render/columns.ts'
+import { detectStyle } from '../../render/glyphs.ts'
+import { formatResult } from '../../render/results.ts'
+import { openWritableStore } from '../open-existing.ts'
 
 export interface ImportFlags {
   readonly db: string
@@ -33,62 +33,60 @@ export interface ImportFlags {
   readonly json?: boolean
 }
 
-type Imported = ReturnType<typeof importTrials>
+type ImportedTrials = ReturnType<typeof importTrials>
 
-/** Each is written by itself, safe from a crash. */
-const mostConfigurations = 10_000
+/** Each configuration is one transaction of the store. */
+const maxConfigurations = 10_000
 
 /** Returns the exit code. @throws TableError, ConfigError and UserError */
 export async function importFiles(given: readonly string[], flags: ImportFlags): Promise<number> {
-  const slo = writtenSlo(flags.slo, parseShare(defaults.errorRate))
+  const slo = parseSloText(flags.slo, parseShare(defaults.errorRate))
   if (slo.limits)
-    throw usageError(
+    throw createUsageError(
       'results of other tools have no joint percentile, but --slo has several limits',
       "use one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
-  const on = flags.on === undefined ? {} : valuesOf(flags.on, '--on')
+  const on = flags.on === undefined ? {} : parseSettings(flags.on, '--on')
   const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
-  refuse(imported, flags)
+  checkImport(imported, flags)
   const model = flags.model ?? imported.model
   if (model === undefined)
-    throw usageError('the files do not contain the name of the model', 'set it: --model bert')
-  const experiment = experimentOf(imported, model, flags)
-  const trials = trialsOf(imported, new Date().toISOString())
+    throw createUsageError('the files do not contain the name of the model', 'set it: --model bert')
+  const experiment = buildExperiment(imported, model, flags)
+  const trials = buildTrials(imported, new Date().toISOString())
   const record: ExperimentRecord = {
     ...createRecord(experiment, createExperimentId(experiment.name)),
     state: 'done',
   }
   const { recommendation } = await reevaluate({ experiment: record, trials })
-  await keep(record, trials, recommendation, flags.db)
+  await storeExperiment(record, trials, recommendation, flags.db)
   if (flags.json) process.stdout.write(recommendationJson(recommendation))
   else {
-    const lines = resultLines(
+    const lines = formatResult(
       recommendation,
       [],
-      styleOf(process.stdout, process.env),
-      columnsOf(process.stdout),
+      detectStyle(process.stdout, process.env),
+      countColumns(process.stdout),
     )
     process.stdout.write(`${lines.slice(1).join('\n')}\n`)
   }
   return exitCodes.ok
 }
 
-/**
- * What is wrong with all the files is told at once: those that cannot be read, and those that are
- * no results.
+/** Reads all files, and reports the problems of all of them at once.
  */
 function readAll(
   given: readonly string[],
-  read: (files: readonly { source: Source; configuration: Configuration }[]) => Imported,
+  read: (files: readonly { source: Source; configuration: Configuration }[]) => ImportedTrials,
   on: Configuration,
-): Imported {
+): ImportedTrials {
   const problems: TableError['problems'][number][] = []
   const files = given.flatMap((word) => {
-    const { file, values } = fileOf(word)
+    const { file, values } = parseFileArgument(word)
     try {
       return [
         {
-          source: { file, text: givenText(file, 'the file', 'FILE', 'table') },
+          source: { file, text: readGivenFile(file, 'the file', 'FILE', 'table') },
           configuration: { ...on, ...values },
         },
       ]
@@ -114,48 +112,48 @@ function readAll(
   throw new TableError(problems)
 }
 
-/** 'gpu=L4,batchSize=8@run.json', or a file alone. */
-function fileOf(word: string): { file: string; values: Configuration } {
+/** 'gpu=L4,batchSize=8@run.json', or only a file. */
+function parseFileArgument(word: string): { file: string; values: Configuration } {
   const [, values, file] = /^([A-Za-z_]\w*=[^@]*)@(.+)$/s.exec(word) ?? []
   if (values === undefined || file === undefined || existsSync(word))
     return { file: word, values: {} }
-  return { file, values: valuesOf(values, file) }
+  return { file, values: parseSettings(values, file) }
 }
 
 /** 'gpu=L4,cpuCores=4' */
-function valuesOf(text: string, where: string): Configuration {
+function parseSettings(text: string, where: string): Configuration {
   return Object.fromEntries(
     text.split(',').map((pair) => {
       const [, name, value] = /^\s*([A-Za-z_][\w.-]*)\s*=\s*(\S.*?)\s*$/.exec(pair) ?? []
       if (name === undefined || value === undefined || name === sourceParameter)
-        throw usageError(`${where}: '${pair}' has no value`, 'write gpu=T4,cpuCores=4')
-      return [name, givenValue(name, value, where)]
+        throw createUsageError(`${where}: '${pair}' has no value`, 'write gpu=T4,cpuCores=4')
+      return [name, parseSetting(name, value, where)]
     }),
   )
 }
 
-function givenValue(name: string, text: string, where: string): number | string {
+function parseSetting(name: string, text: string, where: string): number | string {
   if (Number.isFinite(Number(text))) return Number(text)
   try {
-    return knownParameter(name)?.parse?.(text) ?? text
+    return findKnownParameter(name)?.parse?.(text) ?? text
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
-    throw usageError(`${where}: ${name}: ${error.message}`, error.hint)
+    throw createUsageError(`${where}: ${name}: ${error.message}`, error.hint)
   }
 }
 
-/** A price that nobody named is no price. */
-function refuse({ trials }: Imported, { on }: ImportFlags): void {
-  if (trials.length > mostConfigurations)
-    throw usageError(
-      `${trials.length} configurations exceed the maximum of ${mostConfigurations} per import`,
+/** Rejects imports that are too large, or without the resources that set the price. */
+function checkImport({ trials }: ImportedTrials, { on }: ImportFlags): void {
+  if (trials.length > maxConfigurations)
+    throw createUsageError(
+      `${trials.length} configurations exceed the maximum of ${maxConfigurations} per import`,
       'import fewer files',
     )
   const unpriced = trials.find(
     ({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined,
   )
   if (unpriced !== undefined)
-    throw usageError(
+    throw createUsageError(
       `the resources of the server of ${unpriced.configuration[sourceParameter]} are unknown, so it has no price`,
       on === undefined
         ? 'set them: --on gpu=T4,cpuCores=4, or gpu=T4@FILE if files differ'
@@ -163,8 +161,8 @@ function refuse({ trials }: Imported, { on }: ImportFlags): void {
     )
 }
 
-function experimentOf(
-  { trials, from, language }: Imported,
+function buildExperiment(
+  { trials, from, language }: ImportedTrials,
   model: string,
   flags: ImportFlags,
 ): Experiment {
@@ -177,13 +175,13 @@ function experimentOf(
       const sorted = numbers ? values.sort((a, b) => a - b) : values.map(String)
       return [
         name,
-        { values: sorted, ...(knownParameter(name) ? {} : { category: 'server' as const }) },
+        { values: sorted, ...(findKnownParameter(name) ? {} : { category: 'server' as const }) },
       ]
     }),
   )
   return loadExperiment({
     ...unlimitedMachine(),
-    stored: true,
+    isStored: true,
     given: {
       name: flags.name ?? model,
       model: { name: model },
@@ -202,7 +200,7 @@ function experimentOf(
   })
 }
 
-const trialsOf = ({ trials }: Imported, startedAt: string): FinishedTrial[] =>
+const buildTrials = ({ trials }: ImportedTrials, startedAt: string): FinishedTrial[] =>
   trials.map(({ configuration, measurement, usage: used, why }, i) => ({
     number: i + 1,
     configuration,
@@ -214,13 +212,13 @@ const trialsOf = ({ trials }: Imported, startedAt: string): FinishedTrial[] =>
     ...(used && { usage: used }),
   }))
 
-async function keep(
+async function storeExperiment(
   { state: _, ...record }: ExperimentRecord,
   trials: readonly FinishedTrial[],
   result: unknown,
   db: string,
 ): Promise<void> {
-  const store = await openToWrite(db)
+  const store = await openWritableStore(db)
   try {
     await store.create(record)
     for (const trial of trials) await store.append(record.id, trial)

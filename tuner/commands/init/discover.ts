@@ -1,6 +1,4 @@
-/**
- * What a server that runs tells of itself when it is asked: protocol, model, path and body of a
- * call, and one answer.
+/** Discovers how to call a running server: protocol, model, path, body, and one answer.
  */
 
 import type { Target } from '../../../profiler/model/target.ts'
@@ -33,31 +31,31 @@ import {
   parseServerAddress,
   resolveServerPath,
 } from '../../../profiler/server-address.ts'
-import { promptsOf } from '../../config/settings/prompt-settings.ts'
-import { notReadyYet } from '../../not-ready-yet.ts'
+import { resolvePrompts } from '../../config/settings/prompt-settings.ts'
+import { describeNotReady } from '../../not-ready-yet.ts'
 import {
-  describedCalls,
-  describedHealth,
   descriptionPaths,
+  findDescribedHealth,
   type JsonCall,
+  listDescribedCalls,
   usualHealthPaths,
   usualPaths,
   usualTemplates,
 } from './json-calls.ts'
 
-interface Asked {
+interface DiscoveryRequest {
   readonly url: string
   readonly protocol?: ProtocolName
   readonly model?: string
-  /** Path, health path, body, headers, certificates: what the user said of them. */
+  /** Path, health path, body, headers and certificates that the user set. */
   readonly options: ProtocolOptions
   readonly payload: PayloadSource
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
-type Answered = Awaited<ReturnType<typeof get>>
+type HttpAnswer = Awaited<ReturnType<typeof get>>
 
-export interface Discovered {
+export interface DiscoveredServer {
   readonly protocol: ProtocolName
   readonly model: string
   /** As in the experiment file. */
@@ -65,43 +63,46 @@ export interface Discovered {
   readonly healthPath?: string
   readonly body?: string
   readonly form?: FormFields
-  /** Other calls that it describes. */
+  /** Paths of other calls in its description. */
   readonly otherPaths: readonly string[]
   readonly target: HttpTarget
-  /** One request and its answer, cut. */
+  /** One request and its answer, truncated. */
   readonly request: string
   readonly answer: string
-  /** It refuses `ignore_eos`. */
+  /** It rejects `ignore_eos`. */
   readonly knowsNoEos?: true
-  /** What it says it is, in the header `server`. */
+  /** Value of the header `server`. */
   readonly server?: string
   /** How long that answer took. */
   readonly answerMs: number
 }
 
-const sayOnStderr = (reason: string) => process.stderr.write(`${notReadyYet(reason)}\n`)
+const printReason = (reason: string) => process.stderr.write(`${describeNotReady(reason)}\n`)
 
-/** What is being discovered: as asked, and how long it may still take. */
-interface Discovering extends Asked {
-  /** Until the server must have answered well, ms. */
+/** A discovery in progress, with its deadline. */
+interface DiscoveryState extends DiscoveryRequest {
+  /** Time until the server must have given a valid answer, ms. */
   leftMs(): number
-  /** What to say when it had not. */
+  /** The error if it has not. */
   neverAnswered(hint?: string): ProtocolError
   readonly onReason: OnReason
 }
-/** Beyond that time, for questions why it did not. */
-const whyNotMs = 5_000
+/** Extra time to find out why there was no valid answer, ms. */
+const reasonTimeoutMs = 5_000
 
 /**
- * Within the time that the first answer may take, but for a few seconds to ask why it did not come.
- * @throws ProtocolError that says what is missing, or what the server said when the time was over;
- * PayloadError; the signal's reason
+ * Discovers a server within the time that its first answer may take, plus a few seconds to find out
+ * why there was none.
+ * @throws ProtocolError, PayloadError; the signal's reason
  */
-export async function discover(asked: Asked, signal: AbortSignal): Promise<Discovered> {
+export async function discover(
+  asked: DiscoveryRequest,
+  signal: AbortSignal,
+): Promise<DiscoveredServer> {
   const timeoutMs = asked.options.firstAnswerMs ?? defaultFirstAnswerMs
   const endMs = performance.now() + timeoutMs
-  const reasons = new ReasonLog(sayOnStderr)
-  const late = AbortSignal.timeout(timeoutMs + whyNotMs)
+  const reasons = new ReasonLog(printReason)
+  const late = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
   const either = AbortSignal.any([signal, late])
   const leftMs = () => endMs - performance.now()
   const never = (what: string, hint = notReadyHint) =>
@@ -128,14 +129,15 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
 
 const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
-async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Discovered> {
+async function discoverCall(asked: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
   const { url, options, onReason } = asked
   const protocol =
     asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal, onReason))
-  const model = asked.model ?? (await modelAt(protocol, url, options, signal))
-  if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
+  const model = asked.model ?? (await findModelName(protocol, url, options, signal))
+  if (protocolTable[protocol].needsPath)
+    return discoverJsonCall({ ...asked, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
-  const { target, knowsNoEos } = await prepared(asked.payload, (payload) =>
+  const { target, knowsNoEos } = await prepareWithoutEos(asked.payload, (payload) =>
     prepareOnceReady(
       { protocol: speaks, url, model, payload, runsAlready: true, onReason },
       asked.leftMs(),
@@ -148,7 +150,7 @@ async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Di
     }),
   )
   const { path, healthPath } = options
-  const answer = await oneAnswer(protocol, options, target, signal)
+  const answer = await askOnce(protocol, options, target, signal)
   return {
     protocol,
     model,
@@ -161,8 +163,8 @@ async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Di
   }
 }
 
-/** As asked, or without `ignore_eos` where the server refuses it and nobody asked for it. */
-async function prepared(
+/** Retries without `ignore_eos` if the server rejects it and the user did not request it. */
+async function prepareWithoutEos(
   payload: PayloadSource,
   prepare: (payload: PayloadSource) => Promise<HttpTarget>,
 ): Promise<{ readonly target: HttpTarget; readonly knowsNoEos?: true }> {
@@ -173,17 +175,17 @@ async function prepared(
       throw error
     const prompts = payload.prompts
       ? { ...payload.prompts, ignoreEos: false }
-      : promptsOf({ ignoreEos: false })
+      : resolvePrompts({ ignoreEos: false })
     return { target: await prepare({ ...payload, prompts }), knowsNoEos: true }
   }
 }
 
-async function oneAnswer(
+async function askOnce(
   protocol: ProtocolName,
   options: ProtocolOptions,
   target: HttpTarget,
   signal: AbortSignal,
-): Promise<Pick<Discovered, 'request' | 'answer' | 'answerMs'>> {
+): Promise<Pick<DiscoveredServer, 'request' | 'answer' | 'answerMs'>> {
   const { answers } = protocolFor(protocol, options)
   const startedMs = performance.now()
   const answer = await answers!.ask(target, 0, signal)
@@ -193,22 +195,20 @@ async function oneAnswer(
   const request = /json/.test(target.bodies[0]!.contentType)
     ? body.toString()
     : `${body.length} bytes`
-  return { request: shorter(request), answer: shorter(shownAnswer(document)), answerMs }
+  return { request: shorten(request), answer: shorten(formatAnswer(document)), answerMs }
 }
 
-/** Of an answer that is neither JSON nor text nothing is shown. */
-const shownAnswer = (document: unknown): string =>
+/** An answer that is neither JSON nor text is not shown. */
+const formatAnswer = (document: unknown): string =>
   document === null ? '(binary)' : JSON.stringify(document)
 
-const shorter = (text: string): string => {
+const shorten = (text: string): string => {
   const line = excerpt(text)
   return line.length > 160 ? `${line.slice(0, 159)}…` : line
 }
 
-/**
- * The name that a model goes by, where its server tells. @throws ProtocolError where it does not
- */
-async function modelAt(
+/** The name of the only model that the server lists. @throws ProtocolError otherwise */
+async function findModelName(
   protocol: ProtocolName,
   url: string,
   options: ProtocolOptions,
@@ -228,20 +228,20 @@ async function modelAt(
   )
 }
 
-/** A path of the server at a URL. */
-const below = (url: string, path: string): string =>
+/** URL of a path on the server. */
+const joinPath = (url: string, path: string): string =>
   formatUrl(parseServerAddress(url)!, resolveServerPath(parseServerAddress(url)!, path, path))
 
-async function jsonServer(
-  asked: Discovering & { readonly model: string },
+async function discoverJsonCall(
+  asked: DiscoveryState & { readonly model: string },
   protocol: ProtocolName,
   signal: AbortSignal,
-): Promise<Discovered> {
+): Promise<DiscoveredServer> {
   const { url, model, options, payload, onReason } = asked
-  const described = await descriptionAt(url, options, signal)
-  const toAny = await get(below(url, nonexistentPath), options, signal)
-  const calls = await callsOf(asked, described, toAny, signal)
-  const healthPath = options.healthPath ?? (await healthOf(asked, described, toAny, signal))
+  const described = await readOpenApi(url, options, signal)
+  const toAny = await get(joinPath(url, nonexistentPath), options, signal)
+  const calls = await listCalls(asked, described, toAny, signal)
+  const healthPath = options.healthPath ?? (await findHealthPath(asked, described, toAny, signal))
   let first: unknown
   for (const { path, template, form } of calls)
     for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
@@ -271,12 +271,12 @@ async function jsonServer(
           form,
           otherPaths,
           target,
-          ...(await oneAnswer(protocol, called, target, signal)),
+          ...(await askOnce(protocol, called, target, signal)),
         }
       } catch (error) {
         signal.throwIfAborted()
         first ??= error
-        // Nobody who asks for a token changes their mind by another body.
+        // Another body does not help if a token is missing.
         if (!(error instanceof ProtocolError) || error.why === 'denied') throw error
       }
     }
@@ -288,14 +288,14 @@ async function jsonServer(
   throw new ProtocolError(protocol, message, say)
 }
 
-async function descriptionAt(
+async function readOpenApi(
   url: string,
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
   for (const path of descriptionPaths)
     try {
-      const { status, text } = await get(below(url, path), options, signal)
+      const { status, text } = await get(joinPath(url, path), options, signal)
       const document: unknown = status === 200 ? JSON.parse(text) : undefined
       if (isRecord(document) && isRecord(document.paths)) return document
     } catch {
@@ -305,18 +305,18 @@ async function descriptionAt(
 }
 
 /**
- * @param toAny the answer to a path that nobody has
- * @throws ProtocolError where no path is to be found
+ * @param toAny the answer to a made-up path
+ * @throws ProtocolError if no path is found
  */
-async function callsOf(
-  { url, options }: Asked,
+async function listCalls(
+  { url, options }: DiscoveryRequest,
   described: unknown,
-  toAny: Answered,
+  toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<JsonCall[]> {
-  const known = describedCalls(described)
+  const known = listDescribedCalls(described)
   const pathname = parseServerAddress(url)!.path
-  const isCall = pathname !== '/' && known.length === 0 && (await knows(url, options, signal))
+  const isCall = pathname !== '/' && known.length === 0 && (await isCallUrl(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && findTemplateFault(options.template))
     return [{ path: path ?? '/predict', template: options.template }]
@@ -326,36 +326,39 @@ async function callsOf(
   if (known.length > 0) return known.map((call) => ({ ...(said ?? call), path: call.path }))
   const found: JsonCall[] = []
   let redirects: ProtocolError | undefined
-  // Of a server that answers 200 to any GET the POST alone tells which paths it has.
+  // If any GET returns 200, only POST reveals which paths exist.
   const saysNothing = toAny.status === 200 ? [200, 404] : [404]
   const takesAny =
-    toAny.status === 200 && (await acceptsPost(below(url, nonexistentPath), options, signal))
+    toAny.status === 200 && (await acceptsPost(joinPath(url, nonexistentPath), options, signal))
   for (const usual of usualPaths) {
-    const answer = await get(below(url, usual), options, signal)
+    const answer = await get(joinPath(url, usual), options, signal)
     const { status, location } = answer
-    // A gateway, whatever is asked of it.
+    // A gateway error, whatever the path.
     if (status >= 502 && status <= 504)
-      throw createRefusalError('json', below(url, usual), answer, true)
+      throw createRefusalError('json', joinPath(url, usual), answer, true)
     if (status >= 300 && status < 400) {
-      // Starlette and Django send on to the path that they have.
-      if (location !== undefined && pathOf(location, below(url, usual))?.endsWith(`${usual}/`))
+      // Starlette and Django redirect to the path with a slash.
+      if (
+        location !== undefined &&
+        resolveRedirect(location, joinPath(url, usual))?.endsWith(`${usual}/`)
+      )
         found.push({ ...said, path: `${usual}/` })
-      else redirects ??= createRefusalError('json', below(url, usual), answer)
+      else redirects ??= createRefusalError('json', joinPath(url, usual), answer)
     }
     if (
       saysNothing.includes(status) &&
       !takesAny &&
-      (await acceptsPost(below(url, usual), options, signal))
+      (await acceptsPost(joinPath(url, usual), options, signal))
     )
       found.push({ ...said, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
-        `${below(url, usual)} answers ${status}`,
+        `${joinPath(url, usual)} answers ${status}`,
         "add the required header: --header 'Name: value'",
         'denied',
       )
-    // It knows the path, and wants another method.
+    // The path exists, but expects another method or body.
     if (status === 405 || status === 400 || status === 422) found.push({ ...said, path: usual })
   }
   if (found.length > 0) return found
@@ -368,31 +371,35 @@ async function callsOf(
 }
 
 /**
- * Whether a URL with a path is that of a call: one that is known nowhere, or leads on to its
- * folder, is where the server's own paths begin.
+ * Whether a URL with a path is a call. If it is unknown or redirects, it is the base of the
+ * server's paths.
  */
-async function knows(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
+async function isCallUrl(
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { status } = await get(url, options, signal)
   return status === 404 ? acceptsPost(url, options, signal) : status < 300 || status >= 400
 }
 
-/** One whose answer is another than that to a path that nobody has. */
-async function healthOf(
-  { url, options }: Asked,
+/** A health path whose answer differs from that of a made-up path. */
+async function findHealthPath(
+  { url, options }: DiscoveryRequest,
   described: unknown,
-  toAny: Answered,
+  toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const said = describedHealth(described)
+  const said = findDescribedHealth(described)
   for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths]) {
-    const { status, text } = await get(below(url, path), options, signal)
+    const { status, text } = await get(joinPath(url, path), options, signal)
     if (status === 200 && !(toAny.status === 200 && toAny.text === text)) return path
   }
   return undefined
 }
 
-/** Of a redirect to the same server; undefined for one that leads elsewhere. */
-function pathOf(location: string, from: string): string | undefined {
+/** Path of a redirect to the same server; undefined for other servers. */
+function resolveRedirect(location: string, from: string): string | undefined {
   if (!URL.canParse(location, from)) return undefined
   const to = new URL(location, from)
   return to.origin === new URL(from).origin ? to.pathname : undefined

@@ -1,22 +1,28 @@
-/** An experiment as a commented file that its user goes on from. Pure. */
+/** Renders an experiment as a commented file. Pure. */
 import { Document, isMap, isScalar, type Pair, type Scalar } from 'yaml'
 import { isRecord } from '../../../profiler/plain-record.ts'
 
-interface Commented {
-  /** As the experiment file has it. */
+interface CommentedDocument {
+  /** Settings in the form of the experiment file. */
   readonly document: Readonly<Record<string, unknown>>
-  /** 'predictor.command' → what stands behind it, or above it where it is a section. */
+  /** 'predictor.command' → comment behind the value, or above a section. */
   readonly comments: Readonly<Record<string, string | undefined>>
-  /** Lines above everything, and below. */
+  /** Comment lines at the top and at the bottom. */
   readonly head: readonly string[]
   readonly foot: readonly string[]
-  /** Of the JSON Schema, from the file. */
+  /** Path of the JSON Schema, relative to the file. */
   readonly schemaPath: string
 }
 
-export function experimentText({ document, comments, head, foot, schemaPath }: Commented): string {
+export function renderExperimentFile({
+  document,
+  comments,
+  head,
+  foot,
+  schemaPath,
+}: CommentedDocument): string {
   const made = new Document(document)
-  comment(made.contents, [], comments)
+  addComments(made.contents, [], comments)
   const body = made.toString({ lineWidth: 0, flowCollectionPadding: false })
   const lines = [
     `# yaml-language-server: $schema=${schemaPath}`,
@@ -28,7 +34,11 @@ export function experimentText({ document, comments, head, foot, schemaPath }: C
   return `${[...lines, ...end].join('\n')}\n`
 }
 
-function comment(node: unknown, path: readonly string[], comments: Commented['comments']): void {
+function addComments(
+  node: unknown,
+  path: readonly string[],
+  comments: CommentedDocument['comments'],
+): void {
   if (!isMap(node)) return
   for (const [i, pair] of (node.items as Pair<Scalar<string>, unknown>[]).entries()) {
     const here = [...path, String(pair.key.value)]
@@ -41,6 +51,6 @@ function comment(node: unknown, path: readonly string[], comments: Commented['co
     if (said !== undefined && (isScalar(pair.value) || path[0] === 'space'))
       (pair.value as Scalar).comment = ` ${said}`
     else if (said !== undefined) pair.key.commentBefore = said.replace(/^/gm, ' ')
-    comment(pair.value, here, comments)
+    addComments(pair.value, here, comments)
   }
 }

@@ -5,9 +5,9 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { knownServers } from '../../../trials/servers/known-servers.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { experimentText } from './experiment-text.ts'
-import { describedCalls, describedHealth } from './json-calls.ts'
-import { commandPlan, sloFault, sloGuess, targetOf } from './plan.ts'
+import { renderExperimentFile } from './experiment-text.ts'
+import { findDescribedHealth, listDescribedCalls } from './json-calls.ts'
+import { explainSloFault, parseTarget, planCommand, suggestSlo } from './plan.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'init-plan-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -29,7 +29,7 @@ describe('what is to be tuned', () => {
     [['resnet50'], { kind: 'model', model: 'resnet50' }],
     [['models/mine.onnx'], { kind: 'model', model: 'models/mine.onnx' }],
   ])('%j', (words, target) => {
-    expect(targetOf(words, here)).toEqual(target)
+    expect(parseTarget(words, here)).toEqual(target)
   })
 })
 
@@ -40,14 +40,14 @@ describe('a server of the table', () => {
       .map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
   )('%s makes an experiment that loads', (_, program, rest) => {
     const words = [program, ...('subcommand' in rest ? [rest.subcommand as string] : []), 'app:app']
-    const { predictor, space = {} } = commandPlan({ words }, folder)
+    const { predictor, space = {} } = planCommand({ words }, folder)
     const document = {
       model: 'm',
       slo: '50ms',
       predictor: { protocol: 'json', path: '/p', ...predictor },
       space,
     }
-    const text = experimentText({
+    const text = renderExperimentFile({
       document,
       comments: {},
       head: [],
@@ -68,7 +68,7 @@ describe('a server of the table', () => {
   test('Triton and TensorFlow Serving are tuned by their files, over the model that they name', () => {
     mkdirSync(join(folder, 'models/bert'), { recursive: true })
     expect(
-      commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),
+      planCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
     ).toMatchObject({
       model: { path: 'models/bert' },
       predictor: { server: 'triton', protocol: 'oip-v2' },
@@ -80,7 +80,7 @@ describe('a server of the table', () => {
       '--model_name=mine',
       '--rest_api_port=8501',
     ]
-    expect(commandPlan({ words }, folder)).toMatchObject({
+    expect(planCommand({ words }, folder)).toMatchObject({
       model: { path: 'models/bert', name: 'mine' },
       predictor: { server: 'tfserving' },
     })
@@ -91,36 +91,36 @@ describe('a server of the table', () => {
         `model_config_list {${names.map((name) => ` config { name: "${name}" base_path: '/m/${name}' model_platform: "tensorflow" }`).join('')} }`,
       )
     config('mine')
-    expect(commandPlan({ words: inFile }, folder)).toMatchObject({
+    expect(planCommand({ words: inFile }, folder)).toMatchObject({
       model: { path: '/m/mine', name: 'mine' },
       predictor: { server: 'tfserving', command: inFile },
     })
     config('mine', 'yours')
-    expect(() => commandPlan({ words: inFile }, folder)).toThrow(
+    expect(() => planCommand({ words: inFile }, folder)).toThrow(
       'TensorFlow Serving serves several models: mine, yours',
     )
     // Said by its user, it is not asked for.
-    expect(commandPlan({ words: inFile }, folder, true)).not.toHaveProperty('model')
+    expect(planCommand({ words: inFile }, folder, true)).not.toHaveProperty('model')
     mkdirSync(join(folder, 'models/other'))
     expect(() =>
-      commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),
+      planCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
     ).toThrow('models contains 2 models: one must be chosen')
   })
 
   test('a command as a shell takes it: its folder, its variables, its port', () => {
-    const target = targetOf(
+    const target = parseTarget(
       ["cd app && A=1 exec gunicorn -b 0.0.0.0:8000 'main:make(1)' --bind :8001"],
       () => false,
     )
     if (target.kind !== 'command') throw new Error(target.kind)
-    expect(commandPlan(target, folder).predictor).toMatchObject({
+    expect(planCommand(target, folder).predictor).toMatchObject({
       command: [
         ...['env', 'A=1', 'gunicorn', '-b', '${host}:${port}', 'main:make(1)'],
         ...['--workers', '${workers}', '--threads', '${threads}'],
       ],
       cwd: 'app',
     })
-    expect(() => targetOf(['gunicorn -b :8000 main:app &'], () => false)).toThrow(
+    expect(() => parseTarget(['gunicorn -b :8000 main:app &'], () => false)).toThrow(
       'in the background',
     )
   })
@@ -170,7 +170,7 @@ describe('calls that a server describes', () => {
   }
 
   test('an inference comes first, its body as its schema asks', () => {
-    const calls = describedCalls(document)
+    const calls = listDescribedCalls(document)
     expect(calls.map(({ path }) => path)).toEqual(['/v1/classify', '/users', '/images'])
     expect(calls[2]).toEqual({
       path: '/images',
@@ -179,21 +179,21 @@ describe('calls that a server describes', () => {
     expect(calls[0]!.template).toBe(
       '{"texts": {{texts}}, "top_k": 3, "image_b64": "{{image}}", "pixels": [0.5, 0.5]}',
     )
-    expect(describedHealth(document)).toBe('/readiness')
+    expect(findDescribedHealth(document)).toBe('/readiness')
   })
 
   test('what is no description describes nothing, and one that refers to itself comes to an end', () => {
-    expect(describedCalls(undefined)).toEqual([])
+    expect(listDescribedCalls(undefined)).toEqual([])
     expect(
-      describedCalls({ paths: { '/p': post({ $ref: '#/a' }) }, a: { $ref: '#/a' } }),
+      listDescribedCalls({ paths: { '/p': post({ $ref: '#/a' }) }, a: { $ref: '#/a' } }),
     ).toHaveLength(1)
     const endless = { type: 'object', properties: { a: { $ref: '#/a' } } }
-    expect(describedCalls({ paths: { '/p': post(endless) }, a: endless })).toHaveLength(1)
+    expect(listDescribedCalls({ paths: { '/p': post(endless) }, a: endless })).toHaveLength(1)
   })
 })
 
 test('a guess of an SLO is a few times what one answer takes, and easy to say', () => {
-  expect([0.4, 4, 9, 39, 900].map(sloGuess)).toEqual(['10ms', '20ms', '50ms', '200ms', '5s'])
+  expect([0.4, 4, 9, 39, 900].map(suggestSlo)).toEqual(['10ms', '20ms', '50ms', '200ms', '5s'])
 })
 
 test('the file keeps what it was made of, whatever stands in it, with a schema for editors', () => {
@@ -207,7 +207,7 @@ test('the file keeps what it was made of, whatever stands in it, with a schema f
     'space.workers': 'processes',
     predictor: 'what serves',
   }
-  const text = experimentText({
+  const text = renderExperimentFile({
     document,
     comments,
     head: ['head'],
@@ -222,8 +222,8 @@ test('the file keeps what it was made of, whatever stands in it, with a schema f
 
 test('an answer that is no SLO is told before it is asked for again', () => {
   for (const good of ['', '50ms', 'p95<80ms', 'ttft<500ms tpot<50ms'])
-    expect(sloFault(good)).toBeUndefined()
-  expect(sloFault('fast')).toBe(
+    expect(explainSloFault(good)).toBeUndefined()
+  expect(explainSloFault('fast')).toBe(
     "'fast' is not a duration: write a duration such as 50ms, 2s, 10m, 1h30m",
   )
 })

@@ -1,6 +1,6 @@
 /**
- * From a target and what is said of it to the settings of an experiment file, before anything is
- * asked. Pure but for what lies at the paths named.
+ * Derives settings of an experiment file from a target, before any server is contacted. Reads only
+ * the named paths.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
@@ -21,7 +21,7 @@ import { parseSlo } from '../../config/parse-slo.ts'
 import { isModelName } from '../../config/schema/experiment-schema.ts'
 import { UnitError } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { settingsFile } from './settings-file.ts'
+import { rewriteSettingsFile } from './settings-file.ts'
 
 export type Target =
   | { readonly kind: 'url'; readonly url: string }
@@ -29,22 +29,25 @@ export type Target =
   | { readonly kind: 'model'; readonly model: string }
 
 /**
- * Which of the three the words are: a URL, a command of several words, else a program that is
- * there, else a model.
+ * Classifies the words: a URL, a command of several words, an existing program, or otherwise a
+ * model.
  */
-export function targetOf(words: readonly string[], isProgram: (name: string) => boolean): Target {
+export function parseTarget(
+  words: readonly string[],
+  isProgram: (name: string) => boolean,
+): Target {
   const [first = ''] = words
-  if (words.length > 1) return commandTarget(words)
+  if (words.length > 1) return parseCommandTarget(words)
   if (/^((https?|grpcs?|http\+unix):\/\/|unix:)/i.test(first)) return { kind: 'url', url: first }
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
-  if (/\s/.test(first.trim())) return commandTarget(first)
+  if (/\s/.test(first.trim())) return parseCommandTarget(first)
   if (recogniseServer([first]) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
     return { kind: 'command', words: [first] }
   return { kind: 'model', model: first }
 }
 
-/** @throws UserError for a command that no shell takes */
-export function commandTarget(
+/** @throws UserError for a malformed command */
+export function parseCommandTarget(
   typed: string | readonly string[],
 ): Extract<Target, { kind: 'command' }> {
   try {
@@ -55,7 +58,7 @@ export function commandTarget(
   }
 }
 
-/** Parts of an experiment file, and what is said of each. */
+/** Parts of an experiment file, with comments. */
 export interface Plan {
   readonly predictor: Readonly<Record<string, unknown>>
   readonly space?: Readonly<Record<string, unknown>>
@@ -64,15 +67,15 @@ export interface Plan {
   readonly model?: unknown
 }
 
-/** A command as trials start it. @param saysModel whether its user said which model it serves */
-export function commandPlan(
+/** Settings for a command that trials start. @param saysModel whether the user set the model */
+export function planCommand(
   typed: TypedCommand,
   here: string,
   saysModel = false,
 ): Plan & { readonly tuned: TunedCommand } {
   const cwd = resolve(here, typed.cwd ?? '.')
   const tuned = rewriteCommand(typed.words)
-  const settings = settingsFile(tuned, cwd)
+  const settings = rewriteSettingsFile(tuned, cwd)
   const { server, env } = tuned
   const command = writeCommand(typed, settings?.command ?? tuned.command)
   const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
@@ -104,10 +107,10 @@ export function commandPlan(
   }
   const served = () =>
     server?.preset
-      ? servedModel(atFolder(tuned, typed.cwd), here)
+      ? findServedModel(resolveModelFolder(tuned, typed.cwd), here)
       : tuned.model === undefined
         ? undefined
-        : servedAs(tuned.model)
+        : nameModel(tuned.model)
   const model = saysModel ? undefined : served()
   return {
     predictor: given,
@@ -118,20 +121,20 @@ export function commandPlan(
   }
 }
 
-/** With the folder of its models as it is found from here. */
-const atFolder = (tuned: TunedCommand, cwd: string | undefined): TunedCommand =>
+/** Resolves the folder of models against the working directory of the command. */
+const resolveModelFolder = (tuned: TunedCommand, cwd: string | undefined): TunedCommand =>
   cwd === undefined || tuned.models === undefined || isAbsolute(tuned.models)
     ? tuned
     : { ...tuned, models: join(cwd, tuned.models) }
 
-/** A name that a server knows, which may look like a path, as an experiment file has it. */
-export const servedAs = (name: string): unknown => (isModelName(name) ? name : { name })
+/** A model name for the experiment file, also if it looks like a path. */
+export const nameModel = (name: string): unknown => (isModelName(name) ? name : { name })
 
 /**
- * The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they
- * do not say it
+ * The model in the arguments of Triton or TensorFlow Serving. @throws UserError if they do not name
+ * exactly one
  */
-function servedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
+function findServedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
   const { kind, models: argument } = server!.preset!
   const inFile = kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
   if (inFile.length > 1)
@@ -171,19 +174,17 @@ function servedModel({ server, command, models, model }: TunedCommand, cwd: stri
   )
 }
 
-/** A latency that is easy to say, a few times what one answer took. */
-export function sloGuess(answerMs: number): string {
+/** A round latency limit, about five times the latency of one answer. */
+export function suggestSlo(answerMs: number): string {
   const wanted = Math.max(10, 5 * answerMs)
   const step = 10 ** Math.floor(Math.log10(wanted))
   const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= wanted)!
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
 }
 
-/**
- * What is wrong with an answer to the question for an SLO, in words to be shown before it is asked
- * again; undefined where nothing is, or nothing was said.
+/** Why a typed SLO is invalid, to print before asking again; undefined for a valid or empty one.
  */
-export function sloFault(text: string): string | undefined {
+export function explainSloFault(text: string): string | undefined {
   try {
     if (text !== '') parseSlo(text)
     return undefined

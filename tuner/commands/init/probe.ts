@@ -1,4 +1,4 @@
-/** Asks a server what it is: one that runs, or one that is started for it as a trial would be. */
+/** Probes a server, which is running or started like in a trial. */
 import { join } from 'node:path'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { checkReachable, checkReadiness } from '../../../profiler/protocols/http.ts'
@@ -18,43 +18,46 @@ import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { redactSecrets } from '../../../trials/secrets.ts'
 import { createMemoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
-import { protocolOf } from '../../backends/predictor-protocol.ts'
-import { withSecretValues } from '../../config/secret-values.ts'
+import { createProtocol } from '../../backends/predictor-protocol.ts'
+import { fillSecrets } from '../../config/secret-values.ts'
 import type { Experiment } from '../../config/types.ts'
-import { type Discovered, discover } from './discover.ts'
+import { type DiscoveredServer, discover } from './discover.ts'
 
-/** What the user said, not what stands in for it. */
-interface Said {
+/** Settings of the user, without placeholders. */
+interface UserChoices {
   readonly protocol?: string
   readonly model?: string
   readonly path?: string
 }
 
-/** @param given with stand-ins where nothing was said @throws ProtocolError, LaunchError, InfeasibleError that say what is wrong */
-export async function probe(
+/**
+ * @param given with placeholders for missing settings @throws ProtocolError, LaunchError,
+ * InfeasibleError
+ */
+export async function probeServer(
   given: Experiment,
-  said: Said,
+  said: UserChoices,
   machine: MachineFacts,
   signal: AbortSignal,
-): Promise<Discovered> {
-  const experiment = withSecretValues(given)
+): Promise<DiscoveredServer> {
+  const experiment = fillSecrets(given)
   const { predictor, load } = experiment
   const protocol = protocolNames.find((name) => name === said.protocol)
   const options: ProtocolOptions = {
-    ...protocolOf(experiment).options,
+    ...createProtocol(experiment).options,
     path: said.path,
     timeoutMs: undefined,
   }
   const asked = { protocol, model: said.model, options, payload: load.payload }
   if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
   if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)
-  let found: Discovered | undefined
+  let found: DiscoveredServer | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',
     ready: (url, model, until, onReason) =>
-      answers({ url, model, protocol, options }, until, onReason),
+      isAnswering({ url, model, protocol, options }, until, onReason),
     explainNeverReady: async (url, _model, until) =>
-      (await diagnoseScheme(url, until)) ?? (await unknownOverGrpc(url, options, until)),
+      (await diagnoseScheme(url, until)) ?? (await explainUnknownGrpc(url, options, until)),
     prepare: async (url, _model, _payload, until) => {
       found = await discover({ ...asked, url }, until)
       return found.target
@@ -81,16 +84,19 @@ export async function probe(
   }
 }
 
-interface Started {
+interface StartedServer {
   readonly url: string
   readonly model: string
   readonly protocol: ProtocolName | undefined
   readonly options: ProtocolOptions
 }
 
-/** Over HTTP whatever it answers, over gRPC a protocol of ours; of a named one its readiness. */
-async function answers(
-  { url, model, protocol, options }: Started,
+/**
+ * Whether the server answers: any HTTP answer, a known gRPC protocol, or the readiness of a
+ * configured one.
+ */
+async function isAnswering(
+  { url, model, protocol, options }: StartedServer,
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<boolean> {
@@ -110,14 +116,14 @@ async function answers(
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof ProtocolError)) throw error
-    // Until it listens there is nothing to be said.
+    // A refused connection only means that it does not listen yet.
     if (!/ECONNREFUSED/.test(error.message)) onReason?.(error.message)
     return false
   }
 }
 
-/** What to say of a gRPC server that has none of the protocols; undefined where it is none. */
-async function unknownOverGrpc(
+/** Explains a gRPC server with an unknown protocol; undefined for other servers. */
+async function explainUnknownGrpc(
   url: string,
   options: ProtocolOptions,
   signal: AbortSignal,

@@ -4,8 +4,8 @@ import { addChosenOptions } from '../../config/flags/flags.ts'
 import { serverFlags } from '../../config/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'
 
-/** What else of an experiment a new file is asked for. */
-const asked = [
+/** Experiment flags that `tune init` offers besides those of the server. */
+const offeredFlags = [
   '--model',
   '--slo',
   '--slo-ttft',
@@ -17,7 +17,7 @@ const asked = [
   '--payload',
 ] as const
 
-/** `tune init`: from a server, a command or a model to an experiment file. */
+/** `tune init`: writes an experiment file for a server, a command or a model. */
 export function registerInit(program: Command): void {
   const command = new Command('init')
     .description(
@@ -29,7 +29,10 @@ export function registerInit(program: Command): void {
     .option('-y, --yes', 'ask no questions (as without a terminal)')
     .option('--no-smoke', 'skip the trial: send no load')
     .passThroughOptions()
-  addChosenOptions(command, [...asked, ...serverFlags.map(({ flags }) => flags.split(' ')[0]!)])
+  addChosenOptions(command, [
+    ...offeredFlags,
+    ...serverFlags.map(({ flags }) => flags.split(' ')[0]!),
+  ])
   command
     .addHelpText(
       'after',
@@ -46,8 +49,9 @@ Exit codes: 0 the file was written and the server answered; 1 the server did not
     .action(async (target: string[]) => {
       const { init, startsCommand } = await import('./run.ts')
       const [first, ...rest] = target
-      // What stands behind a command is its own; behind a URL, a model or a command in quotes it is
-      // ours.
+      // Flags behind a command belong to the command. Behind a URL, a model or a quoted command
+      // they
+      // belong to tune.
       if (first === undefined || rest.length === 0 || startsCommand(first)) {
         process.exitCode = await init(target, command.opts<InitFlags>())
         return

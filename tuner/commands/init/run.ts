@@ -1,4 +1,4 @@
-/** `tune init`: from a server, a command or a model to an experiment file that was tried. */
+/** `tune init`: writes an experiment file for a server, a command or a model, and tests it. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
@@ -17,27 +17,27 @@ import { quoteWord } from '../../../trials/shell-words.ts'
 import { type FlagValues, flagsToLayer } from '../../config/flags/flags.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { experimentJsonSchema } from '../../config/schema/experiment-schema.ts'
-import { takeSecrets } from '../../config/secret-values.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { extractSecrets } from '../../config/secret-values.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import { ConfigError, type Experiment } from '../../config/types.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { type Asker, asker } from '../../render/asker.ts'
-import { interruptible } from '../../signals.ts'
-import { mustBeWritable } from '../../writable-places.ts'
-import type { Discovered } from './discover.ts'
-import { experimentText } from './experiment-text.ts'
+import { createPrompt, type Prompt } from '../../render/asker.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import { requireWritableFiles } from '../../writable-places.ts'
+import type { DiscoveredServer } from './discover.ts'
+import { renderExperimentFile } from './experiment-text.ts'
 import {
-  commandPlan,
-  commandTarget,
+  explainSloFault,
+  nameModel,
   type Plan,
-  servedAs,
-  sloFault,
-  sloGuess,
+  parseCommandTarget,
+  parseTarget,
+  planCommand,
+  suggestSlo,
   type Target,
-  targetOf,
 } from './plan.ts'
-import { probe } from './probe.ts'
-import { smoke } from './smoke.ts'
+import { probeServer } from './probe.ts'
+import { runSmokeTest } from './smoke.ts'
 
 export interface InitFlags extends FlagValues {
   readonly file: string
@@ -60,15 +60,15 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
       'choose another file with -f FILE, or overwrite it with --force',
       exitCodes.usage,
     )
-  mustBeWritable({ '-f': flags.file })
+  requireWritableFiles({ '-f': flags.file })
   const { layer, problems } = flagsToLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
-  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
-  const ask = asker(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
+  const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
+  const ask = createPrompt(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
   try {
-    const target = await targetFrom(words, flags, ask)
+    const target = await resolveTarget(words, flags, ask)
     const machine = await inspectMachine()
-    return await new Initialised(target, layer.raw as Draft, flags, machine, ask, signal).run()
+    return await new ExperimentInit(target, layer.raw as Draft, flags, machine, ask, signal).run()
   } catch (error) {
     if (signal.aborted) return exitCodes.interrupted
     throw error
@@ -78,13 +78,13 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
   }
 }
 
-async function targetFrom(
+async function resolveTarget(
   words: readonly string[],
   { url, command, model }: InitFlags,
-  ask: Asker,
+  ask: Prompt,
 ): Promise<Target> {
   if (words.length === 0 && url !== undefined) return { kind: 'url', url }
-  if (words.length === 0 && command !== undefined) return commandTarget(command)
+  if (words.length === 0 && command !== undefined) return parseCommandTarget(command)
   if (words.length === 0 && model !== undefined) return { kind: 'model', model }
   const said =
     words.length > 0
@@ -100,7 +100,7 @@ async function targetFrom(
       'tune init http://127.0.0.1:8000, tune init gunicorn app:app, or tune init bert',
       exitCodes.usage,
     )
-  return targetOf(said, isProgram)
+  return parseTarget(said, isProgram)
 }
 
 const isProgram = (name: string): boolean =>
@@ -109,12 +109,12 @@ const isProgram = (name: string): boolean =>
     : findProgram((process.env.PATH ?? '').split(delimiter), name) !== undefined
 
 /**
- * Whether it is the first word of a command, and no URL, model or whole command. A word that is
- * none of them is one too: of a program that is missing.
+ * Whether a word starts a command, and is no URL, model or quoted command. Unknown words count as
+ * missing programs.
  */
 export function startsCommand(word: string): boolean {
   if (/\s/.test(word.trim())) return isProgram(word)
-  const target = targetOf([word], isProgram)
+  const target = parseTarget([word], isProgram)
   return (
     target.kind === 'command' ||
     (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
@@ -130,13 +130,13 @@ function isArchitecture(name: string): boolean {
   }
 }
 
-class Initialised {
+class ExperimentInit {
   readonly #cwd = process.cwd()
-  readonly #said: Draft
-  /** What is known of the predictor so far, the user's own words last. */
+  readonly #userValues: Draft
+  /** Settings found so far; those of the user take precedence. */
   #document: Draft
   readonly #comments: Record<string, string | undefined> = {}
-  readonly #foot: string[] = []
+  readonly #footer: string[] = []
   readonly #variables: string[] = []
 
   constructor(
@@ -144,69 +144,69 @@ class Initialised {
     said: Draft,
     private readonly flags: InitFlags,
     private readonly machine: MachineFacts,
-    private readonly ask: Asker,
+    private readonly ask: Prompt,
     private readonly signal: AbortSignal,
   ) {
-    this.#said = said
+    this.#userValues = said
     this.#document = {}
   }
 
   async run(): Promise<number> {
     const { target } = this
-    const plan = this.#plan()
+    const plan = this.#planTarget()
     this.#document = {
       ...this.#document,
       ...plan,
-      ...this.#said,
+      ...this.#userValues,
       ...(this.#document.pin !== undefined && { pin: this.#document.pin }),
     }
     this.#document.predictor = plan.predictor && {
       ...plan.predictor,
-      ...(this.#said.predictor as Draft),
+      ...(this.#userValues.predictor as Draft),
     }
-    this.#document.space = merged(plan.space, this.#said.space)
+    this.#document.space = mergeDrafts(plan.space, this.#userValues.space)
     const preset = plan.predictor && 'server' in plan.predictor
     const found = target.kind === 'model' || preset ? undefined : await this.#probe()
-    if (found) this.#takeFound(found)
-    await this.#slo(found)
-    const text = this.#textOf(this.#withoutSecrets())
+    if (found) this.#applyDiscovery(found)
+    await this.#chooseSlo(found)
+    const text = this.#renderText(this.#withoutSecrets())
     const experiment = this.#load(text)
     this.#write(text)
     const next = `tune -f ${this.flags.file}`
     const code = this.flags.smoke
-      ? await smoke(experiment, this.machine, this.signal)
+      ? await runSmokeTest(experiment, this.machine, this.signal)
       : exitCodes.ok
     for (const variable of this.#variables)
-      say(`The file does not contain the secret: export ${variable}=... before you run tune.`)
-    say(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
+      printLine(`The file does not contain the secret: export ${variable}=... before you run tune.`)
+    printLine(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
     return code
   }
 
-  #plan(): Partial<Plan> {
+  #planTarget(): Partial<Plan> {
     const { target } = this
     if (target.kind === 'model') return { model: target.model }
-    return target.kind === 'url' ? this.#urlPlan(target.url) : this.#commandPlan(target)
+    return target.kind === 'url' ? this.#planUrl(target.url) : this.#planCommand(target)
   }
 
-  #commandPlan(typed: TypedCommand): Omit<Plan, 'comments'> {
-    const { tuned, comments, ...plan } = commandPlan(
+  #planCommand(typed: TypedCommand): Omit<Plan, 'comments'> {
+    const { tuned, comments, ...plan } = planCommand(
       typed,
       this.#cwd,
-      this.#said.model !== undefined,
+      this.#userValues.model !== undefined,
     )
     const { server, parameters } = tuned
-    note(
+    printNote(
       server
         ? `Recognised ${server.title}: ${parameters.map(({ name }) => name).join(', ') || 'no tunable arguments'}.`
         : 'The server is unknown to tune: only CPU cores are tuned.',
     )
-    if (server?.note) this.#foot.push(`${server.title}: ${server.note}`)
-    if (parameters.length === 0) this.#foot.push(...ownKnobs)
+    if (server?.note) this.#footer.push(`${server.title}: ${server.note}`)
+    if (parameters.length === 0) this.#footer.push(...placeholderNote)
     Object.assign(this.#comments, comments)
     return plan
   }
 
-  #urlPlan(url: string): Pick<Plan, 'predictor'> {
+  #planUrl(url: string): Pick<Plan, 'predictor'> {
     const { hostname, port, protocol } = URL.canParse(url)
       ? new URL(url)
       : { hostname: '', port: '', protocol: '' }
@@ -220,26 +220,26 @@ class Initialised {
       : 'set the resources it runs on, which set its price'
     const server = here && recogniseServer(here.words)
     if (here && server) {
-      note(`Recognised ${server.title}, process ${here.pid}.`)
-      this.#foot.push(...this.#startedHere(here))
+      printNote(`Recognised ${server.title}, process ${here.pid}.`)
+      this.#footer.push(...this.#suggestCommand(here))
     }
     const cores = local ? this.machine.affinity.length : 1
-    this.#document.pin = { cpuCores: cores, ...(this.#said.pin as Draft) }
+    this.#document.pin = { cpuCores: cores, ...(this.#userValues.pin as Draft) }
     return { predictor: { url } }
   }
 
-  /** How trials would start what runs here: for a comment. */
-  #startedHere({ words, cwd }: { words: readonly string[]; cwd: string }): string[] {
+  /** Comment with the command that would start the running server in trials. */
+  #suggestCommand({ words, cwd }: { words: readonly string[]; cwd: string }): string[] {
     const named = /^[\w-]+: (?:master|worker) \[(.*)\]/.exec(words[0]!)?.[1]
     const command = named === undefined ? words : [words[0]!.split(':')[0]!, named]
     const quoted = command.map(quoteWord).join(' ')
-    return [measuredAsItIs, `  cd ${cwd} && tune init ${quoted}`]
+    return [runningServerNote, `  cd ${cwd} && tune init ${quoted}`]
   }
 
-  async #probe(): Promise<Discovered> {
+  async #probe(): Promise<DiscoveredServer> {
     const { predictor } = this.#document as { predictor: Draft }
     this.#checkSlo()
-    // A body and a path are asked for below, and JSON needs one to be read at all.
+    // Placeholders: protocol json needs a path and a body to be valid.
     const unknown = predictor.protocol === undefined && !isGrpcUrl(String(predictor.url ?? ''))
     const provisional = {
       ...this.#document,
@@ -252,46 +252,46 @@ class Initialised {
           }),
       },
     }
-    const experiment = this.#load(this.#textOf({ model: 'model', ...provisional, slo: '1s' }))
+    const experiment = this.#load(this.#renderText({ model: 'model', ...provisional, slo: '1s' }))
     const said = {
       protocol: predictor.protocol as string | undefined,
-      model: modelName(this.#document.model),
+      model: getModelName(this.#document.model),
       path: predictor.path as string | undefined,
     }
-    return probe(experiment, said, this.machine, this.signal)
+    return probeServer(experiment, said, this.machine, this.signal)
   }
 
   /**
-   * What is wrong with the SLO by itself is said before anything is started. One on parts of a
-   * stream goes with protocols that stream, and none is known yet.
+   * Reports an invalid SLO before anything starts. A streaming protocol is assumed, because the
+   * real one is not known yet.
    */
   #checkSlo(): void {
-    const { slo } = this.#said
+    const { slo } = this.#userValues
     if (slo === undefined) return
     const predictor = { url: 'http://localhost', protocol: 'openai' }
-    this.#load(this.#textOf({ model: 'model', slo, predictor, pin: { cpuCores: 1 } }))
+    this.#load(this.#renderText({ model: 'model', slo, predictor, pin: { cpuCores: 1 } }))
   }
 
-  #takeFound(found: Discovered): void {
+  #applyDiscovery(found: DiscoveredServer): void {
     const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } =
       found
-    note(
+    printNote(
       `It speaks ${protocolTable[protocol].title} and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
     )
-    say(redactSecrets(`  ${request}\n  → ${answer}`))
+    printLine(redactSecrets(`  ${request}\n  → ${answer}`))
     const server =
-      this.target.kind === 'url' && this.#foot.length === 0
+      this.target.kind === 'url' && this.#footer.length === 0
         ? findServerByHeader(found.server)
         : undefined
     if (server) {
-      note(`Recognised ${server.title} by its answers.`)
-      this.#foot.push(measuredAsItIs, `  tune init ${server.programs[0]} ...`)
+      printNote(`Recognised ${server.title} by its answers.`)
+      this.#footer.push(runningServerNote, `  tune init ${server.programs[0]} ...`)
     }
     const { streams, needsPath } = protocolTable[protocol]
-    // A server of plain JSON has no name for it: the folder's will do. A language model answers to
-    // the very name that it was asked by.
-    if (streams && !isRecord(this.#document.model)) this.#document.model = servedAs(model)
-    else this.#document.model ??= needsPath ? basename(this.#cwd) : servedAs(model)
+    // A plain JSON server does not name its model, so use the name of the folder. A language-model
+    // server requires its own name.
+    if (streams && !isRecord(this.#document.model)) this.#document.model = nameModel(model)
+    else this.#document.model ??= needsPath ? basename(this.#cwd) : nameModel(model)
     const known = {
       protocol,
       ...(path && { path }),
@@ -302,7 +302,7 @@ class Initialised {
     this.#document.predictor = {
       ...(this.#document.predictor as Draft),
       ...known,
-      ...(this.#said.predictor as Draft),
+      ...(this.#userValues.predictor as Draft),
     }
     this.#comments['predictor.body'] =
       'request template: tune fills in {{text}}, {{image}} and {{int}}; use --payload for your own requests'
@@ -316,19 +316,19 @@ class Initialised {
       this.#comments['predictor.path'] = `other paths: ${otherPaths.slice(0, 5).join(', ')}`
   }
 
-  async #slo(found: Discovered | undefined): Promise<void> {
+  async #chooseSlo(found: DiscoveredServer | undefined): Promise<void> {
     if (this.#document.slo !== undefined) return
     const streams = found && protocolTable[found.protocol].streams
     const guess = streams
       ? { ttft: '500ms', tpot: '50ms' }
       : found
-        ? sloGuess(found.answerMs)
+        ? suggestSlo(found.answerMs)
         : '50ms'
     const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
     const question = `Latency SLO, such as 50ms or 'p95<80ms' [${text}]`
     let said = await this.ask.say(question)
-    for (let fault = sloFault(said); fault !== undefined; fault = sloFault(said)) {
-      note(fault)
+    for (let fault = explainSloFault(said); fault !== undefined; fault = explainSloFault(said)) {
+      printNote(fault)
       said = await this.ask.say(question)
     }
     this.#document.slo = said === '' ? guess : said
@@ -336,11 +336,11 @@ class Initialised {
     if (said === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
   }
 
-  /** References in place of what is secret: the file may be kept and shared. */
+  /** Replaces secrets by references, because the file may be shared. */
   #withoutSecrets(): Draft {
     const { predictor } = this.#document
     if (!isRecord(predictor)) return this.#document
-    const taken = takeSecrets({ predictor } as Parameters<typeof takeSecrets>[0], {
+    const taken = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
       folder: this.#cwd,
     })
     for (const [reference, value] of taken.secrets) {
@@ -351,7 +351,7 @@ class Initialised {
     return { ...this.#document, predictor: taken.entries.predictor }
   }
 
-  #textOf(document: Draft): string {
+  #renderText(document: Draft): string {
     const order = [
       'name',
       'model',
@@ -367,8 +367,8 @@ class Initialised {
     const keys = [...order, ...Object.keys(document).filter((key) => !order.includes(key))]
     const written: Draft = {
       ...document,
-      slo: shortSlo(document.slo),
-      predictor: inOrder(document.predictor),
+      slo: shortenSlo(document.slo),
+      predictor: orderPredictorKeys(document.predictor),
     }
     const isSaid = (value: unknown) =>
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
@@ -377,11 +377,11 @@ class Initialised {
       `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]
     const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
-    return experimentText({
+    return renderExperimentFile({
       document: Object.fromEntries(entries),
       comments: this.#comments,
       head,
-      foot: this.#foot,
+      foot: this.#footer,
       schemaPath,
     })
   }
@@ -391,7 +391,7 @@ class Initialised {
   }
 
   #load(text: string): Experiment {
-    return loadExperiment({ file: this.flags.file, text, ...surroundings(this.machine) })
+    return loadExperiment({ file: this.flags.file, text, ...createHostContext(this.machine) })
   }
 
   #write(text: string): void {
@@ -400,19 +400,20 @@ class Initialised {
     writeFileSync(resolve(this.#cwd, this.flags.file), text, {
       flag: this.flags.force ? 'w' : 'wx',
     })
-    say(`Wrote ${this.flags.file}.`)
+    printLine(`Wrote ${this.flags.file}.`)
   }
 }
 
-const measuredAsItIs = 'tune measures a running server as it is. To tune it, let trials start it:'
-const ownKnobs = [
+const runningServerNote =
+  'tune measures a running server as it is. To tune it, let trials start it:'
+const placeholderNote = [
   'To tune more, put a placeholder such as ${workers} into the command, its environment or a file, and list its values:',
   '  space: {workers: {values: 1..4, category: server}}',
 ]
 
-const say = (text: string) => process.stdout.write(`${text}\n`)
-const note = (text: string) => process.stderr.write(`${text}\n`)
-/** What is read first comes first. */
+const printLine = (text: string) => process.stdout.write(`${text}\n`)
+const printNote = (text: string) => process.stderr.write(`${text}\n`)
+/** Order of keys in the file. */
 const predictorOrder = [
   'url',
   'server',
@@ -425,7 +426,7 @@ const predictorOrder = [
   'form',
   'headers',
 ]
-function inOrder(predictor: unknown): unknown {
+function orderPredictorKeys(predictor: unknown): unknown {
   if (!isRecord(predictor)) return predictor
   const rest = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))
   return Object.fromEntries(
@@ -436,7 +437,7 @@ function inOrder(predictor: unknown): unknown {
 }
 
 /** {percentile: p95, limit: 80ms} as p95<80ms. */
-function shortSlo(slo: unknown): unknown {
+function shortenSlo(slo: unknown): unknown {
   if (!isRecord(slo) || typeof slo.limit !== 'string') return slo
   const { percentile = 'p99', limit, ...rest } = slo
   return Object.keys(rest).length > 0
@@ -446,9 +447,9 @@ function shortSlo(slo: unknown): unknown {
       : `${percentile}<${limit}`
 }
 
-const merged = (a: unknown, b: unknown): Draft | undefined =>
+const mergeDrafts = (a: unknown, b: unknown): Draft | undefined =>
   a === undefined && b === undefined ? undefined : { ...(a as Draft), ...(b as Draft) }
-const modelName = (model: unknown): string | undefined =>
+const getModelName = (model: unknown): string | undefined =>
   typeof model === 'string'
     ? model
     : isRecord(model)

@@ -1,6 +1,6 @@
 /**
- * Servers whose tuning stands in a file of settings, not in arguments: the file as trials write it,
- * from the one that the command names.
+ * Servers that are configured by a settings file instead of arguments: turns their file into a
+ * template for trials.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -11,29 +11,27 @@ import type { TunedCommand } from '../../../trials/servers/own-command.ts'
 
 interface SettingsFile {
   readonly command: readonly string[]
-  /** Path in the folder of a trial → text with placeholders. */
+  /** Path in the folder of a trial → template. */
   readonly files: Readonly<Record<string, string>>
   readonly knobs: readonly ServerKnob[]
 }
 
-/**
- * Undefined for servers without one, and for commands that do not say what is served: the table's
- * note says what to do then.
+/** Undefined for other servers, and for commands without such a file.
  */
-export function settingsFile(
+export function rewriteSettingsFile(
   { server, command }: Pick<TunedCommand, 'server' | 'command'>,
   cwd: string,
 ): SettingsFile | undefined {
-  return server?.settings === 'ray-serve' ? rayServe(command, server.knobs, cwd) : undefined
+  return server?.settings === 'ray-serve' ? rewriteRayServe(command, server.knobs, cwd) : undefined
 }
 
-const placeholder = ({ name }: ServerKnob): string => `\${${name}}`
+const formatPlaceholder = ({ name }: ServerKnob): string => `\${${name}}`
 
 /**
- * The configuration that `serve run FILE` is given: the port, and every deployment's replicas,
- * requests at once and cores.
+ * The file of `serve run FILE`, with placeholders for the port and for replicas, concurrency and
+ * cores of every deployment.
  */
-function rayServe(
+function rewriteRayServe(
   words: readonly string[],
   knobs: readonly ServerKnob[],
   cwd: string,
@@ -54,11 +52,11 @@ function rayServe(
   document.setIn(['http_options', 'port'], '${port}')
   let autoscales = false
   for (const deployment of deployments as YAMLMap[]) {
-    // Ray Serve refuses it beside num_replicas.
+    // Ray Serve rejects it together with num_replicas.
     autoscales = deployment.delete('autoscaling_config') || autoscales
     deployment.flow = false
     for (const knob of knobs)
-      setIn(document, deployment, knob.setting!.split('.'), placeholder(knob))
+      setNested(document, deployment, knob.setting!.split('.'), formatPlaceholder(knob))
   }
   return {
     command: words.with(at, '${dir}/serve.yaml'),
@@ -71,7 +69,7 @@ function rayServe(
   }
 }
 
-function setIn(
+function setNested(
   document: ReturnType<typeof parseDocument>,
   map: YAMLMap,
   [key = '', inner]: readonly string[],

@@ -1,4 +1,6 @@
-/** One trial of a new experiment, short: whether it starts, answers and can be measured. */
+/**
+ * Runs one short trial of a new experiment: whether the server starts, answers and can be measured.
+ */
 
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
 import { sloText } from '../../../profiler/model/slo.ts'
@@ -10,15 +12,15 @@ import { assemble } from '../../backends/assemble.ts'
 import type { Experiment } from '../../config/types.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { runTrial } from '../../loop/trial-runner.ts'
-import { duration } from '../../render/columns.ts'
-import { stepLine } from '../../render/trial-line.ts'
+import { formatDuration } from '../../render/columns.ts'
+import { formatStep } from '../../render/trial-line.ts'
 
-/** Under load. */
-const mostSeconds = 20
-const enoughSaid = new Error('the time of the smoke test is over')
+/** Maximum load time of the smoke test. */
+const maxLoadSeconds = 20
+const timeIsUp = new Error('the time of the smoke test is over')
 
-/** Returns the exit code. What it finds goes to stdout, nothing into a store. */
-export async function smoke(
+/** Prints the result and returns the exit code. Stores nothing. */
+export async function runSmokeTest(
   experiment: Experiment,
   machine: MachineFacts,
   signal: AbortSignal,
@@ -41,21 +43,21 @@ export async function smoke(
         now: steadyNowMs,
         onReady: ({ seconds }) => {
           readySeconds = seconds
-          timer = setTimeout(() => enough.abort(enoughSaid), mostSeconds * 1000)
+          timer = setTimeout(() => enough.abort(timeIsUp), maxLoadSeconds * 1000)
         },
         onStep: (step, phase) => {
           point = step
-          process.stderr.write(`  ${stepLine(step, slo, phase)}\n`)
+          process.stderr.write(`  ${formatStep(step, slo, phase)}\n`)
         },
       },
       AbortSignal.any([signal, enough.signal]),
     ).catch((error: unknown) => {
-      if (signal.aborted || error !== enoughSaid) throw error
+      if (signal.aborted || error !== timeIsUp) throw error
       return undefined
     })
     if (trial === undefined) {
       process.stdout.write(
-        `It works: it answers under load${point ? ` (${stepLine(point, slo, 'search').trim()})` : ''}. Measuring its capacity takes longer than ${mostSeconds} s on this machine.\n`,
+        `It works: it answers under load${point ? ` (${formatStep(point, slo, 'search').trim()})` : ''}. Measuring its capacity takes longer than ${maxLoadSeconds} s on this machine.\n`,
       )
       return exitCodes.ok
     }
@@ -75,10 +77,10 @@ export async function smoke(
         : outcome === 'slo-unattainable'
           ? `these values do not meet ${sloText(slo)}: ${detail}`
           : `it answers, but its capacity is not known yet: ${detail ?? outcome}`
-    process.stdout.write(`It works: ${found} (a check of ${duration(trial.seconds)}).\n`)
+    process.stdout.write(`It works: ${found} (a check of ${formatDuration(trial.seconds)}).\n`)
     if (experiment.predictor.kind !== 'url')
       process.stdout.write(
-        `A run of at most ${budget.maxTrials} such trials and a confirmation takes up to ${duration(all)}.\n`,
+        `A run of at most ${budget.maxTrials} such trials and a confirmation takes up to ${formatDuration(all)}.\n`,
       )
     return exitCodes.ok
   } finally {

@@ -1,9 +1,8 @@
 import type { Command } from 'commander'
-import { severalTimes } from '../several-times.ts'
-import { storeOption } from '../store-option.ts'
+import { collectValues, createStoreOption } from '../command-options.ts'
 import type { ListFlags } from './run.ts'
 
-/** `tune list`: the experiments of a store, newest first. */
+/** `tune list`: lists the experiments of a store, newest first. */
 export function registerList(program: Command): void {
   program
     .command('list')
@@ -12,9 +11,9 @@ export function registerList(program: Command): void {
       '[words...]',
       'show only experiments with all these words in their name, verdict, note or tags',
     )
-    .option('--tag <tag>', 'show only experiments with this tag; repeatable', severalTimes)
+    .option('--tag <tag>', 'show only experiments with this tag; repeatable', collectValues)
     .option('--all', 'include archived experiments')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--json', 'print JSON')
     .action(async (words: readonly string[], flags: ListFlags) => {
       const { list } = await import('./run.ts')

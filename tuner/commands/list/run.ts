@@ -1,4 +1,4 @@
-/** `tune list`: the experiments of a store, with what they came to. */
+/** `tune list`: lists the experiments of a store with their outcomes. */
 import { sloText } from '../../../reports/format.ts'
 import { wordsFound } from '../../../reports/words-found.ts'
 import type { Annotation } from '../../../trials/annotation.ts'
@@ -10,9 +10,15 @@ import {
   type Outcome,
   resolveOutcome,
 } from '../../loop/outcome.ts'
-import { annotationLines } from '../../render/annotation-lines.ts'
-import { ago, columnsOf, counted, table, wrap } from '../../render/columns.ts'
-import { openExisting } from '../open-existing.ts'
+import { formatAnnotation } from '../../render/annotation-lines.ts'
+import {
+  countColumns,
+  formatAge,
+  formatCount,
+  formatTable,
+  wrapText,
+} from '../../render/columns.ts'
+import { openExistingStore } from '../open-existing.ts'
 
 export interface ListFlags {
   readonly db: string
@@ -21,9 +27,9 @@ export interface ListFlags {
   readonly json?: boolean
 }
 
-/** @param words those that have all of them, in whatever is listed, are listed */
+/** @param words experiments must contain all of them in any listed text */
 export async function list(words: readonly string[], flags: ListFlags): Promise<number> {
-  const store = await openExisting(flags.db)
+  const store = await openExistingStore(flags.db)
   try {
     const stored = await store.list()
     const wanted = stored.filter(
@@ -34,8 +40,8 @@ export async function list(words: readonly string[], flags: ListFlags): Promise<
       const row = { record, outcome: await resolveOutcome(store, record) }
       if (hasWords(row, words)) found.push(row)
     }
-    if (flags.json) process.stdout.write(`${JSON.stringify(found.map(jsonOf), null, 2)}\n`)
-    else process.stdout.write(`${textOf(found, stored.length).join('\n')}\n`)
+    if (flags.json) process.stdout.write(`${JSON.stringify(found.map(toJson), null, 2)}\n`)
+    else process.stdout.write(`${formatList(found, stored.length).join('\n')}\n`)
     return exitCodes.ok
   } finally {
     await store.close()
@@ -65,16 +71,16 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
   return wordsFound(words, said)
 }
 
-function textOf(found: readonly Row[], stored: number): string[] {
+function formatList(found: readonly Row[], stored: number): string[] {
   if (stored === 0) return ['no experiments yet: tune --model bert --slo 50ms']
   if (found.length === 0)
     return [
-      `none of ${counted(stored, 'experiment')} matches (tune list --all includes archived ones)`,
+      `none of ${formatCount(stored, 'experiment')} matches (tune list --all includes archived ones)`,
     ]
-  return linesOf(found, Date.now(), columnsOf(process.stdout))
+  return formatRows(found, Date.now(), countColumns(process.stdout))
 }
 
-function jsonOf({
+function toJson({
   record: { id, name, createdAt, state, trials, provenance, seed, annotation },
   outcome,
 }: Row): object {
@@ -84,25 +90,23 @@ function jsonOf({
   return { ...row, slo: sloText(slo), conclusion, status: best?.status, verdict }
 }
 
-/**
- * For each experiment a line of columns, and under it what it came to and what was written beside
- * it, within so many columns.
+/** A line of columns for each experiment, followed by its outcome and annotation.
  */
-function linesOf(rows: readonly Row[], now: number, columns: number): string[] {
-  const heads = table(
+function formatRows(rows: readonly Row[], now: number, columns: number): string[] {
+  const heads = formatTable(
     rows.map(({ record, outcome }) => [
       record.id,
       record.state,
-      ago((now - Date.parse(record.createdAt)) / 1000),
-      counted(record.trials, 'trial'),
+      formatAge((now - Date.parse(record.createdAt)) / 1000),
+      formatCount(record.trials, 'trial'),
       record.provenance,
       formatOutcomeSlo(outcome),
     ]),
   )
   return rows.flatMap(({ record, outcome }, i) => [
-    ...wrap(heads[i]!, columns, '    '),
-    ...[formatOutcome(outcome), ...annotationLines(record.annotation, '')].flatMap((text) =>
-      wrap(text, columns - 2).map((line) => `  ${line}`),
+    ...wrapText(heads[i]!, columns, '    '),
+    ...[formatOutcome(outcome), ...formatAnnotation(record.annotation, '')].flatMap((text) =>
+      wrapText(text, columns - 2).map((line) => `  ${line}`),
     ),
   ])
 }

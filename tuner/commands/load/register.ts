@@ -2,7 +2,8 @@ import { type Command, Option } from 'commander'
 import type { LoadFlags } from './run.ts'
 
 /**
- * `tune load`: what the load Job of a trial on Kubernetes runs. Not for people: `tune profile` is.
+ * `tune load`: runs in the load Job of a trial on Kubernetes. Internal; `tune profile` is for
+ * users.
  */
 export function registerLoad(program: Command): void {
   program

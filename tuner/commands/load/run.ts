@@ -1,7 +1,7 @@
-/** `tune load`: one measurement, for a tuner elsewhere. */
+/** `tune load`: one measurement for a remote tuner. */
 import { runLoadTask } from '../../backends/load-task.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { interruptible } from '../../signals.ts'
+import { listenForInterrupts } from '../../signals.ts'
 
 export interface LoadFlags {
   readonly task?: string
@@ -14,7 +14,7 @@ export async function load({ task }: LoadFlags): Promise<number> {
       'the tuner sets TUNE_LOAD: do not run this command by hand',
       exitCodes.usage,
     )
-  const { signal, dispose } = interruptible(() => {})
+  const { signal, dispose } = listenForInterrupts(() => {})
   try {
     return await runLoadTask(task, (line) => process.stdout.write(line), signal)
   } finally {

@@ -1,8 +1,7 @@
 import type { Command } from 'commander'
 import { demandPatterns } from '../../../reports/plan/demand.ts'
 import { defaults } from '../../config/names.ts'
-import { severalTimes } from '../several-times.ts'
-import { storeOption } from '../store-option.ts'
+import { collectValues, createStoreOption } from '../command-options.ts'
 import type { PlanFlags } from './run.ts'
 
 /** `tune plan`: replicas and money over time. */
@@ -44,7 +43,7 @@ export function registerPlan(program: Command): void {
     .option(
       '--prices <file>',
       'price book (YAML); repeatable, to compare on-demand, reserved and other clouds',
-      severalTimes,
+      collectValues,
       [],
     )
     .option(
@@ -61,7 +60,7 @@ export function registerPlan(program: Command): void {
       'write a deployment with autoscaler settings that avoid SLO violations',
     )
     .option('--json', 'print JSON')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .addHelpText(
       'after',
       `

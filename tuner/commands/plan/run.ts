@@ -1,4 +1,4 @@
-/** `tune plan`: a capacity plan from a stored experiment. */
+/** `tune plan`: plans capacity from a stored experiment. */
 
 import { extname, join } from 'node:path'
 import {
@@ -37,14 +37,14 @@ import {
   parseRateRps,
   parseShare,
 } from '../../config/units.ts'
-import { withOwnPod } from '../../delivery/own-pod.ts'
-import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodeOf, exitCodes, UserError } from '../../exit-codes.ts'
-import { givenText } from '../../given-file.ts'
+import { applyOwnPod } from '../../delivery/own-pod.ts'
+import { resolveServing } from '../../delivery/serving-from.ts'
+import { exitCodes, resolveExitCode, UserError } from '../../exit-codes.ts'
+import { readGivenFile } from '../../given-file.ts'
 import { createView, loadPriceBook } from '../../loop/problem.ts'
-import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
-import { oneOf } from '../one-of.ts'
-import { type Reopened, reopen } from '../reopened.ts'
+import { requireWritableFiles, requireWritableFolder } from '../../writable-places.ts'
+import { parseChoice } from '../command-options.ts'
+import { type ReopenedExperiment, reopenExperiment } from '../reopened.ts'
 
 export interface PlanFlags {
   readonly db: string
@@ -70,8 +70,8 @@ export interface PlanFlags {
   readonly json?: boolean
 }
 
-/** Configurations planned with where none is named. */
-const planned = 3
+/** Number of trials to plan with by default. */
+const defaultPlannedTrials = 3
 
 export async function plan(id: string | undefined, flags: PlanFlags): Promise<number> {
   const form = flags.json
@@ -79,33 +79,37 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     : flags.out === undefined
       ? '.txt'
       : extname(flags.out).toLowerCase()
-  const render = forms[form]
+  const render = formats[form]
   if (!render)
     throw new UserError(
       `--out ${flags.out}: a plan cannot be written as '${form}'`,
       'use .md, .html, .csv, .json or .txt',
       exitCodes.usage,
     )
-  mustBeWritable({ '--out': flags.out })
-  mustTakeFiles('--spec', flags.spec)
-  const demand = await demandOf(flags)
-  const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
+  requireWritableFiles({ '--out': flags.out })
+  requireWritableFolder('--spec', flags.spec)
+  const demand = await parseDemand(flags)
+  const reopened = await reopenExperiment(id, {
+    db: flags.db,
+    slo: flags.slo,
+    prices: flags.prices[0],
+  })
   const { gpus } = reopened.experiment.own
   const books = [
     reopened.book,
     ...(await Promise.all(flags.prices.slice(1).map((path) => loadPriceBook(path, gpus)))),
   ]
   const growthPerMonth = parseShare(flags.growth)
-  const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
+  const fleet = flags.fleet === undefined ? undefined : parseFleet(flags.fleet)
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
-    units: unitsOf(
+    units: buildUnits(
       reopened,
       books,
       wanted,
       fleet?.trial,
-      timesOf(flags),
+      parseStartTimes(flags),
       committedPrice(flags.committed, reopened.book),
     ),
     provenance: reopened.record.provenance,
@@ -118,14 +122,14 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     zones: parseCount(flags.zones, 1),
     surroundings: {
       timeoutSeconds: reopened.experiment.load.timeoutMs / 1000,
-      reactionSeconds: secondsOf(flags.reaction)!,
+      reactionSeconds: parseSeconds(flags.reaction)!,
     },
     minReplicas: parseCount(flags.minReplicas, 0),
     existing: fleet,
   }
-  const made = checkedPlan(input)
-  const text = await render(made, aboutOf(reopened, input))
-  if (flags.spec !== undefined) await writeScaled(reopened, made, flags.spec)
+  const made = createPlan(input)
+  const text = await render(made, describeSource(reopened, input))
+  if (flags.spec !== undefined) await writeScaledSpec(reopened, made, flags.spec)
   if (flags.out === undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
@@ -134,7 +138,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   return exitCodes.ok
 }
 
-/** The price that `--committed` gives; undefined: that of the price book. @throws UserError */
+/** The price of `--committed`; undefined: the price book's. @throws UserError */
 function committedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
   if (text === undefined) return undefined
   if (book.isCommitted)
@@ -150,21 +154,21 @@ function committedPrice(text: string | undefined, book: PriceBook): GivenPrice |
   return { share }
 }
 
-/** Nodes may be there, and rates be known, at once. */
-const secondsOf = (text: string | undefined): number | undefined =>
+/** Unlike other durations, these may be 0. */
+const parseSeconds = (text: string | undefined): number | undefined =>
   text === undefined ? undefined : /^\s*0(s|ms)?\s*$/.test(text) ? 0 : parseDurationMs(text) / 1000
 
-const timesOf = ({ startup, node }: PlanFlags) => ({
-  startup: secondsOf(startup),
-  node: secondsOf(node),
+const parseStartTimes = ({ startup, node }: PlanFlags) => ({
+  startup: parseSeconds(startup),
+  node: parseSeconds(node),
 })
 
 /**
- * The deployment with the autoscaler's settings of the plan: those that lose no minute, or as many
- * replicas as do without.
+ * Writes the deployment with the autoscaler settings that violate the SLO in no minute, or with
+ * fixed replicas if there are none.
  */
-async function writeScaled(
-  { experiment, recommendation, trials }: Reopened,
+async function writeScaledSpec(
+  { experiment, recommendation, trials }: ReopenedExperiment,
   { units, scaling, input }: Plan,
   folder: string,
 ): Promise<void> {
@@ -176,7 +180,7 @@ async function writeScaled(
   }
   const { minReplicas, maxReplicas, targetRps, behaviour } = scaling.lossless?.settings ?? fixed
   const candidate = candidatesOf(recommendation).find((c) => c.trial === unit.trial)!
-  const made = servingFrom(experiment, recommendation, candidate, trials, {
+  const made = resolveServing(experiment, recommendation, candidate, trials, {
     demandRps: findPeakRps(input.demand),
     headroom: 1 - targetRps / unit.capacityRps,
     minReplicas,
@@ -190,7 +194,7 @@ async function writeScaled(
   const isFixed = minReplicas === maxReplicas
   const files = await renderSpec(
     'kubernetes',
-    withOwnPod(experiment, made),
+    applyOwnPod(experiment, made),
     isFixed ? { autoscaler: 'none' } : {},
   )
   const isScaled = files.some(({ text }) => text.includes('\nkind: HorizontalPodAutoscaler\n'))
@@ -203,16 +207,17 @@ async function writeScaled(
   }
 }
 
-const forms: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> = {
-  '.txt': async (plan, about) => toText(await renderPlan(plan, about)),
-  '.md': async (plan, about) => toMarkdown(await renderPlan(plan, about)),
-  '.html': async (plan, about) =>
-    toHtml('tune: capacity plan', await renderPlan(plan, about, renderSvg)),
-  '.csv': async (plan) => formatPlanCsv(plan),
-  '.json': async (plan) => formatPlanJson(plan),
-}
+const formats: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> =
+  {
+    '.txt': async (plan, about) => toText(await renderPlan(plan, about)),
+    '.md': async (plan, about) => toMarkdown(await renderPlan(plan, about)),
+    '.html': async (plan, about) =>
+      toHtml('tune: capacity plan', await renderPlan(plan, about, renderSvg)),
+    '.csv': async (plan) => formatPlanCsv(plan),
+    '.json': async (plan) => formatPlanJson(plan),
+  }
 
-function checkedPlan(input: PlanInput): Plan {
+function createPlan(input: PlanInput): Plan {
   try {
     return planCapacity(input)
   } catch (error) {
@@ -221,7 +226,7 @@ function checkedPlan(input: PlanInput): Plan {
   }
 }
 
-async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<Demand> {
+async function parseDemand({ demand, trace, pattern, peak }: PlanFlags): Promise<Demand> {
   if ([demand, trace, pattern].filter((given) => given !== undefined).length !== 1) {
     throw new UserError(
       'a plan needs exactly one demand',
@@ -230,7 +235,7 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
     )
   }
   if (trace !== undefined) {
-    return parseTraceDemand(givenText(trace, 'the trace', '--trace', 'table'), trace)
+    return parseTraceDemand(readGivenFile(trace, 'the trace', '--trace', 'table'), trace)
   }
   if (pattern !== undefined) {
     if (peak === undefined)
@@ -239,14 +244,17 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
         'set --peak, requests per second',
         exitCodes.usage,
       )
-    return createPatternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
+    return createPatternDemand(
+      parseChoice(pattern, demandPatterns, '--pattern'),
+      parseRateRps(peak),
+    )
   }
   return demand?.includes(':')
     ? parseDayTable(demand)
     : createSteadyDemand(parseRateRps(demand ?? ''))
 }
 
-function fleetOf(text: string): { trial: number; replicas: number } {
+function parseFleet(text: string): { trial: number; replicas: number } {
   const match = /^\s*(\d+)\s*x\s*(\d+)\s*$/.exec(text)
   if (!match)
     throw new UserError(
@@ -257,8 +265,8 @@ function fleetOf(text: string): { trial: number; replicas: number } {
   return { replicas: Number(match[1]), trial: Number(match[2]) }
 }
 
-function unitsOf(
-  { trials, experiment, label, pricePerHour: price, record, recommendation }: Reopened,
+function buildUnits(
+  { trials, experiment, label, pricePerHour: price, record, recommendation }: ReopenedExperiment,
   books: readonly PriceBook[],
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
@@ -266,15 +274,15 @@ function unitsOf(
   committed: GivenPrice | undefined,
 ): PlanUnit[] {
   const judged = rankCandidates(trials, createView(experiment, { pricePerHour: price, label }))
-  // In the order of the recommendation: what is not known to keep the SLO at any rate is planned
-  // with only when asked for.
+  // In the order of the recommendation. Configurations that are not known to meet the SLO are
+  // planned with only if --trials names them.
   const ranked = candidatesOf(recommendation).flatMap(
     (c) => judged.find((j) => j.candidate.trial === c.trial) ?? [],
   )
   const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
   const sure = serving.filter((j) => j.candidate.feasible)
   const numbers = new Set([
-    ...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)),
+    ...(wanted ?? sure.slice(0, defaultPlannedTrials).map((j) => j.candidate.trial)),
     ...(fleet === undefined ? [] : [fleet]),
   ])
   const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
@@ -288,13 +296,13 @@ function unitsOf(
     throw new UserError(
       `experiment ${record.id}${what}`,
       known ? `trials that serve: ${known}` : 'set another SLO with --slo',
-      missing.length > 0 ? exitCodes.usage : exitCodeOf(recommendation),
+      missing.length > 0 ? exitCodes.usage : resolveExitCode(recommendation),
     )
   }
   return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {
     const resources = parseResources(candidate.configuration, {}, experiment.own.gpus)
     const assumed = assumeStartup(resources, candidate.tokens !== undefined)
-    // A simulated launch takes no time, and an emulated one is not that of what it stands for.
+    // Simulated launches take no time, and emulated ones differ from the real server.
     const launched =
       experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
     const shared = resources.gpu !== undefined && resources.gpuShare < 1
@@ -323,17 +331,20 @@ function unitsOf(
         bundles: listBundles(resources, book),
       })),
       offers: listOffers(resources, books[0]!, committed),
-      ...(shared ? wholePrice({ ...resources, gpuShare: 1 }, books[0]!) : {}),
+      ...(shared ? priceWholeGpu({ ...resources, gpuShare: 1 }, books[0]!) : {}),
     }
   })
 }
 
-const wholePrice = (whole: Resources, book: PriceBook) => ({
+const priceWholeGpu = (whole: Resources, book: PriceBook) => ({
   wholeGpuPerHour: pricePerHour(whole, book),
   wholeGpuBundles: listBundles(whole, book),
 })
 
-function aboutOf({ record, recommendation }: Reopened, { units }: PlanInput): string[] {
+function describeSource(
+  { record, recommendation }: ReopenedExperiment,
+  { units }: PlanInput,
+): string[] {
   const trials = units.map((u) => u.trial).join(', ')
   return [
     recommendation.verdict,

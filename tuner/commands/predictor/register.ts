@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 
-/** `tune predictor`: the built-in model server alone, as a trial would start it. */
+/** `tune predictor`: starts the built-in model server, as in a trial. */
 export function registerPredictor(program: Command): void {
   program
     .command('predictor')

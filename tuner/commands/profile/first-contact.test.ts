@@ -175,7 +175,7 @@ test('a server that loads its model with the first request is waited for, and th
   // What that took is known from then on: the start with it, and a confirmation on top.
   const foretold = async (...more: string[]) =>
     JSON.parse((await box.run([...flags, '--dry-run', '--json', ...more])).stdout)
-  const { aboutSeconds, timeFrom } = await foretold('--no-confirm')
-  expect(timeFrom).toMatch(/^as its last \d+ trials? took, /)
-  expect((await foretold()).aboutSeconds).toBeGreaterThan(aboutSeconds + 15)
+  const { expectedSeconds, timeBasis } = await foretold('--no-confirm')
+  expect(timeBasis).toMatch(/^as its last \d+ trials? took, /)
+  expect((await foretold()).expectedSeconds).toBeGreaterThan(expectedSeconds + 15)
 })

@@ -1,6 +1,4 @@
-/**
- * The flags of `tune profile`, read into what the profiler takes; everything wrong with them at
- * once.
+/** Parses the flags of `tune profile` into options of the profiler; reports all problems at once.
  */
 import {
   type Arrivals,
@@ -23,12 +21,21 @@ import {
 import { findRequestFault } from '../../../profiler/protocols/request-forms.ts'
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
-import { noCertificate, pairHint, readAuthority, readClientPair } from '../../config/authority.ts'
-import { headerOf, noHeader } from '../../config/header-text.ts'
-import { writtenSlo } from '../../config/parse-slo.ts'
-import { withVariables } from '../../config/secret-values.ts'
-import { parseItems, payloadKind, wholeType } from '../../config/settings/payload-settings.ts'
-import { parseLengths, promptsOf } from '../../config/settings/prompt-settings.ts'
+import {
+  clientPairHint,
+  explainMissingTls,
+  readAuthority,
+  readClientPair,
+} from '../../config/authority.ts'
+import { describeBadHeader, parseHeader } from '../../config/flags/flag-entries.ts'
+import { parseSloText } from '../../config/parse-slo.ts'
+import { fillReferences } from '../../config/secret-values.ts'
+import {
+  detectPayloadKind,
+  parseItems,
+  resolveContentType,
+} from '../../config/settings/payload-settings.ts'
+import { parseLengths, resolvePrompts } from '../../config/settings/prompt-settings.ts'
 import { parseTraceName } from '../../config/time-unit.ts'
 import { readTrace } from '../../config/trace.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../config/units.ts'
@@ -72,7 +79,7 @@ interface Problem {
   readonly hint?: string
 }
 
-/** Every flag that cannot be used. */
+/** All invalid flags. */
 export class FlagError extends Error {
   readonly exitCode = exitCodes.usage
   constructor(readonly problems: readonly Problem[]) {
@@ -81,7 +88,7 @@ export class FlagError extends Error {
   }
 }
 
-/** Throws a FlagError. */
+/** @throws FlagError */
 export function readFlags(
   flags: ProfileFlags,
 ): Omit<ProfileOptions, 'signal' | 'onStep' | 'onReason'> {
@@ -110,12 +117,12 @@ export function readFlags(
     return found
   }
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
-  const slo = read('slo', () => writtenSlo(flags.slo, errorRate ?? 0))
+  const slo = read('slo', () => parseSloText(flags.slo, errorRate ?? 0))
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read(flags.ca === undefined ? 'cert' : 'ca', () => readTls(flags))
   const url = read('url', () => readUrl(flags.url)) ?? flags.url
-  const plain = tls && noCertificate(url)
+  const plain = tls && explainMissingTls(url)
   if (plain !== undefined)
     problems.push({
       where:
@@ -163,7 +170,7 @@ export function readFlags(
   }
 }
 
-/** One rate is looked at in detail; several, and sizes of closed loops, are a sweep. */
+/** A single rate is profiled in detail; several rates or closed loops are a sweep. */
 function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'rateRps' | 'sweep'> {
   if (concurrency !== undefined) {
     if (rate !== undefined)
@@ -179,14 +186,14 @@ function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'r
   return rates.length > 1 ? { sweep: rates.map((rateRps) => ({ rateRps })) } : { rateRps: rates[0] }
 }
 
-/** Lengths of prompts and answers; the usual ones where one of the two is not said. */
+/** Lengths of prompts and answers; a missing one has its default. */
 function readPrompts({
   inputTokens,
   outputTokens,
   payload,
   protocol,
 }: ProfileFlags): PromptSpec | undefined {
-  const prompts = promptsOf({
+  const prompts = resolvePrompts({
     ...(inputTokens !== undefined && { inputTokens: parseLengths(inputTokens) }),
     ...(outputTokens !== undefined && { outputTokens: parseLengths(outputTokens) }),
   })
@@ -195,7 +202,7 @@ function readPrompts({
     throw new Error('a file of prompts has its own lengths: use only one of them')
   const named = protocolNames.find((name) => name === protocol)
   const streams = protocol === undefined || (named !== undefined && protocolTable[named].streams)
-  return streams && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
+  return streams && isConversations(payload) ? resolvePrompts({}, { file: payload }) : undefined
 }
 
 function readPayload(
@@ -210,17 +217,17 @@ function readPayload(
   const common = { seed, ...(items && { items }), ...(order && { order }) }
   if (payload === undefined || prompts !== undefined)
     return { kind: 'generated', ...(prompts && { prompts }), ...common }
-  const kind = payloadKind(payload)
+  const kind = detectPayloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined)
     throw new Error(`${payload} contains whole requests, so their items cannot be set`)
-  const whole = wholeType(payload, contentType)
+  const whole = resolveContentType(payload, contentType)
   return { kind, path: payload, ...(whole && { contentType: whole }), ...(order && { order }) }
 }
 
-/** @throws PayloadError for what cannot be filled in */
+/** @throws PayloadError for an invalid template or a missing file */
 function readForm({ form, body, contentType }: ProfileFlags): FormFields | undefined {
-  const fields = form && formOf(form)
+  const fields = form && parseFormFields(form)
   if (fields && (body !== undefined || contentType !== undefined))
     throw new Error('--form and --body exclude each other: use only one of them')
   const fault = findRequestFault({ template: body, contentType, form: fields })
@@ -232,8 +239,8 @@ function readForm({ form, body, contentType }: ProfileFlags): FormFields | undef
   return fields
 }
 
-/** A name that comes again has a list of values. */
-function formOf(texts: readonly string[]): FormFields {
+/** A repeated name collects a list of values. */
+function parseFormFields(texts: readonly string[]): FormFields {
   const fields: Record<string, string[]> = {}
   for (const text of texts) {
     const at = text.indexOf('=')
@@ -277,7 +284,7 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
 
 function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
   if ((cert === undefined) !== (key === undefined))
-    throw new Error(`--cert and --key need each other; ${pairHint}`)
+    throw new Error(`--cert and --key need each other; ${clientPairHint}`)
   if (ca === undefined && cert === undefined)
     return insecureSkipVerify ? { insecureSkipVerify } : undefined
   return {
@@ -287,14 +294,14 @@ function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOption
   }
 }
 
-/** Its references filled in; what is secret in it is remembered. */
+/** Fills in references, and registers secrets to redact. */
 function readUrl(text: string): string {
-  const url = withVariables(text)
+  const url = fillReferences(text)
   registerSecretsIn(url)
   return url
 }
 
-/** What is secret in it is remembered. */
+/** Registers secrets to redact. */
 function readPath(path: string | undefined): string | undefined {
   if (path !== undefined) registerSecretsIn(path, true)
   return path
@@ -303,10 +310,10 @@ function readPath(path: string | undefined): string | undefined {
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const line of lines) {
-    const header = headerOf(line)
-    if (!header) throw new Error(noHeader(line))
+    const header = parseHeader(line)
+    if (!header) throw new Error(describeBadHeader(line))
     const name = header.name.toLowerCase()
-    headers[name] = withVariables(header.value)
+    headers[name] = fillReferences(header.value)
     if (isSecretHeader(name)) registerSecret(headers[name])
   }
   return headers

@@ -1,4 +1,4 @@
-/** A profile as files: JSON, CSV of its load points, an HTML report. */
+/** Renders a profile as JSON, as CSV of its load points, and as an HTML report. */
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
 import {
   percentileName,
@@ -19,20 +19,20 @@ import {
 } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { formatCsv } from '../../../trials/csv.ts'
-import { curvePoints, loadPoints } from './profile-text.ts'
-import { streamColumns, sweepTable } from './sweep-table.ts'
+import { listCurvePoints, listLoadPoints } from './profile-text.ts'
+import { buildSweepTable, streamColumns } from './sweep-table.ts'
 
 /**
- * Version 1. Figures that there are none of are null: the percentile without an answer, the end
- * that nothing bounds (`bound` says which capacity has none).
+ * Schema version 1. Missing figures are null: a percentile without answers, an unbounded end of an
+ * interval (see `bound`).
  */
-export const profileJson = (profile: Profile): string =>
+export const renderJson = (profile: Profile): string =>
   `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
 
-export function profileCsv(profile: Profile): string {
+export function renderCsv(profile: Profile): string {
   const header =
     'load,connections,offered_rps,achieved_rps,goodput_rps,requests,errors,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,slo_ms,slo_low_ms,slo_high_ms,seconds,cut,generator_saturated,lateness_p99_ms'
-  const points = loadPoints(profile)
+  const points = listLoadPoints(profile)
   const more = points.some(({ stream }) => stream !== undefined) ? streamColumns : []
   const row = (p: LoadPoint) => [
     p.load.kind,
@@ -58,7 +58,7 @@ export function profileCsv(profile: Profile): string {
   return formatCsv([...header.split(','), ...more.map(([name]) => name)], points.map(row))
 }
 
-export async function profileHtml(profile: Profile, at: Date): Promise<string> {
+export async function renderHtml(profile: Profile, at: Date): Promise<string> {
   const { slo, steady, measurement, summary } = profile
   const name = sloName(slo)
   const blocks: Block[] = [
@@ -69,11 +69,11 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
     ),
     ...list(profile.caveats),
   ]
-  const curve = curvePoints(profile).filter((p) => Number.isFinite(p.sloMs))
+  const curve = listCurvePoints(profile).filter((p) => Number.isFinite(p.sloMs))
   if (curve.length > 1) {
     blocks.push(heading(2, 'Latency against load'), {
       kind: 'chart',
-      svg: await curveSvg(curve, profile),
+      svg: await renderCurve(curve, profile),
       alt: `${name} against the offered rate`,
     })
   }
@@ -91,16 +91,16 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
     if (steady.histogram.length > 0 && !slo.limits)
       blocks.push({
         kind: 'chart',
-        svg: await histogramSvg(profile),
+        svg: await renderHistogram(profile),
         alt: 'histogram of latencies',
       })
   }
   if (profile.sweep !== undefined) {
-    const { head, rows } = sweepTable(profile.sweep, slo)
+    const { head, rows } = buildSweepTable(profile.sweep, slo)
     blocks.push(heading(2, 'Loads'), ...table(head, rows, []))
   }
   if (measurement !== undefined) {
-    const rows = loadPoints(profile).map((p) => [
+    const rows = listLoadPoints(profile).map((p) => [
       p.load.kind === 'closed' ? `${p.load.connections} at a time` : 'open',
       significant(p.offeredRps),
       significant(p.achievedRps),
@@ -124,14 +124,14 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
   return toHtml(`Profile of ${profile.model}`, blocks)
 }
 
-const axis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
+const createAxis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
 
-function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
+function renderCurve(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
   const shown = sloAxis(slo)
   return renderSvg({
     grid: { left: 70, right: 30, top: 30, bottom: 50 },
-    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second') },
-    yAxis: { type: 'log', ...axis(shown.name), nameGap: 50 },
+    xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second') },
+    yAxis: { type: 'log', ...createAxis(shown.name), nameGap: 50 },
     series: [
       {
         type: 'line',
@@ -148,17 +148,22 @@ function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<strin
   })
 }
 
-function histogramSvg({ steady }: Profile): Promise<string> {
+function renderHistogram({ steady }: Profile): Promise<string> {
   const bins = steady?.histogram ?? []
-  // A step line: each bin from its lower to its upper edge.
+  // Step line: each bin from its lower to its upper edge.
   const data = bins.flatMap((bin) => [
     [bin.fromMs, bin.count],
     [bin.toMs, bin.count],
   ])
   return renderSvg({
     grid: { left: 70, right: 30, top: 30, bottom: 50 },
-    xAxis: { type: 'log', min: bins[0]?.fromMs, max: bins.at(-1)?.toMs, ...axis('latency, ms') },
-    yAxis: { type: 'value', ...axis('requests'), nameGap: 50 },
+    xAxis: {
+      type: 'log',
+      min: bins[0]?.fromMs,
+      max: bins.at(-1)?.toMs,
+      ...createAxis('latency, ms'),
+    },
+    yAxis: { type: 'value', ...createAxis('requests'), nameGap: 50 },
     series: [{ type: 'line', color: palette[0], showSymbol: false, areaStyle: {}, data }],
   })
 }

@@ -1,4 +1,6 @@
-/** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
+/**
+ * Formats a profile for the terminal: verdict, percentiles, latency histogram, load-latency curve.
+ */
 import type {
   HistogramBin,
   LatencySummary,
@@ -20,11 +22,11 @@ import {
   sloName,
   sloValue,
 } from '../../../reports/format.ts'
-import { table, wrap } from '../../render/columns.ts'
+import { formatTable, wrapText } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
-import { notObservable, sweepTable } from './sweep-table.ts'
+import { buildSweepTable, notObservable } from './sweep-table.ts'
 
-export function profileLines(profile: Profile, style: Style, columns: number): string[] {
+export function formatProfile(profile: Profile, style: Style, columns: number): string[] {
   const { verdict, summary, measurement, steady } = profile
   const mark =
     verdict === 'met'
@@ -46,33 +48,36 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
     )
   }
   if (profile.sweep !== undefined) {
-    const { head, rows } = sweepTable(profile.sweep, profile.slo)
-    lines.push('', ...table([head, ...rows].map(([first, ...rest]) => [`  ${first}`, ...rest])))
+    const { head, rows } = buildSweepTable(profile.sweep, profile.slo)
+    lines.push(
+      '',
+      ...formatTable([head, ...rows].map(([first, ...rest]) => [`  ${first}`, ...rest])),
+    )
   }
   if (steady !== undefined)
     lines.push(
       '',
-      ...steadyLines(steady, profile, style),
-      ...streamLines(steady.point, profile.slo),
+      ...formatSteadyWindow(steady, profile, style),
+      ...formatStream(steady.point, profile.slo),
       '',
     )
-  // Parts of several limits are no latencies.
+  // A joint SLO has no single latency to plot.
   if (steady !== undefined && !profile.slo.limits)
-    lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
-  const curve = curveLines(curvePoints(profile), profile, style, columns)
+    lines.push(...drawHistogram(steady.histogram, profile.slo.limitMs, style, columns))
+  const curve = drawCurve(listCurvePoints(profile), profile, style, columns)
   if (curve.length > 0) lines.push('', ...curve)
   if (profile.caveats.length > 0)
-    lines.push('', ...profile.caveats.flatMap((caveat) => note(caveat, style, columns)))
+    lines.push('', ...profile.caveats.flatMap((caveat) => formatNote(caveat, style, columns)))
   return lines
 }
 
-const note = (caveat: string, style: Style, columns: number): string[] =>
-  wrap(`note: ${caveat}`, columns).map((line) =>
+const formatNote = (caveat: string, style: Style, columns: number): string[] =>
+  wrapText(`note: ${caveat}`, columns).map((line) =>
     line.replace(/^note:/, paint('note:', 'yellow', style)),
   )
 
-/** Every load point, in the order of time. */
-export const loadPoints = ({ measurement, below, steady, sweep }: Profile): LoadPoint[] => [
+/** Every load point in order of time. */
+export const listLoadPoints = ({ measurement, below, steady, sweep }: Profile): LoadPoint[] => [
   ...(sweep ?? []),
   ...(measurement?.points ?? []),
   ...(below ?? []),
@@ -80,14 +85,14 @@ export const loadPoints = ({ measurement, below, steady, sweep }: Profile): Load
 ]
 
 /** Open load points, by offered rate: the load-latency curve. */
-export function curvePoints(profile: Profile): LoadPoint[] {
-  const points = loadPoints(profile)
+export function listCurvePoints(profile: Profile): LoadPoint[] {
+  const points = listLoadPoints(profile)
   return points
     .filter((p) => p.load.kind === 'open' && p.requests > 0)
     .sort((a, b) => a.offeredRps - b.offeredRps)
 }
 
-function steadyLines(
+function formatSteadyWindow(
   { point, percentiles, nEff, proven }: SteadyWindow,
   { slo }: Profile,
   style: Style,
@@ -106,16 +111,14 @@ function steadyLines(
   return [
     head,
     ...(kinds.length > 0 ? [`  ${kinds.join(', ')}`] : []),
-    ...table(rows),
+    ...formatTable(rows),
     `  ${point.requests} requests are worth ${Math.round(nEff)} independent ones: they ${proof}`,
   ]
 }
 
-/**
- * Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO
- * were kept.
+/** All latencies of streamed answers, and which limits of a joint SLO were met.
  */
-function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
+function formatStream({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
   const row = (name: string, s: LatencySummary, metric: StreamLatency) => {
     const limit = limits?.find((each) => each.metric === metric)
@@ -128,23 +131,26 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   }
   return [
     '',
-    ...table([
+    ...formatTable([
       ['  Streams', 'p50', 'p90', 'p99', ''],
       ...streamLatencyNames.map((metric) =>
         row(streamLatencies[metric].title, stream[metric], metric),
       ),
     ]),
-    `  ${significant(stream.outputTokensPerSecond)} output tokens per second${requestTokens(stream)}${joint ? `; ${percent(joint.good)} of requests met every limit` : ''}`,
+    `  ${significant(stream.outputTokensPerSecond)} output tokens per second${formatTokensPerRequest(stream)}${joint ? `; ${percent(joint.good)} of requests met every limit` : ''}`,
   ]
 }
 
-const requestTokens = ({ inputTokens, outputTokens }: NonNullable<LoadPoint['stream']>): string =>
+const formatTokensPerRequest = ({
+  inputTokens,
+  outputTokens,
+}: NonNullable<LoadPoint['stream']>): string =>
   outputTokens === undefined
     ? ''
     : `, ${significant(outputTokens)} per request${inputTokens === undefined ? '' : ` from ${significant(inputTokens)} input tokens`}`
 
-/** One bar a bin; bins over the SLO are marked. */
-export function histogramLines(
+/** One bar per bin; bins over the SLO are coloured. */
+export function drawHistogram(
   bins: readonly HistogramBin[],
   limitMs: number,
   style: Style,
@@ -164,8 +170,11 @@ export function histogramLines(
   })
 }
 
-/** Offered rate across, SLO percentile up (log), the limit a line. Empty without two points. */
-export function curveLines(
+/**
+ * Offered rate (x) against the SLO percentile (y, log) with the limit. Empty for fewer than two
+ * points.
+ */
+export function drawCurve(
   points: readonly LoadPoint[],
   { slo }: Profile,
   style: Style,
@@ -179,16 +188,16 @@ export function curveLines(
   const high = Math.log(Math.max(slo.limitMs * 1.2, ...finite.map((p) => p.sloMs)))
   const low = Math.log(Math.min(slo.limitMs, ...finite.map((p) => p.sloMs)) * 0.9)
   const mostRps = finite.at(-1)!.offeredRps
-  const rowOf = (ms: number) =>
+  const toRow = (ms: number) =>
     Math.min(
       height - 1,
       Math.max(0, height - 1 - Math.round(((Math.log(ms) - low) / (high - low)) * (height - 1))),
     )
   const grid = Array.from({ length: height }, () => new Array<string>(width).fill(' '))
-  const limitRow = rowOf(slo.limitMs)
+  const limitRow = toRow(slo.limitMs)
   grid[limitRow]!.fill(glyph('horizontal', style))
   for (const point of finite)
-    grid[rowOf(point.sloMs)]![Math.round((point.offeredRps / mostRps) * (width - 1))] = glyph(
+    grid[toRow(point.sloMs)]![Math.round((point.offeredRps / mostRps) * (width - 1))] = glyph(
       point.cut ? 'infeasible' : 'point',
       style,
     )

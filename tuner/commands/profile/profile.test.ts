@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
 import { FlagError, type ProfileFlags, readFlags } from './profile-flags.ts'
-import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
-import { curveLines, histogramLines, profileLines } from './profile-text.ts'
+import { renderCsv, renderHtml, renderJson } from './profile-json.ts'
+import { drawCurve, drawHistogram, formatProfile } from './profile-text.ts'
 
 const plain = { unicode: true, color: false }
 const flags: ProfileFlags = {
@@ -128,37 +128,37 @@ test('every wrong flag is named at once', () => {
 })
 
 test('the histogram has a bar for every bin that holds a latency', () => {
-  const lines = histogramLines(profile.steady!.histogram, slo.limitMs, plain, 100)
+  const lines = drawHistogram(profile.steady!.histogram, slo.limitMs, plain, 100)
   expect(lines).toHaveLength(3)
   expect(lines[0]!.match(/█/g)!.length).toBe(60)
   expect(lines[1]).not.toMatch(/█/)
   expect(lines[2]!.match(/█/g)!.length).toBe(7)
-  expect(histogramLines([], 80, plain, 100)).toEqual([])
+  expect(drawHistogram([], 80, plain, 100)).toEqual([])
 })
 
 test('the curve marks every point and the limit, in ASCII where need be', () => {
-  const lines = curveLines(profile.measurement!.points, profile, plain, 100)
+  const lines = drawCurve(profile.measurement!.points, profile, plain, 100)
   expect(lines.join('\n').match(/•/g)).toHaveLength(3)
   expect(lines.some((line) => line.startsWith('   80 ms │──'))).toBe(true)
-  const ascii = curveLines(
+  const ascii = drawCurve(
     profile.measurement!.points,
     profile,
     { unicode: false, color: false },
     100,
   )
   expect(/^[\x20-\x7e]*$/.test(ascii.join(''))).toBe(true)
-  expect(curveLines([point(1, 1)], profile, plain, 100)).toEqual([])
+  expect(drawCurve([point(1, 1)], profile, plain, 100)).toEqual([])
 })
 
 test('the terminal shows verdict, percentiles and notes', () => {
-  const text = profileLines(profile, plain, 100).join('\n')
+  const text = formatProfile(profile, plain, 100).join('\n')
   expect(text).toMatch(/✓ 100\.0 requests per second/)
   expect(text).toMatch(/p95 {2}60 ms {2}\[50 ms, no bound\]/)
   expect(text).toMatch(/note: shared cores/)
 })
 
 test('JSON has a version and no number that JSON cannot say', () => {
-  const document = JSON.parse(profileJson(profile))
+  const document = JSON.parse(renderJson(profile))
   expect(document).toMatchObject({
     schemaVersion: 1,
     verdict: 'met',
@@ -167,13 +167,13 @@ test('JSON has a version and no number that JSON cannot say', () => {
 })
 
 test('CSV has a row for every load point', () => {
-  const rows = profileCsv(profile).trim().split('\r\n')
+  const rows = renderCsv(profile).trim().split('\r\n')
   expect(rows).toHaveLength(5)
   expect(rows[0]!.split(',')).toHaveLength(rows[1]!.split(',').length)
 })
 
 test('the report is one page with both charts and no script', async () => {
-  const page = await profileHtml(profile, new Date(0))
+  const page = await renderHtml(profile, new Date(0))
   expect(page.match(/<svg/g)!.length).toBeGreaterThanOrEqual(2)
   expect(page).not.toMatch(/<script/)
   expect(page).toMatch(/shared cores/)
@@ -242,18 +242,18 @@ test('a sweep is a table of its loads, with every latency of a stream, in text, 
     steady: undefined,
     sweep: [streamed(1, 40), streamed(16, 90)],
   }
-  const text = profileLines(swept, plain, 200).join('\n')
+  const text = formatProfile(swept, plain, 200).join('\n')
   expect(text).toMatch(
     /load +req\/s +output tokens\/s +TTFT p50, p90, p99 +ITL p50, p90, p99 +TPOT p50, p90, p99 +E2E p50, p90, p99/,
   )
   expect(text).toMatch(/1 at a time +1 +640 +40, 80, 120 ms .* 100 % +meets it/)
   expect(text).toMatch(/16 at a time .*90 ms +100 %$/m)
-  expect(await profileHtml(swept, new Date(0))).toContain('16 at a time')
-  const [head, first] = profileCsv(swept)
+  expect(await renderHtml(swept, new Date(0))).toContain('16 at a time')
+  const [head, first] = renderCsv(swept)
     .split('\n')
     .map((line) => line.split(','))
   expect(first![head!.indexOf('ttft_p90_ms')]).toBe('80')
   expect(first![head!.indexOf('output_tokens_per_second')]).toBe('640')
   // Others have no such columns.
-  expect(profileCsv(profile)).not.toContain('ttft')
+  expect(renderCsv(profile)).not.toContain('ttft')
 })

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { protocolNames } from '../../../profiler/protocols/protocol-table.ts'
 import type { ProfileFlags } from './profile-flags.ts'
 
-/** `tune profile`: load-tests a server that is already there. */
+/** `tune profile`: load-tests a running server. */
 export function registerProfile(program: Command): void {
   program
     .command('profile')

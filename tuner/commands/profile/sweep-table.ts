@@ -1,4 +1,4 @@
-/** A sweep as a table: a row for each load. For the terminal, the report and the CSV alike. */
+/** A sweep as a table with a row per load, for terminal, report and CSV. */
 import type { LatencySummary, LoadPoint, Slo } from '../../../profiler/index.ts'
 import { streamLatencies, streamLatencyNames } from '../../../profiler/model/latency-metrics.ts'
 import { meetsSlo } from '../../../profiler/model/slo.ts'
@@ -16,11 +16,9 @@ interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-/**
- * Of streamed answers every latency and the tokens a second, else the latency of the whole answer;
- * p50, p90 and p99.
+/** p50, p90 and p99 of the latency, or of all latencies of streamed answers, with their token rate.
  */
-export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
+export function buildSweepTable(points: readonly LoadPoint[], slo: Slo): Table {
   const streamed = points.some(({ stream }) => stream !== undefined)
   const names = streamed
     ? streamLatencyNames.map((name) => streamLatencies[name].title)
@@ -45,7 +43,7 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
       ...(streamed ? [significant(point.stream?.outputTokensPerSecond ?? 0)] : []),
       ...summaries(point).map((summary) =>
         summary !== undefined && summary.requests > 0
-          ? threeOf(summary)
+          ? formatPercentiles(summary)
           : (point.stream?.e2e.requests ?? 0) > 0
             ? notObservable
             : 'no answer',
@@ -63,11 +61,11 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
   }
 }
 
-/** Of answers whose tokens came all at once. */
+/** The answer arrived in one chunk, so its token latencies are unknown. */
 export const notObservable = 'not observable'
 
 /** '48, 120, 310 ms'. */
-const threeOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>
+const formatPercentiles = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>
   `${[p50Ms, p90Ms].map((ms) => latency(ms).replace(' ms', '')).join(', ')}, ${latency(p99Ms)}`
 
 /** Columns of streamed answers in the CSV of load points. */

@@ -3,7 +3,7 @@ import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { defaults } from '../../config/names.ts'
 import type { ReplayFlags } from './run.ts'
 
-/** `tune replay`: the search on recorded measurements. */
+/** `tune replay`: runs the search on recorded measurements. */
 export function registerReplay(program: Command): void {
   program
     .command('replay')
@@ -46,7 +46,7 @@ Exit codes: 0 the recommended row meets the limit; 2 flags, task or table are wr
 --noise the recommended row violates it by its recorded figures; 1 failure.`,
     )
     .action(async (files: string[], flags: ReplayFlags) => {
-      const { replayFiles } = await import('./run.ts')
-      process.exitCode = await replayFiles(files, flags)
+      const { runReplay } = await import('./run.ts')
+      process.exitCode = await runReplay(files, flags)
     })
 }

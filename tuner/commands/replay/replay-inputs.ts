@@ -1,6 +1,6 @@
 /**
- * From files and flags to a recording: a table of the user's own with its task, or results of other
- * tools with an SLO.
+ * Reads recorded measurements: the user's own table with its task, or results of other tools with
+ * an SLO.
  */
 import { dirname, join } from 'node:path'
 import { significant } from '../../../reports/format.ts'
@@ -17,10 +17,10 @@ import {
 } from '../../../search/replay/table.ts'
 import { taskObjectives } from '../../../search/replay/task.ts'
 import { defaults } from '../../config/names.ts'
-import { limitsOf, parseSlo } from '../../config/parse-slo.ts'
+import { listLimits, parseSlo } from '../../config/parse-slo.ts'
 import { parseMoney, parsePercentile, parseShare } from '../../config/units.ts'
-import { usageError } from '../../exit-codes.ts'
-import { givenText } from '../../given-file.ts'
+import { createUsageError } from '../../exit-codes.ts'
+import { readGivenFile } from '../../given-file.ts'
 
 export interface InputFlags {
   readonly task?: string
@@ -29,44 +29,46 @@ export interface InputFlags {
 }
 
 export function readRecording(files: readonly string[], flags: InputFlags): Recording {
-  return flags.task === undefined ? fromTools(files, flags) : fromTask(files, flags.task, flags)
+  return flags.task === undefined
+    ? readToolResults(files, flags)
+    : readTaskTable(files, flags.task, flags)
 }
 
-const source = (file: string, flag: string) => ({
+const readSource = (file: string, flag: string) => ({
   file,
-  text: givenText(file, 'the file', flag, 'table'),
+  text: readGivenFile(file, 'the file', flag, 'table'),
 })
 
-function fromTask(
+function readTaskTable(
   files: readonly string[],
   path: string,
   { slo, pricePerHour }: InputFlags,
 ): Recording {
   if (slo !== undefined || pricePerHour !== undefined)
-    throw usageError(
+    throw createUsageError(
       `${slo === undefined ? '--price-per-hour' : '--slo'} applies to results of other tools, but a task has its own`,
       'leave it out, or change constraint or price in the task',
     )
-  if (files.length > 1) throw usageError('a task describes one table', 'pass one file')
-  const task = parseReplayTask(source(path, '--task'))
+  if (files.length > 1) throw createUsageError('a task describes one table', 'pass one file')
+  const task = parseReplayTask(readSource(path, '--task'))
   const table = files[0] ?? (task.table && join(dirname(path), task.table))
   if (table === undefined)
-    throw usageError(
+    throw createUsageError(
       'no table',
       `run tune replay FILE --task ${path}, or set table: FILE in the task`,
     )
-  const recording = readOwnTable(task, source(table, 'FILE'))
+  const recording = readOwnTable(task, readSource(table, 'FILE'))
   return {
     ...recording,
     notes: [
       ...recording.notes,
-      ...miscounted(path, task, createRecordedTable(recording.task, recording.rows)),
+      ...listTaskMismatches(path, task, createRecordedTable(recording.task, recording.rows)),
     ],
   }
 }
 
-/** What whoever wrote the task counted otherwise. */
-function miscounted(path: string, task: ReplayTaskFile, recorded: RecordedTable): string[] {
+/** Figures in the task that differ from the table. */
+function listTaskMismatches(path: string, task: ReplayTaskFile, recorded: RecordedTable): string[] {
   const costs = [...computeTrueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
   const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
   const found = {
@@ -86,21 +88,21 @@ function miscounted(path: string, task: ReplayTaskFile, recorded: RecordedTable)
   ]
 }
 
-function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
+function readToolResults(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
   if (files.length === 0)
-    throw usageError(
+    throw createUsageError(
       'no table',
       `run tune replay TABLE --task TASK, or tune replay RESULTS --slo 50ms with results of ${toolNames.join(', ')}`,
     )
   const entry = slo === undefined ? undefined : parseSlo(slo)
-  const [limit, ...more] = entry ? limitsOf(entry) : []
+  const [limit, ...more] = entry ? listLimits(entry) : []
   if (more.length > 0)
-    throw usageError(
+    throw createUsageError(
       'results of other tools have no joint percentile, but --slo has several limits',
       "use one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
   return importResults(
-    files.map((file) => source(file, 'FILE')),
+    files.map((file) => readSource(file, 'FILE')),
     {
       metric: limit?.metric ?? 'e2e',
       percentile: entry?.percentile ?? parsePercentile(defaults.percentile),

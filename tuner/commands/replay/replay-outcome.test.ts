@@ -5,11 +5,11 @@ import { parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { configurationKey, createRng } from '../../../search/index.ts'
 import { createRecordedTable } from '../../../search/replay/table.ts'
 import {
+  findTruth,
   type ReplayOptions,
   searchAtRandom,
   searchTable,
-  summary,
-  truthOf,
+  summariseLookUps,
 } from './replay-outcome.ts'
 
 const options: ReplayOptions = { sampler: 'gp', maxTrials: 12, noisy: false }
@@ -23,7 +23,7 @@ function outcomeOf(task: object, csv: string, given: ReplayOptions = options, se
     },
   )
   const recorded = createRecordedTable(given.noisy ? { ...read, relativeNoise: 0.1 } : read, rows)
-  const truth = truthOf(recorded)
+  const truth = findTruth(recorded)
   return { recorded, truth, run: searchTable(recorded, truth, seed, given) }
 }
 
@@ -69,10 +69,12 @@ describe('tables of which a grid would have many more configurations', () => {
       maxTrials: 1,
     })
     const seeds = [1, 2, 3]
-    const ours = summary(
+    const ours = summariseLookUps(
       seeds.map((seed) => searchTable(recorded, truth, seed, given).lookUpsToWithin),
     )
-    const random = summary(seeds.map((seed) => searchAtRandom(recorded, truth, seed, given)))
+    const random = summariseLookUps(
+      seeds.map((seed) => searchAtRandom(recorded, truth, seed, given)),
+    )
     expect(ours.median).toBeLessThan(random.median)
   })
 })
@@ -89,7 +91,7 @@ test('what it recommends under noise is judged by the recorded figures', () => {
 })
 
 test('median and 90th percentile of look-ups, those that never came near last', () => {
-  expect(summary([3, Infinity, 1, 2])).toEqual({ median: 2, p90: Infinity, reached: 0.75 })
+  expect(summariseLookUps([3, Infinity, 1, 2])).toEqual({ median: 2, p90: Infinity, reached: 0.75 })
 })
 
 const rowOf = (count: number) =>

@@ -1,4 +1,4 @@
-/** What a search makes of a recorded table, and how soon, beside random search. */
+/** Runs the search on a recorded table, and compares its number of look-ups with random search. */
 
 import {
   configurationKey,
@@ -18,35 +18,35 @@ import type { Observation } from '../../../search/types.ts'
 export interface ReplayOptions {
   readonly sampler: string
   readonly maxTrials: number
-  /** Draw the task's noise on every reading. */
+  /** Add the task's noise to every measurement. */
   readonly noisy: boolean
 }
 
-/** One seed's search, up to where its stop rule ended it. */
+/** The search of one seed, up to its stop rule. */
 export interface SeedRun {
   readonly seed: number
   readonly observations: readonly Observation[]
-  /** What it recommends, as it was read. */
+  /** The recommended observation, with noise. */
   readonly best: Observation | undefined
   /**
-   * Of the recommended row, by the recorded figures: share that it costs more than the cheapest;
-   * undefined where it does not keep the limit.
+   * Extra cost of the recommended row over the cheapest, by the recorded figures, as a share;
+   * undefined if it violates the limit.
    */
   readonly regret: number | undefined
-  /** What the stop rule said last. */
+  /** Last assessment of the stop rule. */
   readonly probabilityBetterExists: number | undefined
   /**
-   * Look-ups until one was within 5 % of the cheapest, the stop rule not obeyed; Infinity where
-   * none was.
+   * Look-ups until one was within 5 % of the cheapest, ignoring the stop rule; Infinity if none
+   * was.
    */
   readonly lookUpsToWithin: number
 }
 
-const TOLERANCE = 0.05
+const costTolerance = 0.05
 
 /**
- * The rows that keep the limit, and what the cheapest of them costs, ln; Infinity where there is
- * none.
+ * True costs of the table: ln cost of each row (Infinity if it violates the limit), and the
+ * smallest.
  */
 export interface Truth {
   readonly logCosts: ReadonlyMap<string, number>
@@ -54,7 +54,7 @@ export interface Truth {
   readonly leastLogCost: number
 }
 
-export function truthOf(recorded: RecordedTable): Truth {
+export function findTruth(recorded: RecordedTable): Truth {
   const logCosts = computeTrueLogCosts(recorded)
   let leastLogCost = Number.POSITIVE_INFINITY
   let feasible = 0
@@ -66,8 +66,8 @@ export function truthOf(recorded: RecordedTable): Truth {
 }
 
 /**
- * Goes on after its own stop until a look-up was near the cheapest, so that how soon that was is
- * known; what it recommends is what it had when it stopped.
+ * Runs the search. It continues after its stop rule until a look-up is near the cheapest, to count
+ * those look-ups; the recommendation is that of the stop.
  */
 export function searchTable(
   recorded: RecordedTable,
@@ -76,7 +76,7 @@ export function searchTable(
   options: ReplayOptions,
 ): SeedRun {
   const { sampler, maxTrials, noisy } = options
-  const near = nearest(truth)
+  const near = createNearFinder(truth)
   const { observations: all, assessments } = replaySearch(
     recorded,
     createSampler(sampler),
@@ -92,7 +92,7 @@ export function searchTable(
   )
   const stopped = assessments.findIndex((a) => a.stop)
   const observations = stopped < 0 ? all : all.slice(0, stopped + 1)
-  const best = recommendation(recorded, observations, noisy)
+  const best = chooseRecommendation(recorded, observations, noisy)
   const cost = best
     ? truth.logCosts.get(configurationKey(best.configuration))!
     : Number.POSITIVE_INFINITY
@@ -113,7 +113,7 @@ export function searchAtRandom(
   seed: number,
   { maxTrials }: ReplayOptions,
 ): number {
-  const near = nearest(truth)
+  const near = createNearFinder(truth)
   const until = (observations: readonly Observation[]) => near(observations) <= observations.length
   return near(
     replaySearch(recorded, createSampler('random'), createRng(seed), {
@@ -127,10 +127,10 @@ export function searchAtRandom(
 /**
  * Which look-up was the first within 5 % of the cheapest by the recorded figures, counted from 1.
  */
-const nearest =
+const createNearFinder =
   ({ logCosts, leastLogCost }: Truth) =>
   (observations: readonly Observation[]): number => {
-    const enough = leastLogCost + Math.log(1 + TOLERANCE)
+    const enough = leastLogCost + Math.log(1 + costTolerance)
     const at = observations.findIndex(
       (o) => logCosts.get(configurationKey(o.configuration))! <= enough,
     )
@@ -138,10 +138,10 @@ const nearest =
   }
 
 /**
- * The cheapest that was read to keep the limit; of noisy readings the one likeliest to be the
- * answer, so that a lucky one does not pass for it.
+ * The cheapest observation that meets the limit; with noise, the incumbent of the model, so that a
+ * lucky value does not win.
  */
-function recommendation(
+function chooseRecommendation(
   { problem }: RecordedTable,
   observations: readonly Observation[],
   noisy: boolean,
@@ -152,8 +152,8 @@ function recommendation(
 }
 
 /**
- * How many look-ups it took over all seeds: median and 90th percentile, Infinity for those that
- * never came near, and the share that did.
+ * Look-ups over all seeds: median and 90th percentile (Infinity for seeds that never came near),
+ * and the share of seeds that did.
  */
 export interface LookUps {
   readonly median: number
@@ -161,7 +161,7 @@ export interface LookUps {
   readonly reached: number
 }
 
-export function summary(lookUps: readonly number[]): LookUps {
+export function summariseLookUps(lookUps: readonly number[]): LookUps {
   const ascending = [...lookUps].sort((a, b) => a - b)
   const at = (q: number) => ascending[Math.max(0, Math.ceil(q * ascending.length) - 1)]!
   return {
@@ -171,8 +171,11 @@ export function summary(lookUps: readonly number[]): LookUps {
   }
 }
 
-/** In the unit of the objective; undefined for what does not keep the limit. */
-export function costOf({ problem }: RecordedTable, observation: Observation): number | undefined {
+/** Cost in the unit of the objective; undefined if the limit is violated. */
+export function computeCost(
+  { problem }: RecordedTable,
+  observation: Observation,
+): number | undefined {
   const cost = Math.exp(observedLogCost(problem, observation))
   return Number.isFinite(cost) ? cost : undefined
 }

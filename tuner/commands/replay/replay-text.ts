@@ -1,15 +1,15 @@
-/** A replay for people. */
+/** Formats a replay for the terminal. */
 import { percent, significant, writing } from '../../../reports/format.ts'
 import { formatCost } from '../../../search/objective.ts'
 import type { RecordedTable } from '../../../search/replay/table.ts'
 import type { ReplayTask } from '../../../search/replay/task.ts'
 import { resolveReplicaPrice } from '../../../search/replica-price.ts'
 import type { Configuration, Observation } from '../../../search/types.ts'
-import { table as columns } from '../../render/columns.ts'
+import { formatTable as columns } from '../../render/columns.ts'
 import { glyph, type Style } from '../../render/glyphs.ts'
-import { costOf, type LookUps, type SeedRun, type Truth } from './replay-outcome.ts'
+import { computeCost, type LookUps, type SeedRun, type Truth } from './replay-outcome.ts'
 
-export interface Told {
+export interface ReplayReport {
   readonly task: ReplayTask
   readonly recorded: RecordedTable
   readonly truth: Truth
@@ -17,32 +17,39 @@ export interface Told {
   readonly noise: number
   readonly maxTrials: number
   readonly sampler: string
-  /** Of every seed, by the sampler and by random search; absent where no row keeps the limit. */
+  /** Look-ups over all seeds; absent if no row meets the limit. */
   readonly lookUps?: { readonly seeds: number; readonly ours: LookUps; readonly random: LookUps }
 }
 
-export function replayText(told: Told, style: Style): string[] {
+export function formatReplay(told: ReplayReport, style: Style): string[] {
   const { task, recorded, run } = told
   const rows = run.observations.map((o, i) => [
     o === run.best ? glyph('best', style) : ' ',
     `${i + 1}`,
-    words(o.configuration),
-    outcome(task, recorded, o),
+    formatConfiguration(o.configuration),
+    formatOutcome(task, recorded, o),
   ])
-  return [...columns(rows), '', verdict(told), ...regret(told), ...noise(told), ...beside(told)]
+  return [
+    ...columns(rows),
+    '',
+    formatVerdict(told),
+    ...formatRegret(told),
+    ...formatNoise(told),
+    ...formatComparison(told),
+  ]
 }
 
-function outcome(task: ReplayTask, recorded: RecordedTable, o: Observation): string {
+function formatOutcome(task: ReplayTask, recorded: RecordedTable, o: Observation): string {
   if (o.state === 'infeasible') return o.reason
-  const cost = costOf(recorded, o)
+  const cost = computeCost(recorded, o)
   const { metric, max } = task.constraint
   return cost === undefined
     ? `${metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${max}`
-    : costWords(recorded, o, cost)
+    : formatObservedCost(recorded, o, cost)
 }
 
 /** '$0.11 per million requests'. */
-function costWords(
+function formatObservedCost(
   { problem }: RecordedTable,
   { configuration, ...observation }: Observation,
   cost: number,
@@ -55,7 +62,7 @@ function costWords(
   )
 }
 
-function verdict({ task, recorded, truth, run }: Told): string {
+function formatVerdict({ task, recorded, truth, run }: ReplayReport): string {
   const { best, observations, probabilityBetterExists } = run
   const { metric, max } = task.constraint
   const all = recorded.configurations.length
@@ -66,10 +73,10 @@ function verdict({ task, recorded, truth, run }: Told): string {
     probabilityBetterExists === undefined
       ? ''
       : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
-  return `${words(best.configuration)}: ${outcome(task, recorded, best)}, found in ${observations.length} of ${all} recorded configurations${certainty}`
+  return `${formatConfiguration(best.configuration)}: ${formatOutcome(task, recorded, best)}, found in ${observations.length} of ${all} recorded configurations${certainty}`
 }
 
-function regret({ task, recorded, run: { best, regret: share } }: Told): string[] {
+function formatRegret({ task, recorded, run: { best, regret: share } }: ReplayReport): string[] {
   if (!best) return []
   if (share === undefined) {
     const truly = recorded.measure(best.configuration)
@@ -86,15 +93,15 @@ function regret({ task, recorded, run: { best, regret: share } }: Told): string[
   ]
 }
 
-const noise = ({ noise: sd, run: { seed } }: Told): string[] =>
+const formatNoise = ({ noise: sd, run: { seed } }: ReplayReport): string[] =>
   sd === 0
     ? []
     : [
         `Noise of ${percent(sd)} was added to every measurement (lognormal, seed ${seed}): the list shows the noisy values; statements about the table use the recorded figures.`,
       ]
 
-/** How soon the search was near the cheapest, and random search. */
-function beside({ lookUps, maxTrials, sampler }: Told): string[] {
+/** Look-ups of the search and of random search. */
+function formatComparison({ lookUps, maxTrials, sampler }: ReplayReport): string[] {
   if (!lookUps) return []
   const { seeds, ours, random } = lookUps
   const after = ({ median, p90, reached }: LookUps) => {
@@ -110,7 +117,7 @@ function beside({ lookUps, maxTrials, sampler }: Told): string[] {
   ]
 }
 
-const words = (configuration: Configuration): string =>
+const formatConfiguration = (configuration: Configuration): string =>
   Object.entries(configuration)
     .map(([name, value]) => `${name} ${value}`)
     .join(', ')

@@ -1,24 +1,24 @@
-/** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
+/** `tune replay`: the search looks up measurements in a recorded table. */
 
 import { createRecordedTable, type RecordedTable } from '../../../search/replay/table.ts'
 import type { ReplayTask } from '../../../search/replay/task.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { parseShare } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { styleOf } from '../../render/glyphs.ts'
-import { sayInPassing } from '../../render/passing-line.ts'
+import { showStatusLine } from '../../render/columns.ts'
+import { detectStyle } from '../../render/glyphs.ts'
 import { type InputFlags, readRecording } from './replay-inputs.ts'
 import {
-  costOf,
+  computeCost,
+  findTruth,
   type LookUps,
   type ReplayOptions,
   type SeedRun,
   searchAtRandom,
   searchTable,
-  summary,
-  truthOf,
+  summariseLookUps,
 } from './replay-outcome.ts'
-import { replayText, type Told } from './replay-text.ts'
+import { formatReplay, type ReplayReport } from './replay-text.ts'
 
 export interface ReplayFlags extends InputFlags {
   readonly sampler: string
@@ -30,31 +30,34 @@ export interface ReplayFlags extends InputFlags {
 }
 
 /** The command. Returns the exit code. */
-export async function replayFiles(files: readonly string[], flags: ReplayFlags): Promise<number> {
+export async function runReplay(files: readonly string[], flags: ReplayFlags): Promise<number> {
   const noise = flags.noise === undefined ? 0 : parseShare(flags.noise)
   const options: ReplayOptions = {
-    sampler: knownSampler(flags.sampler),
-    maxTrials: wholeNumber(flags.maxTrials, '--max-trials'),
+    sampler: parseSampler(flags.sampler),
+    maxTrials: parseWholeNumber(flags.maxTrials, '--max-trials'),
     noisy: noise > 0,
   }
-  const [seed, seeds] = [wholeNumber(flags.seed, '--seed'), wholeNumber(flags.seeds, '--seeds')]
+  const [seed, seeds] = [
+    parseWholeNumber(flags.seed, '--seed'),
+    parseWholeNumber(flags.seeds, '--seeds'),
+  ]
   const recording = readRecording(files, flags)
   for (const note of recording.notes) process.stderr.write(`${note}\n`)
   const task: ReplayTask = noise > 0 ? { ...recording.task, relativeNoise: noise } : recording.task
   const recorded = createRecordedTable(task, recording.rows)
-  const truth = truthOf(recorded)
+  const truth = findTruth(recorded)
   const all = Array.from({ length: seeds }, (_, i) => seed + i)
   const runs = all.map((one) => {
-    if (seeds > 1) sayInPassing(`seed ${one - seed + 1} of ${seeds}`)
+    if (seeds > 1) showStatusLine(`seed ${one - seed + 1} of ${seeds}`)
     return searchTable(recorded, truth, one, options)
   })
-  sayInPassing('')
+  showStatusLine('')
   const lookUps = truth.feasible > 0 && {
     seeds,
-    ours: summary(runs.map((run) => run.lookUpsToWithin)),
-    random: summary(all.map((one) => searchAtRandom(recorded, truth, one, options))),
+    ours: summariseLookUps(runs.map((run) => run.lookUpsToWithin)),
+    random: summariseLookUps(all.map((one) => searchAtRandom(recorded, truth, one, options))),
   }
-  const told: Told = {
+  const told: ReplayReport = {
     task,
     recorded,
     truth,
@@ -66,20 +69,20 @@ export async function replayFiles(files: readonly string[], flags: ReplayFlags):
   }
   const document = () => JSON.stringify(replayDocument(told, runs, recording.notes), null, 2)
   process.stdout.write(
-    `${flags.json ? document() : replayText(told, styleOf(process.stdout, process.env)).join('\n')}\n`,
+    `${flags.json ? document() : formatReplay(told, detectStyle(process.stdout, process.env)).join('\n')}\n`,
   )
   return runs[0]!.regret === undefined ? exitCodes.sloUnmet : exitCodes.ok
 }
 
 /** The document of `tune replay --json`: 'tune.replay/v1'. */
 function replayDocument(
-  { task, recorded, truth, run, noise, maxTrials, sampler, lookUps }: Told,
+  { task, recorded, truth, run, noise, maxTrials, sampler, lookUps }: ReplayReport,
   runs: readonly SeedRun[],
   notes: readonly string[],
 ) {
   const plain = ({ median, p90, reached }: LookUps) => ({
-    median: finite(median),
-    p90: finite(p90),
+    median: toJsonNumber(median),
+    p90: toJsonNumber(p90),
     reached,
   })
   return {
@@ -90,10 +93,10 @@ function replayDocument(
     maxTrials,
     noise,
     configurations: recorded.configurations.length,
-    keepingTheLimit: truth.feasible,
+    meetingTheLimit: truth.feasible,
     notes,
-    trials: run.observations.map((o) => ({ ...o, cost: costOf(recorded, o) })),
-    recommended: recommendedIn(recorded, run),
+    trials: run.observations.map((o) => ({ ...o, cost: computeCost(recorded, o) })),
+    recommended: pickRecommended(recorded, run),
     regret: run.regret,
     probabilityBetterExists: run.probabilityBetterExists,
     ...(lookUps && {
@@ -106,18 +109,18 @@ function replayDocument(
     runs: runs.map((one) => ({
       seed: one.seed,
       lookUps: one.observations.length,
-      lookUpsToWithin5Percent: finite(one.lookUpsToWithin),
-      recommended: recommendedIn(recorded, one),
+      lookUpsToWithin5Percent: toJsonNumber(one.lookUpsToWithin),
+      recommended: pickRecommended(recorded, one),
       regret: one.regret,
     })),
   }
 }
 
-const finite = (value: number): number | null => (Number.isFinite(value) ? value : null)
-const recommendedIn = (recorded: RecordedTable, { best }: SeedRun) =>
-  best && { configuration: best.configuration, cost: costOf(recorded, best) }
+const toJsonNumber = (value: number): number | null => (Number.isFinite(value) ? value : null)
+const pickRecommended = (recorded: RecordedTable, { best }: SeedRun) =>
+  best && { configuration: best.configuration, cost: computeCost(recorded, best) }
 
-function knownSampler(name: string): string {
+function parseSampler(name: string): string {
   if (samplerNames.some((known) => known === name)) return name
   throw new UserError(
     `--sampler: '${name}' is not a sampler`,
@@ -126,7 +129,7 @@ function knownSampler(name: string): string {
   )
 }
 
-function wholeNumber(text: string, flag: string): number {
+function parseWholeNumber(text: string, flag: string): number {
   const value = Number(text)
   if (!Number.isInteger(value) || value < 1)
     throw new UserError(

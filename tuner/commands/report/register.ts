@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { ReportFlags } from './run.ts'
 
-/** `tune report`: one file to hand on. */
+/** `tune report`: writes a self-contained report. */
 export function registerReport(program: Command): void {
   program
     .command('report')
@@ -19,7 +19,7 @@ export function registerReport(program: Command): void {
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'exclude model variants below this quality')
     .option('--prices <file>', 'another price book (YAML)')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .addHelpText(
       'after',
       '\nExamples:\n  tune report --out bert.html\n  tune report bert-7f3a --slo 30ms --out bert-30ms.md',

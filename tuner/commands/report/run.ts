@@ -1,4 +1,4 @@
-/** `tune report`: a stored experiment as one file. */
+/** `tune report`: renders a stored experiment as one file. */
 import { readFileSync } from 'node:fs'
 import { arch, cpus, platform, release } from 'node:os'
 import { extname, join } from 'node:path'
@@ -7,13 +7,13 @@ import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown } from '../../../reports/report/document/markdown.ts'
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
-import { type ReportInput, reportBlocks } from '../../../reports/report/report-blocks.ts'
-import { trialsCsv } from '../../../reports/report/trials-csv.ts'
+import { type ReportInput, renderReport } from '../../../reports/report/report-blocks.ts'
+import { renderTrialsCsv } from '../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { createView } from '../../loop/problem.ts'
-import { mustBeWritable } from '../../writable-places.ts'
-import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
+import { requireWritableFiles } from '../../writable-places.ts'
+import { type ReopenedExperiment, type ReopenFlags, reopenExperiment } from '../reopened.ts'
 
 export interface ReportFlags extends ReopenFlags {
   readonly out?: string
@@ -21,34 +21,37 @@ export interface ReportFlags extends ReopenFlags {
 
 export async function report(id: string | undefined, flags: ReportFlags): Promise<number> {
   const form = extname(flags.out ?? 'report.html').toLowerCase()
-  const render = forms[form]
+  const render = formats[form]
   if (!render)
     throw new UserError(
       `--out ${flags.out}: a report cannot be written as '${form}'`,
-      `use one of ${Object.keys(forms).join(', ')}`,
+      `use one of ${Object.keys(formats).join(', ')}`,
       exitCodes.usage,
     )
-  mustBeWritable({ '--out': flags.out })
-  const reopened = await reopen(id, flags)
+  requireWritableFiles({ '--out': flags.out })
+  const reopened = await reopenExperiment(id, flags)
   const path = flags.out ?? join('tune-results', reopened.record.id, 'report.html')
-  mustBeWritable({ '--out': path })
+  requireWritableFiles({ '--out': path })
   await writeAtomically(path, await render(reopened))
   process.stdout.write(`${path}\n`)
   return exitCodes.ok
 }
 
-const forms: Readonly<Record<string, (reopened: Reopened) => Promise<string>>> = {
+const formats: Readonly<Record<string, (reopened: ReopenedExperiment) => Promise<string>>> = {
   '.html': async (reopened) =>
-    toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
-  '.md': async (reopened) => toMarkdown(await reportBlocks(inputOf(reopened))),
+    toHtml(
+      `tune: ${reopened.record.name}`,
+      await renderReport(buildReportInput(reopened), renderSvg),
+    ),
+  '.md': async (reopened) => toMarkdown(await renderReport(buildReportInput(reopened))),
   '.csv': async ({ trials, experiment, pricePerHour, label }) =>
-    trialsCsv(trials, createView(experiment, { pricePerHour, label })),
+    renderTrialsCsv(trials, createView(experiment, { pricePerHour, label })),
   '.hlog': async ({ trials }) =>
-    (await import('../../../reports/report/latency-log.ts')).latencyLog(trials),
+    (await import('../../../reports/report/latency-log.ts')).renderLatencyLog(trials),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
 }
 
-function inputOf({
+function buildReportInput({
   record,
   trials,
   experiment,
@@ -56,7 +59,7 @@ function inputOf({
   label,
   recommendation,
   book,
-}: Reopened): ReportInput {
+}: ReopenedExperiment): ReportInput {
   return {
     name: record.name,
     recommendation,
@@ -64,7 +67,7 @@ function inputOf({
     ...createView(experiment, { pricePerHour, label }),
     specification: stringify(record.spec, { lineWidth: 0 }),
     environment: [
-      `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,
+      `tune ${readPackageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,
       ...(record.provenance === 'imported'
         ? [`imported ${record.createdAt}; prices: ${book.name} (${book.currency})`]
         : [
@@ -75,7 +78,7 @@ function inputOf({
   }
 }
 
-function packageVersion(): string {
+function readPackageVersion(): string {
   const up = import.meta.url.endsWith('.ts') ? '../../..' : '../../../..'
   const text = readFileSync(new URL(`${up}/package.json`, import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version

@@ -1,50 +1,50 @@
-/** `tune resume`: an experiment taken up where it stood. */
+/** `tune resume`: continues an experiment. */
 import { resolve } from 'node:path'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
-import { checkBeforeStart } from '../../backends/before-start.ts'
+import { runPreflightChecks } from '../../backends/before-start.ts'
 import { experimentFromDocument } from '../../config/load-experiment.ts'
-import { withSecretValues } from '../../config/secret-values.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { fillSecrets } from '../../config/secret-values.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import type { ExperimentDocument } from '../../config/types.ts'
 import { parseCount } from '../../config/units.ts'
-import { resultsFolder } from '../../delivery/results-files.ts'
+import { resolveResultsFolder } from '../../delivery/results-files.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { countsAsTrial } from '../../loop/trial-status.ts'
-import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
-import { execute, type OutputFlags } from '../tune/execute.ts'
+import { findExperiment, openWritableStore, requireStore } from '../open-existing.ts'
+import { executeRun, type OutputFlags } from '../tune/execute.ts'
 
 export interface ResumeFlags extends OutputFlags {
   readonly db: string
   readonly maxTrials?: string
 }
 
-/** `tune resume`: what was measured is kept; the search goes on with the next trial. */
+/** Keeps finished trials and continues the search. Returns the exit code. */
 export async function resume(id: string | undefined, options: ResumeFlags): Promise<number> {
-  existingStore(options.db)
-  const store = await openToWrite(options.db)
+  requireStore(options.db)
+  const store = await openWritableStore(options.db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
-    refuseFinished(record, trials, options)
+    requireMoreTrials(record, trials, options)
     const machine = await inspectMachine()
     const flags = options.maxTrials === undefined ? {} : { maxTrials: options.maxTrials }
     const experiment = {
       ...experimentFromDocument(
         record.spec as ExperimentDocument,
         record.id,
-        surroundings(machine),
+        createHostContext(machine),
         flags,
       ),
       dbPath: resolve(options.db),
     }
-    withSecretValues(experiment)
-    await checkBeforeStart(experiment, resultsFolder(experiment, record.id))
-    // On a cluster its lease tells whether a tuner of another machine still runs it; elsewhere
-    // nobody can.
+    fillSecrets(experiment)
+    await runPreflightChecks(experiment, resolveResultsFolder(experiment, record.id))
+    // On a cluster the lease shows whether another machine still runs the experiment. Without one,
+    // only this machine can be checked.
     const leased = experiment.backend === 'kubernetes'
     if (!leased) await store.claim(record.id)
     const claimLeased = () => store.claim(record.id, { fromOtherHosts: true })
-    return await execute(
+    return await executeRun(
       experiment,
       record.id,
       store,
@@ -58,8 +58,8 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
   }
 }
 
-/** A finished experiment says what it says until more is asked for. @throws UserError */
-function refuseFinished(
+/** A finished experiment needs a larger --max-trials. @throws UserError */
+function requireMoreTrials(
   { id, state }: ExperimentRecord,
   trials: readonly FinishedTrial[],
   { maxTrials }: ResumeFlags,

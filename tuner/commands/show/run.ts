@@ -1,20 +1,20 @@
 /**
- * `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book.
- * Runs nothing.
+ * `tune show`: prints a stored experiment, re-ranked under its own or another SLO, demand or price
+ * book. Runs no trials.
  */
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import { experimentItself } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { exitCodeOf } from '../../exit-codes.ts'
-import { annotationLines } from '../../render/annotation-lines.ts'
-import { columnsOf, wrap } from '../../render/columns.ts'
-import { styleOf } from '../../render/glyphs.ts'
-import { resultLines } from '../../render/results.ts'
-import { trialLine } from '../../render/trial-line.ts'
-import { reopen } from '../reopened.ts'
+import { resolveExitCode } from '../../exit-codes.ts'
+import { formatAnnotation } from '../../render/annotation-lines.ts'
+import { countColumns, wrapText } from '../../render/columns.ts'
+import { detectStyle } from '../../render/glyphs.ts'
+import { formatResult } from '../../render/results.ts'
+import { formatTrial } from '../../render/trial-line.ts'
+import { reopenExperiment } from '../reopened.ts'
 
-export interface ShowOptions {
+export interface ShowFlags {
   readonly db: string
   readonly slo?: string
   readonly rps?: string
@@ -24,18 +24,16 @@ export interface ShowOptions {
   readonly json?: boolean
 }
 
-export async function show(id: string | undefined, options: ShowOptions): Promise<number> {
-  const { record, trials, recommendation, pricePerHour, label, annotations } = await reopen(
-    id,
-    options,
-  )
+export async function show(id: string | undefined, options: ShowFlags): Promise<number> {
+  const { record, trials, recommendation, pricePerHour, label, annotations } =
+    await reopenExperiment(id, options)
   if (options.json) process.stdout.write(recommendationJson(recommendation))
   else {
-    const style = styleOf(process.stdout, process.env)
-    const columns = columnsOf(process.stdout)
+    const style = detectStyle(process.stdout, process.env)
+    const columns = countColumns(process.stdout)
     const attempts = numberAttempts(trials)
     const lines = trials.flatMap((trial) => {
-      const { mark, text } = trialLine(
+      const { mark, text } = formatTrial(
         {
           trial,
           label: label(trial.configuration),
@@ -45,16 +43,16 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
         style,
       )
       return [
-        ...wrap(`${mark} ${text}`, columns),
-        ...annotationLines(annotations.get(trial.number), '    '),
+        ...wrapText(`${mark} ${text}`, columns),
+        ...formatAnnotation(annotations.get(trial.number), '    '),
       ]
     })
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
     process.stdout.write(
-      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style, columns)].join('\n')}\n`,
+      `${[head, ...formatAnnotation(annotations.get(experimentItself)), ...lines, ...formatResult(recommendation, [], style, columns)].join('\n')}\n`,
     )
   }
-  return exitCodeOf(recommendation)
+  return resolveExitCode(recommendation)
 }
 
 /** For each trial of the search, which attempt at its configuration it was, from 1. */

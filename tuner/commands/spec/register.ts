@@ -3,10 +3,10 @@ import { chosenServers } from '../../../reports/figures.ts'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { SpecFlags } from './run.ts'
 
-/** `tune spec`: deployment specs of the recommendation or of any trial. */
+/** `tune spec`: writes deployment specs of the recommendation or of any trial. */
 export function registerSpec(program: Command): void {
   program
     .command('spec')
@@ -53,7 +53,7 @@ export function registerSpec(program: Command): void {
     .option('--max-replicas <n>', 'maximum replicas (default: twice the demand)')
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--prices <file>', 'another price book (YAML)')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .addHelpText(
       'after',
       `

@@ -1,5 +1,5 @@
 /**
- * `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has.
+ * `tune spec`: writes deployment specs from a stored experiment, or patches the user's manifest.
  */
 
 import { join } from 'node:path'
@@ -12,14 +12,13 @@ import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { findSecrets, redactSecrets } from '../../../trials/secrets.ts'
 import { parseCount, parseRateRps, parseShare } from '../../config/units.ts'
-import { withOwnPod } from '../../delivery/own-pod.ts'
-import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
-import { givenText } from '../../given-file.ts'
-import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
-import { candidateOf } from '../candidate-of.ts'
-import { oneOf } from '../one-of.ts'
-import { type ReopenFlags, reopen } from '../reopened.ts'
+import { applyOwnPod } from '../../delivery/own-pod.ts'
+import { resolveServing } from '../../delivery/serving-from.ts'
+import { createUsageError, exitCodes, UserError } from '../../exit-codes.ts'
+import { readGivenFile } from '../../given-file.ts'
+import { requireWritableFiles, requireWritableFolder } from '../../writable-places.ts'
+import { parseChoice } from '../command-options.ts'
+import { chooseCandidate, type ReopenFlags, reopenExperiment } from '../reopened.ts'
 
 export interface SpecFlags extends ReopenFlags {
   readonly target: string
@@ -45,8 +44,8 @@ export interface SpecFlags extends ReopenFlags {
   readonly maxReplicas?: string
 }
 
-/** @throws UserError for a secret in a value that the specs would repeat */
-function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags): void {
+/** @throws UserError for a secret in a value that specs would repeat */
+function rejectSecrets({ modelUri, image, prometheus, tunerImage }: SpecFlags): void {
   for (const [flag, value] of Object.entries({
     '--model-uri': modelUri,
     '--image': image,
@@ -60,8 +59,8 @@ function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags):
   }
 }
 
-/** Flags of a new spec, which a patch refuses. */
-const specFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
+/** Flags that apply to new specs only, not to --patch. */
+const newSpecFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
   out: '--out',
   autoscaler: '--autoscaler',
   variant: '--variant',
@@ -73,16 +72,19 @@ const specFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
 }
 
 /** @throws UserError for a flag that would be ignored */
-function refuseOutOfPlace(flags: SpecFlags): void {
+function rejectIgnoredFlags(flags: SpecFlags): void {
   if (flags.patch === undefined) {
     const only = flags.write ? '--write' : flags.container === undefined ? undefined : '--container'
     if (only !== undefined)
-      throw usageError(`${only} applies only to --patch`, 'set the manifest with --patch FILE')
+      throw createUsageError(
+        `${only} applies only to --patch`,
+        'set the manifest with --patch FILE',
+      )
     return
   }
-  for (const [name, flag] of Object.entries(specFlags))
+  for (const [name, flag] of Object.entries(newSpecFlags))
     if (flags[name as keyof SpecFlags] !== undefined)
-      throw usageError(
+      throw createUsageError(
         `${flag} does not apply to --patch, which sets tuned values in an existing manifest`,
         flag === '--out'
           ? '--write changes the file; without it the patch is printed'
@@ -91,36 +93,40 @@ function refuseOutOfPlace(flags: SpecFlags): void {
 }
 
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
-  const target = oneOf(flags.target, specTargets, '--target')
+  const target = parseChoice(flags.target, specTargets, '--target')
   const variant =
-    flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
+    flags.variant === undefined
+      ? undefined
+      : parseChoice(flags.variant, kserveVariants, '--variant')
   const autoscaler =
     flags.autoscaler === undefined
       ? undefined
-      : oneOf(flags.autoscaler, autoscalers, '--autoscaler')
+      : parseChoice(flags.autoscaler, autoscalers, '--autoscaler')
   const server =
     flags.server === undefined
       ? undefined
-      : oneOf(flags.server, ['custom', ...chosenServers] as const, '--server')
+      : parseChoice(flags.server, ['custom', ...chosenServers] as const, '--server')
   const gpuScheme =
-    flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
+    flags.gpuScheme === undefined
+      ? undefined
+      : parseChoice(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
-  refuseSecretIn(flags)
-  refuseOutOfPlace(flags)
-  if (flags.patch === undefined) mustTakeFiles('--out', flags.out)
-  else if (flags.write) mustBeWritable({ '--patch': flags.patch })
+  rejectSecrets(flags)
+  rejectIgnoredFlags(flags)
+  if (flags.patch === undefined) requireWritableFolder('--out', flags.out)
+  else if (flags.write) requireWritableFiles({ '--patch': flags.patch })
   const manifest =
     flags.patch === undefined
       ? undefined
-      : givenText(flags.patch, 'the manifest', '--patch', 'document', 'kept')
+      : readGivenFile(flags.patch, 'the manifest', '--patch', 'document', 'kept')
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
-  const reopened = await reopen(id, view)
+  const reopened = await reopenExperiment(id, view)
   const { experiment, recommendation, trials } = reopened
-  const made = servingFrom(
+  const made = resolveServing(
     experiment,
     recommendation,
-    candidateOf(recommendation, flags.trial),
+    chooseCandidate(recommendation, flags.trial),
     trials,
     {
       image: flags.image,
@@ -129,7 +135,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
       modelVersion: flags.modelVersion,
       namespace: flags.namespace,
       headroom: headroom === undefined ? undefined : parseShare(headroom),
-      // A target that is a server deploys that one; 'custom' is what was measured.
+      // Some targets imply a server; 'custom' is the measured one.
       server:
         server === 'custom'
           ? undefined
@@ -140,8 +146,8 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
       maxReplicas: count(flags.maxReplicas),
     },
   )
-  const serving = withOwnPod(experiment, made)
-  if (flags.patch !== undefined) return patch(serving, flags.patch, manifest!, flags)
+  const serving = applyOwnPod(experiment, made)
+  if (flags.patch !== undefined) return patchManifest(serving, flags.patch, manifest!, flags)
   const { prometheus, importPath, tritonBackend: backend, tunerImage } = flags
   const gpusPerNode = count(flags.gpusPerNode)
   const files = await renderSpec(target, serving, {
@@ -169,7 +175,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   return exitCodes.ok
 }
 
-async function patch(
+async function patchManifest(
   serving: Serving,
   path: string,
   text: string,
@@ -181,7 +187,7 @@ async function patch(
   for (const doubt of patched.figures.doubts) report(`${foreignFigures}: ${doubt}`)
   for (const { where, from, to } of patched.changes)
     report(
-      `${where}: ${from === undefined ? 'added' : wordsFor(from)} -> ${to === undefined ? 'removed' : wordsFor(to)}`,
+      `${where}: ${from === undefined ? 'added' : formatValue(from)} -> ${to === undefined ? 'removed' : formatValue(to)}`,
     )
   for (const left of patched.unplaced) report(`not set: ${left}`)
   for (const left of patched.remaining) report(`stays: ${left}`)
@@ -191,4 +197,4 @@ async function patch(
   return exitCodes.ok
 }
 
-const wordsFor = (value: unknown): string => redactSecrets(JSON.stringify(value))
+const formatValue = (value: unknown): string => redactSecrets(JSON.stringify(value))

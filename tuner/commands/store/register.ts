@@ -1,22 +1,22 @@
 import type { Command } from 'commander'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { StoreFlags } from './run.ts'
 
-/** `tune store`: whether a store is sound, and a sound copy of it. */
+/** `tune store`: checks and backs up a trial store. */
 export function registerStore(program: Command): void {
   const store = program.command('store').description('check or back up the trial store')
   const add = (name: string, description: string) =>
     store
       .command(name)
       .description(description)
-      .addOption(storeOption())
+      .addOption(createStoreOption())
       .option('--json', 'print JSON')
   add(
     'check',
     'read every row and list damage without changing anything (exit code 1 if there is any)',
   ).action(async (flags: StoreFlags) => {
-    const { check } = await import('./run.ts')
-    process.exitCode = await check(flags)
+    const { checkTrialStore } = await import('./run.ts')
+    process.exitCode = await checkTrialStore(flags)
   })
   add(
     'backup',
@@ -24,7 +24,7 @@ export function registerStore(program: Command): void {
   )
     .argument('<file>', 'target file; it must not exist yet')
     .action(async (to: string, flags: StoreFlags) => {
-      const { backup } = await import('./run.ts')
-      process.exitCode = await backup(to, flags)
+      const { backupTrialStore } = await import('./run.ts')
+      process.exitCode = await backupTrialStore(to, flags)
     })
 }

@@ -1,6 +1,6 @@
 /**
- * `--dry-run`: what would be run, from where the values came, and the first suggestions. Nothing is
- * started or written.
+ * `--dry-run`: prints the experiment with origins, the expected time and the first suggestions.
+ * Starts and writes nothing.
  */
 
 import { existsSync } from 'node:fs'
@@ -13,12 +13,17 @@ import { describeExperiment } from '../../config/describe-experiment.ts'
 import type { Experiment } from '../../config/types.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import type { LoopParts } from '../../loop/parts.ts'
-import { counted, duration, spaceText, table } from '../../render/columns.ts'
-import { openExisting } from '../open-existing.ts'
-import { expectedTime, neverStarted, tellings, toldBy } from './expected-time.ts'
+import { formatCount, formatDuration, formatSpaceSize, formatTable } from '../../render/columns.ts'
+import { openExistingStore } from '../open-existing.ts'
+import {
+  compareExperiments,
+  estimateRunTime,
+  evidenceLevels,
+  noEarlierTrials,
+} from './expected-time.ts'
 
-/** Suggestions shown: those that do not depend on what is measured. */
-const shown = 5
+/** Suggestions that are shown: those of the initial design, before any measurement. */
+const maxSuggestions = 5
 
 export async function dryRun(
   experiment: Experiment,
@@ -27,8 +32,11 @@ export async function dryRun(
 ): Promise<number> {
   const parts = await assemble(experiment, 'dry-run', createMemoryStore(), machine)
   try {
-    const suggestions = firstSuggestions(parts, Math.min(shown, experiment.budget.maxTrials))
-    const time = expectedTime(experiment, parts.spaceSize, await earlierTrials(experiment))
+    const suggestions = listFirstSuggestions(
+      parts,
+      Math.min(maxSuggestions, experiment.budget.maxTrials),
+    )
+    const time = estimateRunTime(experiment, parts.spaceSize, await findEarlierTrials(experiment))
     const rows = suggestions.map(({ configuration, why }) => ({
       configuration,
       label: parts.label(configuration),
@@ -39,10 +47,10 @@ export async function dryRun(
       const document = {
         experiment: experiment.document,
         spaceSize: parts.spaceSize,
-        aboutSeconds: time.aboutSeconds,
-        atMostSeconds: time.atMostSeconds,
+        expectedSeconds: time.expectedSeconds,
+        maxSeconds: time.maxSeconds,
         partsSeconds: time.parts,
-        timeFrom: time.said,
+        timeBasis: time.basis,
         notices: parts.notices,
         suggestions: rows,
       }
@@ -54,11 +62,11 @@ export async function dryRun(
     const lines = [
       ...parts.notices,
       '',
-      ...table(config.map((row) => [row.path, row.value, row.origin])),
+      ...formatTable(config.map((row) => [row.path, row.value, row.origin])),
       '',
-      `At most ${counted(trials, 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}${trials > 1 ? ' if all are run' : ''}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
+      `At most ${formatCount(trials, 'trial')} of ${formatSpaceSize(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${formatDuration(time.expectedSeconds)}${trials > 1 ? ' if all are run' : ''}, at most ${formatDuration(time.maxSeconds)} (${time.basis}).`,
       'First trials:',
-      ...table(
+      ...formatTable(
         rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why]),
       ),
       'Nothing was started.',
@@ -71,31 +79,33 @@ export async function dryRun(
 }
 
 /**
- * Of the newest experiment that ran the same server, the one that tells most. A store that cannot
- * be read is told of when one is run.
+ * Trials of the newest experiment with the same server that gives the best evidence. An unreadable
+ * store is reported when the experiment runs.
  */
-async function earlierTrials(experiment: Experiment): Promise<Parameters<typeof expectedTime>[2]> {
-  if (!existsSync(experiment.dbPath)) return neverStarted
-  const store = await openExisting(experiment.dbPath)
+async function findEarlierTrials(
+  experiment: Experiment,
+): Promise<Parameters<typeof estimateRunTime>[2]> {
+  if (!existsSync(experiment.dbPath)) return noEarlierTrials
+  const store = await openExistingStore(experiment.dbPath)
   try {
     const newestFirst = [...(await store.list())].sort((a, b) =>
       b.createdAt.localeCompare(a.createdAt),
     )
-    for (const tells of tellings) {
+    for (const level of evidenceLevels) {
       for (const record of newestFirst) {
-        if (toldBy(record, experiment) !== tells) continue
+        if (compareExperiments(record, experiment) !== level) continue
         const trials =
           (await store.load(record.id))?.trials.filter(({ state }) => state === 'complete') ?? []
-        if (trials.length > 0) return { trials, tells }
+        if (trials.length > 0) return { trials, level }
       }
     }
-    return neverStarted
+    return noEarlierTrials
   } finally {
     await store.close()
   }
 }
 
-function firstSuggestions(
+function listFirstSuggestions(
   parts: LoopParts,
   count: number,
 ): { configuration: Configuration; why: string }[] {

@@ -1,16 +1,16 @@
-/** Runs an experiment, new or resumed, on the screen that was asked for. */
+/** Runs a new or resumed experiment with the chosen renderer. */
 import { setFlagsFromString } from 'node:v8'
 import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
-import { runAssembled, warningEvent } from '../../backends/assembled-run.ts'
+import { createWarning, runExperiment } from '../../backends/assembled-run.ts'
 import type { Experiment } from '../../config/types.ts'
-import { exitCodeOf, exitCodes } from '../../exit-codes.ts'
+import { exitCodes, resolveExitCode } from '../../exit-codes.ts'
 import type { TuneEvent } from '../../loop/events.ts'
-import { styleOf } from '../../render/glyphs.ts'
+import { detectStyle } from '../../render/glyphs.ts'
 import { chooseRenderer, createRenderer } from '../../render/renderer.ts'
-import { interruptible } from '../../signals.ts'
+import { listenForInterrupts } from '../../signals.ts'
 
 export interface OutputFlags {
   readonly json?: boolean
@@ -19,67 +19,68 @@ export interface OutputFlags {
 }
 
 /**
- * Returns the exit code. `earlier`: the trials of the run that this one takes up. `whenSwept`: done
- * once its lease, where it has one, is held.
+ * Returns the exit code.
+ * @param earlier trials of the resumed run
+ * @param onSwept called after the remains of a crashed run are removed
  */
-export async function execute(
+export async function executeRun(
   experiment: Experiment,
   id: string,
   store: TrialStore,
   machine: MachineFacts,
   earlier: readonly FinishedTrial[],
   flags: OutputFlags,
-  whenSwept?: () => Promise<void>,
+  onSwept?: () => Promise<void>,
 ): Promise<number> {
   if (
     experiment.backend === 'kubernetes' &&
     (experiment.kubernetes?.loadFrom ?? 'cluster') === 'cluster'
   )
-    staySmall()
+    limitMemory()
   const parts = await assemble(experiment, id, store, machine)
   const renderer = await createRenderer(chooseRenderer(flags, process.stderr, process.env), {
     stdout: process.stdout,
     stderr: process.stderr,
-    outStyle: styleOf(process.stdout, process.env),
-    errStyle: styleOf(process.stderr, process.env),
+    outStyle: detectStyle(process.stdout, process.env),
+    errStyle: detectStyle(process.stderr, process.env),
     now: steadyNowMs,
   })
-  const interrupt = interruptible((name) =>
+  const interrupt = listenForInterrupts((name) =>
     renderer.handle(
-      warningEvent(`${name}: ${endingWords(experiment)}. To continue: tune resume ${id}`),
+      createWarning(`${name}: ${describeStopping(experiment)}. To continue: tune resume ${id}`),
     ),
   )
   try {
     const listener = (event: TuneEvent) => renderer.handle(event)
-    const { reason, recommendation } = await runAssembled({
+    const { reason, recommendation } = await runExperiment({
       experiment,
       parts,
       earlier,
       listener,
       signal: interrupt.signal,
-      whenSwept,
+      onSwept,
     })
     if (reason === 'interrupted') return exitCodes.interrupted
     if (reason === 'failed') return exitCodes.failure
-    return exitCodeOf(recommendation)
+    return resolveExitCode(recommendation)
   } finally {
     await renderer.close()
     interrupt.dispose()
   }
 }
 
-/** What is waited for after an interrupt, and what a second one does. */
-const endingWords = ({ backend }: Experiment): string =>
+/** What happens after an interrupt, and after a second one. */
+const describeStopping = ({ backend }: Experiment): string =>
   backend === 'kubernetes'
     ? 'stopping the running trial and waiting until the cluster has removed its objects; press again to exit now, and the cluster removes them within a minute'
     : 'stopping the running trial, press again to kill'
 
 /**
- * Memory that is free goes back early, for collecting garbage oftener, and WebAssembly stays as it
- * was first compiled: a third less memory with a hundred trials at once. Only for a process that
- * measures nothing itself. V8 reads both when it collects and compiles.
+ * Collects garbage more often and disables the optimising tier of WebAssembly: a third less memory
+ * with a hundred concurrent trials. Only for processes that do not generate load themselves. V8
+ * reads both flags at run time.
  */
-function staySmall(): void {
+function limitMemory(): void {
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--wasm-tiering-budget=2000000000')
 }

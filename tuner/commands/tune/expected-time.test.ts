@@ -5,13 +5,13 @@ import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
 import type { Backend } from '../../backends/backend.ts'
-import { doWork, workOf } from '../../backends/load-work.ts'
+import { createLoadWork, runLoadWork } from '../../backends/load-work.ts'
 import { simulatedBackend } from '../../backends/simulated-backend.ts'
 import { bert, useWorkspace } from '../../config/testing/workspace.ts'
 import { runLoop } from '../../loop/loop.ts'
 import { fakeStore } from '../../testing/fakes.ts'
 import { VirtualClock } from '../../testing/virtual-clock.ts'
-import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
+import { compareExperiments, estimateRunTime, noEarlierTrials } from './expected-time.ts'
 
 const { load, loadFile } = useWorkspace()
 const took = (...seconds: number[]) => ({
@@ -19,21 +19,21 @@ const took = (...seconds: number[]) => ({
     (each) =>
       ({ state: 'complete', seconds: each, usage: { launchSeconds: each / 10 } }) as FinishedTrial,
   ),
-  tells: 'trials' as const,
+  level: 'trials' as const,
 })
 
 describe('how long a run takes', () => {
   test('a server that was never started: its trials, its starts, and up to four confirmations', () => {
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(
+    const { expectedSeconds, maxSeconds, basis } = estimateRunTime(
       load({ ...bert, maxTrials: '10' }),
       500,
-      neverStarted,
+      noEarlierTrials,
     )
     // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; a confirmation of 30 s,
     // 3 s of warm-up, and its start.
-    expect(aboutSeconds).toBeCloseTo(10 * 9.5 + 30 + 3 + 2)
-    expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (90 + 3 + 10 + 4))
-    expect(said).toContain('for each of up to 14 starts')
+    expect(expectedSeconds).toBeCloseTo(10 * 9.5 + 30 + 3 + 2)
+    expect(maxSeconds).toBeCloseTo(10 * 19 + 4 * (90 + 3 + 10 + 4))
+    expect(basis).toContain('for each of up to 14 starts')
   })
 
   test('a server that was: as its trials took, and its start in the confirmation too', () => {
@@ -42,30 +42,30 @@ describe('how long a run takes', () => {
       { state: 'failed', seconds: 1 },
       { state: 'complete', purpose: 'confirmation', seconds: 900 },
     ] as FinishedTrial[]
-    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+    const found = estimateRunTime(load({ ...bert, maxTrials: '10' }), 500, {
       trials: [...trials, ...others],
-      tells: 'trials',
+      level: 'trials',
     })
     expect(found.parts.start).toEqual({ about: 5, atMost: 6 })
-    expect(found.aboutSeconds).toBeCloseTo(10 * 50 + 30 + 3 + 5)
-    expect(found.atMostSeconds).toBeCloseTo(10 * 60 + 4 * (90 + 3 + 10 + 6))
-    expect(found.said).toBe('as its last 2 trials took, 50 s each')
+    expect(found.expectedSeconds).toBeCloseTo(10 * 50 + 30 + 3 + 5)
+    expect(found.maxSeconds).toBeCloseTo(10 * 60 + 4 * (90 + 3 + 10 + 6))
+    expect(found.basis).toBe('as its last 2 trials took, 50 s each')
     // Confirmations of the same length are taken as they were, all together.
-    const alike = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+    const alike = estimateRunTime(load({ ...bert, maxTrials: '10' }), 500, {
       trials: [...trials, ...others],
-      tells: 'confirmations',
+      level: 'confirmations',
     })
-    expect(alike.aboutSeconds).toBeCloseTo(10 * 50 + 900)
-    expect(alike.atMostSeconds).toBeCloseTo(10 * 60 + 900)
+    expect(alike.expectedSeconds).toBeCloseTo(10 * 50 + 900)
+    expect(alike.maxSeconds).toBeCloseTo(10 * 60 + 900)
   })
 
   test('of a server whose trials were of another length its start is known', () => {
-    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+    const { expectedSeconds, basis } = estimateRunTime(load({ ...bert, maxTrials: '10' }), 500, {
       ...took(400),
-      tells: 'start',
+      level: 'start',
     })
-    expect(aboutSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
-    expect(said).toBe('trials of 48 s each, including 40 s to start the server, as last time')
+    expect(expectedSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
+    expect(basis).toBe('trials of 48 s each, including 40 s to start the server, as last time')
   })
 
   test('a server that runs is started by nobody; what is read of it takes its time', () => {
@@ -73,62 +73,65 @@ describe('how long a run takes', () => {
       loadFile(
         `model: m\nslo: 50ms\npredictor: {url: "http://h:1", protocol: json, path: /p}\n${more}`,
       )
-    const { aboutSeconds, said } = expectedTime(url(), 1, neverStarted)
-    expect(aboutSeconds).toBeCloseTo(7.5 + 33)
-    expect(said).toContain('the server is already running')
-    expect(expectedTime(url('metrics: depth\n'), 1, neverStarted).aboutSeconds).toBeCloseTo(
-      7.5 + 33 + 2 * 3,
-    )
+    const { expectedSeconds, basis } = estimateRunTime(url(), 1, noEarlierTrials)
+    expect(expectedSeconds).toBeCloseTo(7.5 + 33)
+    expect(basis).toContain('the server is already running')
+    expect(
+      estimateRunTime(url('metrics: depth\n'), 1, noEarlierTrials).expectedSeconds,
+    ).toBeCloseTo(7.5 + 33 + 2 * 3)
   })
 
   test('what cannot be known is named', () => {
-    const { said } = expectedTime(
+    const { basis } = estimateRunTime(
       loadFile(
         'model: m\nslo: 50ms\npredictor: {command: [serve, "${prepared}"], prepare: [build], protocol: json, path: /p}\nload: {warmUp: 9}\n',
       ),
       1,
-      neverStarted,
+      noEarlierTrials,
     )
-    expect(said).toMatch(
+    expect(basis).toMatch(
       /starts, and so does the time of its prepare step and its warm-up requests$/,
     )
   })
 
   test('a space smaller than the budget, trials at once, no confirmation', () => {
-    const four = expectedTime(load({ ...bert, confirm: false }), 4, took(10))
-    expect(four.aboutSeconds).toBe(40)
+    const four = estimateRunTime(load({ ...bert, confirm: false }), 4, took(10))
+    expect(four.expectedSeconds).toBe(40)
     expect(
-      expectedTime(load({ ...bert, confirm: false, parallel: '3' }), 4, took(10)).aboutSeconds,
+      estimateRunTime(load({ ...bert, confirm: false, parallel: '3' }), 4, took(10))
+        .expectedSeconds,
     ).toBe(20)
   })
 
   test('a limit ends the search, after the trials that are under way; the confirmation follows', () => {
     const limited = (confirm: boolean) =>
-      expectedTime(load({ ...bert, timeLimit: '30s', confirm }), 400, took(10)).aboutSeconds
+      estimateRunTime(load({ ...bert, timeLimit: '30s', confirm }), 400, took(10)).expectedSeconds
     expect(limited(false)).toBe(40)
     expect(limited(true)).toBeCloseTo(40 + 30 + 3 + 1)
   })
 
   test('simulated time is not waited for', () => {
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(
+    const { expectedSeconds, maxSeconds, basis } = estimateRunTime(
       load({ ...bert, backend: 'simulated' }),
       500,
       took(90),
     )
-    expect(aboutSeconds).toBeLessThan(15)
-    expect(atMostSeconds).toBeLessThan(60)
-    expect(said).toContain('simulated')
+    expect(expectedSeconds).toBeLessThan(15)
+    expect(maxSeconds).toBeLessThan(60)
+    expect(basis).toContain('simulated')
   })
 
   test('the same server is one that is started in the same way; its trials tell of others of their length', () => {
     const record = (flags: Record<string, string>) => ({
       spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)),
     })
-    expect(toldBy(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe('confirmations')
-    expect(toldBy(record({}), load({ ...bert, confirmTime: '9s' }))).toBe('trials')
-    expect(toldBy(record({}), load({ ...bert, trialTime: '9s' }))).toBe('start')
-    expect(toldBy(record({}), load({ ...bert, model: 'resnet50' }))).toBeUndefined()
-    expect(toldBy(record({ backend: 'simulated' }), load(bert))).toBeUndefined()
+    expect(compareExperiments(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe(
+      'confirmations',
+    )
+    expect(compareExperiments(record({}), load({ ...bert, confirmTime: '9s' }))).toBe('trials')
+    expect(compareExperiments(record({}), load({ ...bert, trialTime: '9s' }))).toBe('start')
+    expect(compareExperiments(record({}), load({ ...bert, model: 'resnet50' }))).toBeUndefined()
+    expect(compareExperiments(record({ backend: 'simulated' }), load(bert))).toBeUndefined()
   })
 })
 
@@ -162,7 +165,7 @@ describe('whole runs in virtual time', () => {
         },
       },
       measure: async ({ target }, task, { number, onStep }, signal) => {
-        const measurement = await doWork(workOf(experiment, task, number), {
+        const measurement = await runLoadWork(createLoadWork(experiment, task, number), {
           target,
           slo: experiment.slo,
           signal,
@@ -188,18 +191,18 @@ describe('whole runs in virtual time', () => {
       expect(confirmed.length).toBeGreaterThan(0)
       // As the first trial told of its start, with as many trials as there were.
       const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
-      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, {
+      const { parts, expectedSeconds, maxSeconds } = estimateRunTime(planned, spaceSize, {
         trials: searched.slice(0, 1),
-        tells: 'start',
+        level: 'start',
       })
       expect(parts.start).toEqual({ about: launchS, atMost: launchS })
       for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
       expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(
         parts.confirmation.atMost,
       )
-      expect(seconds).toBeLessThanOrEqual(atMostSeconds)
-      expect(aboutSeconds / seconds).toBeGreaterThan(0.75)
-      expect(aboutSeconds / seconds).toBeLessThan(1.33)
+      expect(seconds).toBeLessThanOrEqual(maxSeconds)
+      expect(expectedSeconds / seconds).toBeGreaterThan(0.75)
+      expect(expectedSeconds / seconds).toBeLessThan(1.33)
     },
   )
 })

@@ -1,174 +1,192 @@
 /**
- * How long a run takes, before it is started: from what the same server's trials took, where the
- * store has some.
+ * Estimates the duration of a run before it starts, from stored trials of the same server if there
+ * are any.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { metricsWindowS } from '../../backends/server-metrics.ts'
 import type { Experiment } from '../../config/types.ts'
 import { maxConfirmationRounds } from '../../loop/confirmation.ts'
-import { counted, duration } from '../../render/columns.ts'
+import { formatCount, formatDuration } from '../../render/columns.ts'
 
-interface ExpectedTime {
-  /** Where every trial is run. */
-  readonly aboutSeconds: number
-  readonly atMostSeconds: number
-  readonly parts: Readonly<Record<'start' | 'trial' | 'confirmation', Span>>
-  /** What it is reckoned from, and what is not in it. */
-  readonly said: string
+interface TimeEstimate {
+  /** If all trials run. */
+  readonly expectedSeconds: number
+  readonly maxSeconds: number
+  readonly parts: Readonly<Record<'start' | 'trial' | 'confirmation', DurationRange>>
+  /** Basis of the estimate, and what it does not include. */
+  readonly basis: string
 }
 
 /** Seconds. */
-interface Span {
+interface DurationRange {
   readonly about: number
   readonly atMost: number
 }
 
-const nothing: Span = { about: 0, atMost: 0 }
+const noTime: DurationRange = { about: 0, atMost: 0 }
 /**
- * Of a trial beside its open load: the closed loops that warm a server up and look for its
- * saturation, idle latency, stop; as the built-in predictor's took.
+ * Time of a trial besides its open load: warm-up, saturation, unloaded latency and stop, measured
+ * with the built-in predictor.
  */
-const loops: Span = { about: 4.5, atMost: 9 }
+const closedLoops: DurationRange = { about: 4.5, atMost: 9 }
 /**
- * Until a server answers: the built-in predictor's, and what is taken for others until they have
- * been started once.
+ * Start time of a server: that of the built-in predictor, assumed for others until they were
+ * started once.
  */
-const assumedStart: Span = { about: 2, atMost: 4 }
+const defaultStart: DurationRange = { about: 2, atMost: 4 }
 /** A trial in virtual time, with the suggestion of the next. */
-const simulatedTrial: Span = { about: 0.6, atMost: 2.5 }
+const simulatedTrial: DurationRange = { about: 0.6, atMost: 2.5 }
 /**
- * Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`),
- * and one whose rates keep missing, or could still be proven.
+ * Confirmation time as a share of `confirmTime`: all confirmations of a run on average (`npm run
+ * bench:main-job`), and one that tries several rates.
  */
-const usualShare = 1
-const mostShare = 3
+const meanConfirmationShare = 1
+const maxConfirmationShare = 3
 /**
- * Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its
- * rate (profiler/capacity/confirmation/confirm.ts).
+ * Time before the first window of a confirmation: unloaded latency, and warm-up at its rate as a
+ * share of `confirmTime` (profiler/capacity/confirmation/confirm.ts).
  */
-const confirmLoops: Span = { about: 2, atMost: 3 }
-const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }
+const confirmationSetup: DurationRange = { about: 2, atMost: 3 }
+const warmUpShare: DurationRange = { about: 1 / 30, atMost: 1 / 3 }
 
-const times = (factor: number, { about, atMost }: Span): Span => ({
+const scaleRange = (factor: number, { about, atMost }: DurationRange): DurationRange => ({
   about: factor * about,
   atMost: factor * atMost,
 })
-const plus = (...spans: readonly Span[]): Span => ({
+const addRanges = (...spans: readonly DurationRange[]): DurationRange => ({
   about: spans.reduce((sum, { about }) => sum + about, 0),
   atMost: spans.reduce((sum, { atMost }) => sum + atMost, 0),
 })
 
 /**
- * What a stored experiment tells of this one, the most first: confirmations of the same length too,
- * trials of the same length, the start of the same server.
+ * What a stored experiment is evidence for, most first: confirmations and trials of the same
+ * length, only trials of the same length, or only the start of the same server.
  */
-export const tellings = ['confirmations', 'trials', 'start'] as const
+export const evidenceLevels = ['confirmations', 'trials', 'start'] as const
 
-/** Trials of one experiment with the same server; none: it was never started. */
-interface Earlier {
+/** Trials of one stored experiment with the same server. */
+interface EarlierTrials {
   readonly trials: readonly FinishedTrial[]
-  readonly tells: (typeof tellings)[number]
+  readonly level: (typeof evidenceLevels)[number]
 }
-export const neverStarted: Earlier = { trials: [], tells: 'start' }
+export const noEarlierTrials: EarlierTrials = { trials: [], level: 'start' }
 
 /** @param spaceSize configurations */
-export function expectedTime(
+export function estimateRunTime(
   experiment: Experiment,
   spaceSize: number,
-  earlier: Earlier,
-): ExpectedTime {
+  earlier: EarlierTrials,
+): TimeEstimate {
   const { budget, parallel, backend, confirm } = experiment
   const trials = Math.min(budget.maxTrials, spaceSize)
   const simulated = backend === 'simulated'
-  const secondsOf = (confirmations: boolean): readonly number[] =>
+  const listSeconds = (confirmations: boolean): readonly number[] =>
     earlier.trials
       .filter(
         ({ state, purpose }) =>
           state === 'complete' && (purpose === 'confirmation') === confirmations,
       )
       .map(({ seconds }) => seconds)
-  const known = earlier.tells === 'start' ? [] : secondsOf(false)
+  const known = earlier.level === 'start' ? [] : listSeconds(false)
   const confirmed =
-    earlier.tells === 'confirmations' ? secondsOf(true).reduce((sum, each) => sum + each, 0) : 0
-  const start = simulated ? nothing : startOf(experiment, earlier.trials)
+    earlier.level === 'confirmations' ? listSeconds(true).reduce((sum, each) => sum + each, 0) : 0
+  const start = simulated ? noTime : estimateStart(experiment, earlier.trials)
   const trial = simulated
     ? simulatedTrial
     : known.length > 0
-      ? spanOf(known)
-      : plus(start, ownTime(experiment))
-  const one = simulated ? simulatedTrial : plus(start, confirmationTime(experiment))
-  const confirmation: Span = {
+      ? toRange(known)
+      : addRanges(start, estimateTrialTime(experiment))
+  const one = simulated ? simulatedTrial : addRanges(start, estimateConfirmationTime(experiment))
+  const confirmation: DurationRange = {
     about: simulated || confirmed === 0 ? one.about : confirmed,
     atMost: Math.max(confirmed, maxConfirmationRounds * one.atMost),
   }
-  // A limit ends the search, not the trials that are under way, and what they found is confirmed
-  // all the same.
+  // The time limit ends the search, but neither running trials nor the confirmation.
+
   const limit = budget.timeLimitS ?? Number.POSITIVE_INFINITY
-  const search = (which: keyof Span) =>
+  const search = (which: keyof DurationRange) =>
     Math.min(Math.ceil(trials / parallel) * trial[which], limit + trial[which])
-  const total = (which: keyof Span) => search(which) + (confirm ? confirmation[which] : 0)
+  const total = (which: keyof DurationRange) => search(which) + (confirm ? confirmation[which] : 0)
   return {
-    aboutSeconds: total('about'),
-    atMostSeconds: total('atMost'),
-    parts: { start, trial, confirmation: confirm ? confirmation : nothing },
-    said: simulated
+    expectedSeconds: total('about'),
+    maxSeconds: total('atMost'),
+    parts: { start, trial, confirmation: confirm ? confirmation : noTime },
+    basis: simulated
       ? 'time is simulated, only the search takes time'
-      : reckonedFrom(experiment, trials, { start, trial, known }),
+      : describeBasis(experiment, trials, { start, trial, known }),
   }
 }
 
-function reckonedFrom(
+function describeBasis(
   experiment: Experiment,
   trials: number,
-  { start, trial, known }: { start: Span; trial: Span; known: readonly number[] },
+  { start, trial, known }: { start: DurationRange; trial: DurationRange; known: readonly number[] },
 ): string {
-  const each = `${duration(trial.about)} each`
-  if (known.length > 0) return `as its last ${counted(known.length, 'trial')} took, ${each}`
-  if (start === nothing) return `trials of ${each}; the server is already running`
-  if (start !== assumedStart)
-    return `trials of ${each}, including ${duration(start.about)} to start the server, as last time`
+  const each = `${formatDuration(trial.about)} each`
+  if (known.length > 0) return `as its last ${formatCount(known.length, 'trial')} took, ${each}`
+  if (start === noTime) return `trials of ${each}; the server is already running`
+  if (start !== defaultStart)
+    return `trials of ${each}, including ${formatDuration(start.about)} to start the server, as last time`
   const { predictor, load, confirm } = experiment
   const unknown = [
     ...(predictor.kind === 'command' && predictor.prepare ? ['its prepare step'] : []),
     ...(load.warmUp ? ['its warm-up requests'] : []),
   ]
   const more = unknown.length > 0 ? `, and so does the time of ${unknown.join(' and ')}` : ''
-  return `if the server starts in ${duration(start.about)}; every further second counts for each of up to ${trials + (confirm ? maxConfirmationRounds : 0)} starts${more}`
+  return `if the server starts in ${formatDuration(start.about)}; every further second counts for each of up to ${trials + (confirm ? maxConfirmationRounds : 0)} starts${more}`
 }
 
-/** A server that runs is started by nobody; that of earlier trials tells itself. */
-function startOf({ predictor }: Experiment, earlier: readonly FinishedTrial[]): Span {
-  if (predictor.kind === 'url') return nothing
+/** Start time from earlier trials; a running server has none. */
+function estimateStart(
+  { predictor }: Experiment,
+  earlier: readonly FinishedTrial[],
+): DurationRange {
+  if (predictor.kind === 'url') return noTime
   const seconds = earlier.flatMap((trial) =>
     trial.state === 'complete' ? (trial.usage?.launchSeconds ?? []) : [],
   )
-  return seconds.length > 0 ? spanOf(seconds) : assumedStart
+  return seconds.length > 0 ? toRange(seconds) : defaultStart
 }
 
-/** Of a trial, once its server answers. */
-function ownTime({ load: { trialSeconds }, metrics }: Experiment): Span {
-  return plus({ about: trialSeconds, atMost: 2 * trialSeconds }, loops, readingTime(metrics))
+/** Time of a trial once its server is ready. */
+function estimateTrialTime({ load: { trialSeconds }, metrics }: Experiment): DurationRange {
+  return addRanges(
+    { about: trialSeconds, atMost: 2 * trialSeconds },
+    closedLoops,
+    estimateMetricsTime(metrics),
+  )
 }
 
-function confirmationTime({ load: { confirmSeconds }, metrics }: Experiment): Span {
-  const atRates = { about: usualShare * confirmSeconds, atMost: mostShare * confirmSeconds }
-  return plus(atRates, confirmLoops, times(confirmSeconds, warmUpShare), readingTime(metrics))
+function estimateConfirmationTime({
+  load: { confirmSeconds },
+  metrics,
+}: Experiment): DurationRange {
+  const atRates = {
+    about: meanConfirmationShare * confirmSeconds,
+    atMost: maxConfirmationShare * confirmSeconds,
+  }
+  return addRanges(
+    atRates,
+    confirmationSetup,
+    scaleRange(confirmSeconds, warmUpShare),
+    estimateMetricsTime(metrics),
+  )
 }
 
-const readingTime = ({ length }: Experiment['metrics']): Span =>
-  length === 0 ? nothing : { about: metricsWindowS, atMost: metricsWindowS + 1 }
+const estimateMetricsTime = ({ length }: Experiment['metrics']): DurationRange =>
+  length === 0 ? noTime : { about: metricsWindowS, atMost: metricsWindowS + 1 }
 
-const spanOf = (seconds: readonly number[]): Span => ({
+const toRange = (seconds: readonly number[]): DurationRange => ({
   about: seconds.reduce((sum, each) => sum + each, 0) / seconds.length,
   atMost: Math.max(...seconds),
 })
 
-/** Undefined: another server, or one that is started otherwise. */
-export function toldBy(
+/** What a stored experiment is evidence for; undefined if its server differs. */
+export function compareExperiments(
   { spec }: Pick<ExperimentRecord, 'spec'>,
   experiment: Experiment,
-): Earlier['tells'] | undefined {
+): EarlierTrials['level'] | undefined {
   type Document = Record<string, Record<string, unknown> | undefined>
   const [stored, now] = [spec, experiment.document].map(
     (document) => JSON.parse(JSON.stringify(document ?? {})) as Document,

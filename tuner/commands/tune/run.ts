@@ -1,16 +1,16 @@
 /** `tune`: a new experiment, from flags to exit code. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { checkBeforeStart } from '../../backends/before-start.ts'
+import { runPreflightChecks } from '../../backends/before-start.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { withSecretValues } from '../../config/secret-values.ts'
-import { surroundings } from '../../config/surroundings.ts'
-import { resultsFolder } from '../../delivery/results-files.ts'
+import { fillSecrets } from '../../config/secret-values.ts'
+import { createHostContext } from '../../config/surroundings.ts'
+import { resolveResultsFolder } from '../../delivery/results-files.ts'
 import { createExperimentId, createRecord } from '../../loop/experiment-record.ts'
-import { openToWrite } from '../open-existing.ts'
+import { openWritableStore } from '../open-existing.ts'
 import { resume } from '../resume/run.ts'
 import { show } from '../show/run.ts'
 import { dryRun } from './dry-run.ts'
-import { execute, type OutputFlags } from './execute.ts'
+import { executeRun, type OutputFlags } from './execute.ts'
 
 /** The experiment's own flags are in it too, under commander's names. */
 export interface TuneFlags extends OutputFlags {
@@ -27,13 +27,13 @@ export async function tune(flags: TuneFlags): Promise<number> {
     file: flags.file,
     flags,
     environment: process.env,
-    ...surroundings(machine),
+    ...createHostContext(machine),
   })
   const id = createExperimentId(experiment.name, flags.once)
-  await checkBeforeStart(experiment, resultsFolder(experiment, id))
+  await runPreflightChecks(experiment, resolveResultsFolder(experiment, id))
   if (flags.dryRun) return dryRun(experiment, machine, flags)
-  withSecretValues(experiment)
-  const store = await openToWrite(experiment.dbPath)
+  fillSecrets(experiment)
+  const store = await openWritableStore(experiment.dbPath)
   const begun = flags.once === undefined ? undefined : await store.load(id)
   if (begun !== undefined) {
     await store.close()
@@ -47,7 +47,7 @@ export async function tune(flags: TuneFlags): Promise<number> {
   }
   try {
     await store.create(createRecord(experiment, id))
-    return await execute(experiment, id, store, machine, [], flags)
+    return await executeRun(experiment, id, store, machine, [], flags)
   } finally {
     await store.close()
   }

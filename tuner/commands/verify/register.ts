@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { addChosenOptions } from '../../config/flags/flags.ts'
-import { storeOption } from '../store-option.ts'
+import { createStoreOption } from '../command-options.ts'
 import type { VerifyFlags } from './run.ts'
 
 /** Flags of an experiment that say how a service is asked. */
@@ -40,7 +40,7 @@ export function registerVerify(program: Command): void {
       '--confirm-time <duration>',
       'time under load (default: as in the experiment, else 30 s)',
     )
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .option('--json', 'print one JSON document on stdout')
   command.optionsGroup('A running service instead of an experiment:')
   command.option(

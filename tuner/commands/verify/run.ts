@@ -1,4 +1,4 @@
-/** `tune verify`: what was recommended, or a service that runs, measured once more from now. */
+/** `tune verify`: measures a recommended configuration or a running service again. */
 import { resolve } from 'node:path'
 import { detectProtocol } from '../../../profiler/protocols/index.ts'
 import { chooseConfirmationRate } from '../../../reports/recommendation/confirmation-round.ts'
@@ -10,7 +10,7 @@ import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trial
 import { assemble, openBackend } from '../../backends/assemble.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { experimentFromDocument, loadExperiment } from '../../config/load-experiment.ts'
-import { surroundings } from '../../config/surroundings.ts'
+import { createHostContext } from '../../config/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../../config/types.ts'
 import { parseRateRps } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -20,12 +20,12 @@ import { Ledger } from '../../loop/ledger.ts'
 import type { LoopParts } from '../../loop/parts.ts'
 import { readStopBelief } from '../../loop/reevaluation.ts'
 import { runTrial } from '../../loop/trial-runner.ts'
-import { duration } from '../../render/columns.ts'
-import { stepLine } from '../../render/trial-line.ts'
-import { interruptible } from '../../signals.ts'
-import { candidateOf } from '../candidate-of.ts'
-import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
-import { type Verified, verifiedOf } from './verified.ts'
+import { formatDuration } from '../../render/columns.ts'
+import { formatStep } from '../../render/trial-line.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import { findExperiment, openWritableStore, requireStore } from '../open-existing.ts'
+import { chooseCandidate } from '../reopened.ts'
+import { judgeVerification, type Verification } from './verified.ts'
 
 export interface VerifyFlags extends FlagValues {
   readonly db: string
@@ -41,7 +41,7 @@ export interface VerifyFlags extends FlagValues {
 
 /** Returns the exit code. */
 export async function verify(id: string | undefined, flags: VerifyFlags): Promise<number> {
-  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   try {
     const service = flags.url !== undefined || flags.file !== undefined
     if (service && (id ?? flags.trial) !== undefined)
@@ -54,9 +54,11 @@ export async function verify(id: string | undefined, flags: VerifyFlags): Promis
       ? await verifyService(flags, signal)
       : await verifyExperiment(id, flags, signal)
     process.stdout.write(
-      flags.json ? `${JSON.stringify(verified, finite, 2)}\n` : `${linesOf(verified).join('\n')}\n`,
+      flags.json
+        ? `${JSON.stringify(verified, replaceInfinity, 2)}\n`
+        : `${formatVerification(verified).join('\n')}\n`,
     )
-    return exitOf[verified.finding]
+    return exitCodeByFinding[verified.finding]
   } catch (error) {
     if (signal.aborted) return exitCodes.interrupted
     throw error
@@ -65,17 +67,22 @@ export async function verify(id: string | undefined, flags: VerifyFlags): Promis
   }
 }
 
-const exitOf: Readonly<Record<Verified['finding'], number>> = {
+const exitCodeByFinding: Readonly<Record<Verification['finding'], number>> = {
   holds: exitCodes.ok,
   'does not hold': exitCodes.unconfirmed,
   unknown: exitCodes.failure,
 }
 
 /** JSON has no Infinity: it becomes the string "Infinity", as in the store. */
-const finite = (_key: string, value: unknown) =>
+const replaceInfinity = (_key: string, value: unknown) =>
   typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
 
-const linesOf = ({ verdict, caveats, experimentId, verification }: Verified): string[] => [
+const formatVerification = ({
+  verdict,
+  caveats,
+  experimentId,
+  verification,
+}: Verification): string[] => [
   verdict,
   ...caveats.map((caveat) => `Note: ${caveat}`),
   ...(experimentId === undefined
@@ -83,19 +90,19 @@ const linesOf = ({ verdict, caveats, experimentId, verification }: Verified): st
     : [`Saved as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
 ]
 
-/** A server that runs already, at a rate. */
-async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
+/** Verifies a running service at a rate. */
+async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<Verification> {
   const { rate } = flags
   if (rate === undefined)
     throw new UserError('tune verify needs a rate', 'add --rate 800rps', exitCodes.usage)
   const askedRps = parseRateRps(rate)
   const machine = await inspectMachine()
-  const asked = { ...flags, ...(await protocolAsked(flags, signal)) }
+  const asked = { ...flags, ...(await detectMissingProtocol(flags, signal)) }
   const experiment = loadExperiment({
     file: flags.file,
     flags: asked,
     environment: process.env,
-    ...surroundings(machine),
+    ...createHostContext(machine),
   })
   const { predictor, slo } = experiment
   if (predictor.kind !== 'url')
@@ -107,7 +114,7 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   const backend = await openBackend(experiment, 'verify', machine)
   try {
     const request = { number: 1, configuration: {}, why: 'verification', attempt: 1 }
-    const say = sayProgress(experiment)
+    const say = createProgressPrinter(experiment)
     const trial = await runTrial(
       backend,
       { kind: 'verification', rateRps: askedRps },
@@ -121,14 +128,14 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       },
       signal,
     )
-    return verifiedOf({ label: predictor.url, slo, askedRps }, trial)
+    return judgeVerification({ label: predictor.url, slo, askedRps }, trial)
   } finally {
     await backend.close()
   }
 }
 
-/** Where nobody says how it is asked, the server does. @throws ProtocolError */
-async function protocolAsked(
+/** Detects the protocol if no flag or file sets it. @throws ProtocolError */
+async function detectMissingProtocol(
   { url, file, model, protocol }: VerifyFlags,
   signal: AbortSignal,
 ): Promise<Pick<VerifyFlags, 'protocol'>> {
@@ -136,14 +143,14 @@ async function protocolAsked(
   return { protocol: await detectProtocol(url, model ?? 'model', {}, signal) }
 }
 
-/** A configuration of a stored experiment; what is measured joins it. */
+/** Verifies a configuration of a stored experiment, and appends the measurement to it. */
 async function verifyExperiment(
   id: string | undefined,
   flags: VerifyFlags,
   signal: AbortSignal,
-): Promise<Verified> {
-  existingStore(flags.db)
-  const store = await openToWrite(flags.db)
+): Promise<Verification> {
+  requireStore(flags.db)
+  const store = await openWritableStore(flags.db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
     const machine = await inspectMachine()
@@ -152,15 +159,15 @@ async function verifyExperiment(
       ...experimentFromDocument(
         record.spec as ExperimentDocument,
         record.id,
-        surroundings(machine),
+        createHostContext(machine),
         confirmTime ? { confirmTime } : {},
       ),
       dbPath: resolve(flags.db),
     }
     const parts = await assemble(experiment, record.id, store, machine)
     try {
-      const candidate = candidateOf(parts.recommend(trials, undefined), flags.trial)
-      return await asItsOwner(store, record, parts, trials, (ledger) =>
+      const candidate = chooseCandidate(parts.recommend(trials, undefined), flags.trial)
+      return await withClaim(store, record, parts, trials, (ledger) =>
         verifyCandidate(experiment, parts, ledger, candidate, flags.rate, signal),
       )
     } finally {
@@ -171,11 +178,9 @@ async function verifyExperiment(
   }
 }
 
-/**
- * Takes the experiment over for as long as the work needs, and leaves it as it was but for what
- * joined it.
+/** Claims the experiment during the work. Afterwards its state is as before, with the new trials.
  */
-async function asItsOwner<T>(
+async function withClaim<T>(
   store: TrialStore,
   record: ExperimentRecord,
   parts: LoopParts,
@@ -205,47 +210,47 @@ async function verifyCandidate(
   candidate: Candidate,
   rate: string | undefined,
   signal: AbortSignal,
-): Promise<Verified> {
-  const askedRps = rate === undefined ? recommendedRps(candidate, experiment) : parseRateRps(rate)
+): Promise<Verification> {
+  const askedRps = rate === undefined ? chooseRate(candidate, experiment) : parseRateRps(rate)
   const task = { kind: 'verification', rateRps: askedRps } as const
   const trial = await measureAtRate(
     experiment,
     parts,
     ledger,
-    sayProgress(experiment),
+    createProgressPrinter(experiment),
     task,
     candidate,
     signal,
   )
   const { experimentId } = parts
-  return verifiedOf(
+  return judgeVerification(
     { experimentId, trial: candidate.trial, label: candidate.label, slo: experiment.slo, askedRps },
     trial,
   )
 }
 
-/** What was confirmed must hold again; of an estimate, a rate a little below it. */
-const recommendedRps = (candidate: Candidate, { objective }: Experiment): number =>
+/** The confirmed rate, or a rate slightly below an estimate. */
+const chooseRate = (candidate: Candidate, { objective }: Experiment): number =>
   isConfirmed(candidate.status)
     ? candidate.capacityRps
     : chooseConfirmationRate(candidate, objective)
 
 /** Progress on stderr, a line each. */
-const sayProgress =
+const createProgressPrinter =
   ({ slo }: Experiment) =>
   (event: EventBody): void => {
-    const line = lineOf(event, slo)
+    const line = formatEvent(event, slo)
     if (line !== undefined) process.stderr.write(`${line}\n`)
   }
 
-function lineOf(event: EventBody, slo: Experiment['slo']): string | undefined {
+function formatEvent(event: EventBody, slo: Experiment['slo']): string | undefined {
   switch (event.type) {
     case 'confirming':
       return `verifying ${event.label}`
     case 'predictor-ready':
-      return `  ready after ${duration(event.seconds)}: ${event.isolation}`
+      return `  ready after ${formatDuration(event.seconds)}: ${event.isolation}`
     case 'load-step':
-      return `  ${stepLine(event.point, slo, event.phase)}`
+      return `  ${formatStep(event.point, slo, event.phase)}`
     default:
       return undefined
   }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Measurement } from '../../../profiler/model/measurement.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { loadPoint, measurement, slo } from '../../testing/fakes.ts'
-import { verifiedOf } from './verified.ts'
+import { judgeVerification } from './verified.ts'
 
 const question = { experimentId: 'e', trial: 3, label: '2 cores, batch 8', slo, askedRps: 200 }
 const base = {
@@ -20,7 +20,7 @@ const complete = (change: Partial<Measurement>): FinishedTrial => ({
 const points = [loadPoint(200, 70), loadPoint(190, 44)]
 
 test('it holds: the figure is of the window at that rate', () => {
-  const found = verifiedOf(question, complete({ points: [loadPoint(200, 41)] }))
+  const found = judgeVerification(question, complete({ points: [loadPoint(200, 41)] }))
   expect(found).toMatchObject({
     finding: 'holds',
     provenRps: 200,
@@ -33,8 +33,10 @@ test('it holds: the figure is of the window at that rate', () => {
 })
 
 test('rounding is not a miss, a lower rate is', () => {
-  expect(verifiedOf(question, complete({ capacityRps: 200 * (1 - 1e-9) })).finding).toBe('holds')
-  const lower = verifiedOf(question, complete({ capacityRps: 190, points }))
+  expect(judgeVerification(question, complete({ capacityRps: 200 * (1 - 1e-9) })).finding).toBe(
+    'holds',
+  )
+  const lower = judgeVerification(question, complete({ capacityRps: 190, points }))
   expect(lower).toMatchObject({ finding: 'does not hold', provenRps: 190, sloMs: 70 })
   expect(lower.verdict).toBe(
     'SLO violated: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it is met at 190 req/s',
@@ -49,14 +51,14 @@ test('measurements that disagree are noted', () => {
     sloMs: [31, 47],
     speed: [0.71, 1],
   } as const
-  expect(verifiedOf(question, complete({ variation })).caveats).toEqual([
+  expect(judgeVerification(question, complete({ variation })).caveats).toEqual([
     ...measurement(200).caveats,
     'measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s',
   ])
 })
 
 test('no rate held', () => {
-  const found = verifiedOf(
+  const found = judgeVerification(
     question,
     complete({
       outcome: 'budget',
@@ -72,7 +74,7 @@ test('no rate held', () => {
 test.each(['generator-limit', 'host-interference'] as const)(
   'a load that ended as %s tells nothing',
   (outcome) => {
-    const found = verifiedOf(
+    const found = judgeVerification(
       question,
       complete({ outcome, capacityRps: 0, detail: 'eight others ran' }),
     )
@@ -90,20 +92,22 @@ test('what a clean window missed at the rate itself counts, whatever became of t
     latenessP99Ms,
   })
   const limited = { outcome: 'generator-limit', capacityRps: 0 } as const
-  const missed = verifiedOf(
+  const missed = judgeVerification(
     question,
     complete({ ...limited, points: [loadPoint(200, 70), saturated(190, 90)] }),
   )
   expect(missed).toMatchObject({ finding: 'does not hold', sloMs: 70 })
   expect(
-    verifiedOf(question, complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] }))
-      .finding,
+    judgeVerification(
+      question,
+      complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] }),
+    ).finding,
   ).toBe('unknown')
   // Also where its sends were late by less than what it is over the limit.
   expect(
-    verifiedOf(question, complete({ ...limited, points: [saturated(200, 70, 4)] })).finding,
+    judgeVerification(question, complete({ ...limited, points: [saturated(200, 70, 4)] })).finding,
   ).toBe('unknown')
-  const again = verifiedOf(
+  const again = judgeVerification(
     question,
     complete({ ...limited, points: [saturated(200, 20), loadPoint(200, 70), saturated(200, 30)] }),
   )
@@ -112,7 +116,7 @@ test('what a clean window missed at the rate itself counts, whatever became of t
 
 test('a predictor that no longer serves does not hold; one that could not be measured is not known', () => {
   expect(
-    verifiedOf(question, {
+    judgeVerification(question, {
       ...base,
       state: 'infeasible',
       reason: 'crashed',
@@ -122,12 +126,16 @@ test('a predictor that no longer serves does not hold; one that could not be mea
     finding: 'does not hold',
     verdict: expect.stringContaining('no longer serves: exit code 3'),
   })
-  expect(verifiedOf(question, { ...base, state: 'failed', error: 'no port' })).toMatchObject({
-    finding: 'unknown',
-  })
+  expect(judgeVerification(question, { ...base, state: 'failed', error: 'no port' })).toMatchObject(
+    {
+      finding: 'unknown',
+    },
+  )
 })
 
 test('a service has no experiment to join', () => {
   const { label, askedRps } = question
-  expect(verifiedOf({ label, slo, askedRps }, complete({}))).not.toHaveProperty('verification')
+  expect(judgeVerification({ label, slo, askedRps }, complete({}))).not.toHaveProperty(
+    'verification',
+  )
 })

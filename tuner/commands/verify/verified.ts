@@ -1,6 +1,4 @@
-/**
- * What a verification comes to: whether the SLO held at the rate that was asked, in words and as a
- * document.
+/** Judges a verification: whether the SLO was met at the requested rate, as text and as a document.
  */
 
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
@@ -9,21 +7,21 @@ import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
 import { variationText } from '../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 
-export interface Verified {
+export interface Verification {
   readonly schema: 'tune.verify/v1'
-  /** Absent: a service that runs. */
+  /** Absent for a running service. */
   readonly experimentId?: string
   /** Trial whose configuration was verified. */
   readonly trial?: number
-  /** Trial that this measurement became. */
+  /** Number under which the measurement was stored. */
   readonly verification?: number
   /** What was measured, in words. */
   readonly label: string
   readonly slo: Slo
   readonly askedRps: number
-  /** `unknown`: it could not be told. */
+  /** `unknown`: the measurement was inconclusive. */
   readonly finding: 'holds' | 'does not hold' | 'unknown'
-  /** Highest rate whose window kept the SLO; 0: none did. */
+  /** Highest rate at which the SLO was met; 0 if none. */
   readonly provenRps: number
   /** The SLO's percentile in the window at the asked rate, ms. Absent: there was none. */
   readonly sloMs?: number
@@ -31,13 +29,19 @@ export interface Verified {
   readonly caveats: readonly string[]
 }
 
-/** What is said of what was asked. */
-type Question = Pick<Verified, 'experimentId' | 'trial' | 'label' | 'slo' | 'askedRps'>
+/** Fields of the result that repeat the request. */
+type VerificationQuestion = Pick<
+  Verification,
+  'experimentId' | 'trial' | 'label' | 'slo' | 'askedRps'
+>
 
-/** A rate that was asked for comes back as it was, but for rounding. */
-const sameRate = 1e-6
+/** Relative tolerance for equal rates, which covers rounding. */
+const rateTolerance = 1e-6
 
-export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
+export function judgeVerification(
+  question: VerificationQuestion,
+  trial: FinishedTrial,
+): Verification {
   const { slo, askedRps, label, experimentId } = question
   const common = {
     schema: 'tune.verify/v1',
@@ -59,7 +63,7 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   const { measurement } = trial
   const { capacityRps: provenRps, outcome, variation } = measurement
   const caveats = [...measurement.caveats, ...(variation ? [variationText(slo, variation)] : [])]
-  const windows = measurement.points.filter((point) => isAt(point, askedRps))
+  const windows = measurement.points.filter((point) => hasRate(point, askedRps))
   const clean = windows.findLast(
     ({ generatorSaturated, invalid }) => !generatorSaturated && !invalid,
   )
@@ -67,14 +71,14 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   const figures = { provenRps, ...(at && { sloMs: at.sloMs }), caveats }
   const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
   const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
-  if (outcome === 'converged' && provenRps >= askedRps * (1 - sameRate))
+  if (outcome === 'converged' && provenRps >= askedRps * (1 - rateTolerance))
     return {
       ...common,
       ...figures,
       finding: 'holds',
       verdict: `SLO met: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})`,
     }
-  // What a window missed at the rate itself is not taken back by those at lower rates.
+  // A violation at the requested rate counts, whatever happened at lower rates.
   const missed = at !== undefined && !meetsSlo(at, slo) && !isInvalidWindow(at, slo)
   if (!missed && (outcome === 'generator-limit' || outcome === 'host-interference')) {
     const verdict = `Inconclusive: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
@@ -92,6 +96,6 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   }
 }
 
-/** A window of open load that was meant to have a rate; Poisson arrivals come near it. */
-const isAt = ({ load }: LoadPoint, rateRps: number): boolean =>
-  load.kind === 'open' && Math.abs(load.rateRps / rateRps - 1) < sameRate
+/** Whether an open-loop window had this nominal rate. */
+const hasRate = ({ load }: LoadPoint, rateRps: number): boolean =>
+  load.kind === 'open' && Math.abs(load.rateRps / rateRps - 1) < rateTolerance

@@ -1,30 +1,30 @@
-/** Which source the flags ask for. */
+/** Creates the source of production data from the flags. */
 import { deployedFor } from '../../../reports/figures.ts'
 import { parseDurationMs } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { oneOf } from '../one-of.ts'
-import type { Reopened } from '../reopened.ts'
+import { parseChoice } from '../command-options.ts'
+import type { ReopenedExperiment } from '../reopened.ts'
 import { logShapes, parseFieldFlags } from './access-log/index.ts'
 import {
-  defaultQueries,
+  buildDefaultQueries,
   type FigureName,
   figureNames,
+  monitoredServers,
   type Queries,
-  tellingServers,
 } from './default-queries.ts'
 import { LogSource } from './log-source.ts'
-import type { Source } from './production-source.ts'
+import type { ProductionSource } from './production-source.ts'
 import { PrometheusSource } from './prometheus-source.ts'
 import type { WatchFlags } from './watch-flags.ts'
-import type { Deployed } from './watched.ts'
+import type { DeployedConfiguration } from './watched.ts'
 
 /** @throws UserError */
-export function sourceOf(
+export function createSource(
   flags: WatchFlags,
   windowS: number,
-  reopened: Reopened,
-  deployed: Deployed,
-): Source {
+  reopened: ReopenedExperiment,
+  deployed: DeployedConfiguration,
+): ProductionSource {
   if ((flags.prometheus === undefined) === (flags.log === undefined))
     throw new UserError(
       'tune watch needs exactly one source',
@@ -42,7 +42,7 @@ export function sourceOf(
     return new LogSource({
       path: flags.log,
       ...(flags.logFormat !== undefined && {
-        shape: oneOf(flags.logFormat, logShapes, '--log-format'),
+        shape: parseChoice(flags.logFormat, logShapes, '--log-format'),
       }),
       fields: parseFieldFlags(flags.field, flags.versionLabel),
       paths: flags.path,
@@ -50,19 +50,19 @@ export function sourceOf(
       percentile,
     })
   }
-  const { rate, latency, ...others } = queriesOf(flags, reopened, deployed)
+  const { rate, latency, ...others } = resolveQueries(flags, reopened, deployed)
   if (rate === undefined || latency === undefined) {
     const missing = rate === undefined ? 'rate' : 'latency'
     throw new UserError(
       `there is no query for the ${missing}`,
-      `choose the server or mesh that reports it with --server (${tellingServers.join(', ')}), or write a query: --query '${missing}=...'`,
+      `choose the server or mesh that reports it with --server (${monitoredServers.join(', ')}), or write a query: --query '${missing}=...'`,
       exitCodes.usage,
     )
   }
   const firstS = parseDurationMs(flags.since) / 1000
   const token = process.env.TUNE_PROMETHEUS_TOKEN
   return new PrometheusSource({
-    url: addressOf(flags.prometheus!),
+    url: parsePrometheusUrl(flags.prometheus!),
     queries: { rate, latency, ...others },
     windowS,
     selector: flags.selector,
@@ -72,7 +72,7 @@ export function sourceOf(
   })
 }
 
-function addressOf(text: string): URL {
+function parsePrometheusUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && (url.username !== '' || url.password !== ''))
     throw new UserError(
@@ -88,22 +88,23 @@ function addressOf(text: string): URL {
   )
 }
 
-/** Those of the server, with the user's own in their places. */
-function queriesOf(
+/** Default queries of the server, overridden by the user's own. */
+function resolveQueries(
   { server, query, versionLabel, replicas }: WatchFlags,
-  { recommendation }: Reopened,
-  { slo }: Deployed,
+  { recommendation }: ReopenedExperiment,
+  { slo }: DeployedConfiguration,
 ): Queries {
   const measured = recommendation.measuredWith && deployedFor(recommendation.measuredWith).server
   const named =
     server === undefined
-      ? tellingServers.find((one) => one === measured)
-      : oneOf(server, tellingServers, '--server')
-  const known = named === undefined ? {} : defaultQueries(named, slo.metric ?? 'e2e', versionLabel)
+      ? monitoredServers.find((one) => one === measured)
+      : parseChoice(server, monitoredServers, '--server')
+  const known =
+    named === undefined ? {} : buildDefaultQueries(named, slo.metric ?? 'e2e', versionLabel)
   const { replicas: counted, ...rest } = known
   const own = query.map((text): [FigureName, string] => {
     const [, name = '', promql = ''] = /^\s*(\w+)\s*=\s*(\S[\s\S]*)$/.exec(text) ?? []
-    return [oneOf(name, figureNames, '--query'), promql]
+    return [parseChoice(name, figureNames, '--query'), promql]
   })
   return {
     ...rest,

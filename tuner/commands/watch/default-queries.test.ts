@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { defaultQueries, filledQuery, tellingServers } from './default-queries.ts'
+import { buildDefaultQueries, fillQuery, monitoredServers } from './default-queries.ts'
 
 const asked = { windowS: 300, selector: 'namespace="shop"', percentile: 0.99 }
 
 test('every server has a query for its rate, and one for its percentile', () => {
-  for (const server of tellingServers) {
-    const { rate, latency } = defaultQueries(server, 'e2e')
+  for (const server of monitoredServers) {
+    const { rate, latency } = buildDefaultQueries(server, 'e2e')
     expect(rate, server).toBeDefined()
     expect(latency, server).toBeDefined()
   }
@@ -13,16 +13,16 @@ test('every server has a query for its rate, and one for its percentile', () => 
 
 test('window, labels and percentile are filled in wherever they stand', () => {
   for (const selector of ['', asked.selector])
-    for (const server of tellingServers)
-      for (const query of Object.values(defaultQueries(server, 'e2e'))) {
-        const filled = filledQuery(query, { ...asked, selector })
+    for (const server of monitoredServers)
+      for (const query of Object.values(buildDefaultQueries(server, 'e2e'))) {
+        const filled = fillQuery(query, { ...asked, selector })
         expect(filled).not.toMatch(/\$|,\s*}|{,/)
         expect(filled.includes(selector)).toBe(true)
       }
-  expect(filledQuery(defaultQueries('vllm', 'ttft').latency!, asked)).toBe(
+  expect(fillQuery(buildDefaultQueries('vllm', 'ttft').latency!, asked)).toBe(
     'histogram_quantile(0.99, sum by (le) (rate(vllm:time_to_first_token_seconds_bucket{namespace="shop"}[300s]))) * 1000',
   )
   expect(
-    filledQuery(defaultQueries('builtin', 'e2e').errors!, { ...asked, selector: '' }),
+    fillQuery(buildDefaultQueries('builtin', 'e2e').errors!, { ...asked, selector: '' }),
   ).toContain('{status=~"5.."}[300s]')
 })

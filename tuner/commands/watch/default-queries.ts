@@ -1,13 +1,12 @@
 /**
- * What each server tells Prometheus of itself, as queries. `$window` stands for the window,
- * `$selector` for the labels of --selector, `$percentile` for the SLO's. Names are those of the
- * servers' own documentation.
+ * Prometheus queries for known servers. `$window`, `$selector` (labels of --selector) and
+ * `$percentile` (of the SLO) are filled in. Metric names are from the documentation of each server.
  */
 import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
 
 /**
- * Figures that a query may give. Only rate and latency are needed; replicas may be given by
- * --replicas.
+ * Figures that a query can return. Only rate and latency are required; --replicas can replace a
+ * query.
  */
 export const figureNames = [
   'rate',
@@ -23,25 +22,23 @@ export type FigureName = (typeof figureNames)[number]
 /** `latency` in ms, `errors` and `gpu` as shares, `price` per hour of one replica. */
 export type Queries = Readonly<Partial<Record<FigureName, string>>>
 
-interface Told {
-  /**
-   * Counter of all requests, or of those that `good` counts where failed ones are another metric.
-   */
+interface ServerMetrics {
+  /** Counter of all requests, or of good ones if failed ones have a separate counter. */
   readonly requests: string
-  /** Failed ones: labels of `requests`, or a counter of its own. */
+  /** Failed requests: labels of `requests`, or a separate counter. */
   readonly failed?:
     | { readonly labels: string }
     | { readonly counter: string; readonly countedApart: boolean }
-  /** Histogram of each latency, and how many ms its unit has. Absent: it tells no percentile. */
+  /** Histogram of each latency, and ms per unit. Absent: no percentile is exported. */
   readonly latency: Readonly<
     Partial<Record<LatencyMetric, readonly [histogram: string, ms: number]>>
   >
   readonly gpu?: string
-  /** The label that has the model's version. */
+  /** Label with the version of the model. */
   readonly version?: string
 }
 
-const told = {
+const serverMetrics = {
   builtin: {
     requests: 'predictor_requests_total',
     failed: { labels: 'status=~"5.."' },
@@ -117,19 +114,19 @@ const told = {
     failed: { labels: 'response_code=~"5.."' },
     latency: { e2e: ['istio_request_duration_milliseconds', 1] },
   },
-} as const satisfies Readonly<Record<string, Told>>
+} as const satisfies Readonly<Record<string, ServerMetrics>>
 
-/** Servers, platforms and meshes whose metrics are known. */
-type TellingServer = keyof typeof told
-export const tellingServers = Object.keys(told) as TellingServer[]
+/** Servers, platforms and meshes with known metrics. */
+type MonitoredServer = keyof typeof serverMetrics
+export const monitoredServers = Object.keys(serverMetrics) as MonitoredServer[]
 
-/** The queries of a server; what it does not tell is left out. */
-export function defaultQueries(
-  server: TellingServer,
+/** Queries of a server, without figures that it does not export. */
+export function buildDefaultQueries(
+  server: MonitoredServer,
   metric: LatencyMetric,
   versionLabel?: string,
 ): Queries {
-  const { requests, failed, latency, gpu, version }: Told = told[server]
+  const { requests, failed, latency, gpu, version }: ServerMetrics = serverMetrics[server]
   const increase = (name: string, labels = '$selector') => `sum(rate(${name}{${labels}}[$window]))`
   const bad =
     failed &&
@@ -157,8 +154,8 @@ export function defaultQueries(
   }
 }
 
-/** A query with what it asks for filled in. */
-export const filledQuery = (
+/** Fills in the placeholders of a query. */
+export const fillQuery = (
   query: string,
   {
     windowS,

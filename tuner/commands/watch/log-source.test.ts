@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { parseFieldFlags } from './access-log/index.ts'
 import { LogSource } from './log-source.ts'
-import type { Reading } from './production-source.ts'
+import type { ProductionReading } from './production-source.ts'
 
 const usualFields = parseFieldFlags([], undefined)
 let folder: string
@@ -46,7 +46,7 @@ class Looks {
   #since: number | undefined
 
   async at(second: number): Promise<readonly (readonly [from: number, requests: number])[]> {
-    const read: Reading = await this.#source.read(
+    const read: ProductionReading = await this.#source.read(
       start + second,
       this.#since,
       this.#place,

@@ -1,4 +1,4 @@
-/** Windows of production from an access log that grows and is rotated. */
+/** Reads windows of production from a growing access log, across rotations. */
 import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
@@ -14,27 +14,25 @@ import {
   parseKeptFormat,
   parseRequest,
 } from './access-log/index.ts'
-import type { Source } from './production-source.ts'
+import type { ProductionSource } from './production-source.ts'
 
 interface LogOptions {
   readonly path: string
-  /** Absent: by its first lines. */
+  /** Absent: detected from its first lines. */
   readonly shape?: LogShape
   readonly fields: LogFields
-  /** Beginnings of paths that count; none: all. */
+  /** Prefixes of the paths to count; empty: all paths. */
   readonly paths: readonly string[]
   readonly windowS: number
   readonly percentile: number
 }
 
-/**
- * Where reading goes on: which file, and behind which byte: the last one before the first request
- * of a window that is not over.
+/** Where reading continues: a file, and the byte before the first request of an incomplete window.
  */
-interface Place {
+interface LogPosition {
   readonly inode: number
   readonly offset: number
-  /** That its lines were recognised as. A server that gets slow does not change it. */
+  /** Detected format of the lines, kept so that slow requests cannot change the detected unit. */
   readonly format?: LogFormat
 }
 
@@ -44,8 +42,8 @@ interface LogFile {
   readonly offset: number
 }
 
-/** Lines and requests that no figure has. */
-interface Uncounted {
+/** Lines and requests that are not counted. */
+interface SkippedLines {
   lines: number
   unread: number
   unreadExample: string
@@ -56,20 +54,20 @@ interface Uncounted {
   localTimes: number
 }
 
-/** Of a unit that a name or the user stated: medians outside are likely of another one. */
+/** Plausible median latencies. Others suggest a wrong unit. */
 const [minMedianMs, maxMedianMs] = [1, 60_000]
 
-/** A request is logged no later than this after its window. */
-const lateS = 5
-const [longestLine, shownOfLine] = [1 << 20, 200]
+/** Maximum delay until a request is in the log, s. */
+const maxDelayS = 5
+const [maxLineBytes, shownLineBytes] = [1 << 20, 200]
 
 interface Line {
   readonly text: string
-  /** Of the byte after it. */
+  /** Offset of the next line. */
   readonly end: number
 }
 
-interface Open {
+interface OpenWindow {
   readonly latencies: number[]
   readonly versions: Set<string>
   requests: number
@@ -78,10 +76,10 @@ interface Open {
 }
 
 /**
- * Reads from where the last look stopped: the rest of a file that was moved aside, then the file.
- * The requests of a window that is not over are read again.
+ * Continues where the last evaluation stopped: first the rest of a rotated file, then the current
+ * one. Requests of incomplete windows are read again.
  */
-export class LogSource implements Source {
+export class LogSource implements ProductionSource {
   readonly #options: LogOptions
 
   constructor(options: LogOptions) {
@@ -90,31 +88,29 @@ export class LogSource implements Source {
 
   async read(nowS: number, sinceS: number | undefined, place: unknown, signal: AbortSignal) {
     const { path, windowS } = this.#options
-    const now = fileAt(path)
+    const now = statLog(path)
     if (now === undefined)
       throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
-    const before = placeOf(place)
-    const files = filesSince(path, now, before)
+    const before = parsePosition(place)
+    const files = listFilesSince(path, now, before)
     const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
     // Nothing new.
     if (format === undefined)
       return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
-    const open = new Map<number, Open>()
-    const until = Math.floor((nowS - lateS) / windowS) * windowS
-    let next: Place = { ...(before ?? { inode: now.ino, offset: 0 }), format }
-    /** A request of a window that is not over was read. */
+    const open = new Map<number, OpenWindow>()
+    const until = Math.floor((nowS - maxDelayS) / windowS) * windowS
+    let next: LogPosition = { ...(before ?? { inode: now.ino, offset: 0 }), format }
+    /** Whether a request of an incomplete window was read. */
     let ahead = false
-    const uncounted: Uncounted = {
+    const uncounted: SkippedLines = {
       ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
       ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
     }
-    /**
-     * Of the first request of all, where nothing was read before: the log begins there, and its
-     * window with it.
+    /** Time of the first request of a new log: its first window begins there.
      */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     for (const { file, inode, offset } of files) {
-      for await (const { text, end } of linesOf(file, offset, signal)) {
+      for await (const { text, end } of readLines(file, offset, signal)) {
         if (text === '') continue
         uncounted.lines++
         const request = parseRequest(text, format, this.#options.fields)
@@ -133,7 +129,7 @@ export class LogSource implements Source {
       }
     }
     if (uncounted.lines > 0 && uncounted.unread === uncounted.lines)
-      throw unreadable(path, format, uncounted.unreadExample)
+      throw createUnreadableError(path, format, uncounted.unreadExample)
     if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unread)
       throw new UserError(
         `--path needs the path of requests, but no request of ${path} has one`,
@@ -149,26 +145,26 @@ export class LogSource implements Source {
       notes: [
         `${path} is read as ${describeFormat(format)}`,
         ...warnOfUnit(format, closed.at(-1)?.[1].latencies ?? []),
-        ...describeUncounted(path, uncounted),
+        ...describeSkipped(path, uncounted),
       ],
     }
   }
 
-  /** Flags are followed as they are given now. */
-  #keptFormat(before: Place | undefined): LogFormat | undefined {
+  /** The stored format, unless flags set another one. */
+  #keptFormat(before: LogPosition | undefined): LogFormat | undefined {
     const { shape, fields } = this.#options
     return shape === undefined && fields.latency === undefined
       ? parseKeptFormat(before?.format)
       : undefined
   }
 
-  /** @returns undefined where there are no lines */
+  /** @returns undefined for an empty log */
   async #recognise(files: readonly LogFile[], signal: AbortSignal): Promise<LogFormat | undefined> {
     const { path, shape, fields } = this.#options
     const sample = new LogSample(fields, shape)
     let isEmpty = true
     for (const { file, offset } of files)
-      for await (const { text } of linesOf(file, offset, signal)) {
+      for await (const { text } of readLines(file, offset, signal)) {
         if (text === '') continue
         isEmpty = false
         sample.add(text)
@@ -177,7 +173,7 @@ export class LogSource implements Source {
     return isEmpty ? undefined : sample.recognise(path, fields)
   }
 
-  #isWatched({ path, status }: LoggedRequest, uncounted: Uncounted): boolean {
+  #isWatched({ path, status }: LoggedRequest, uncounted: SkippedLines): boolean {
     const { paths } = this.#options
     if (paths.length > 0 && path === undefined) {
       uncounted.withoutPath++
@@ -195,7 +191,7 @@ export class LogSource implements Source {
   #window(
     fromS: number,
     untilS: number,
-    { latencies, requests, failed, versions, withoutStatus }: Open,
+    { latencies, requests, failed, versions, withoutStatus }: OpenWindow,
   ): ProductionWindow {
     const seconds = untilS - fromS
     return {
@@ -212,7 +208,7 @@ export class LogSource implements Source {
 }
 
 function countRequest(
-  open: Map<number, Open>,
+  open: Map<number, OpenWindow>,
   fromS: number,
   { status, latencyMs, version }: LoggedRequest,
 ): void {
@@ -221,14 +217,14 @@ function countRequest(
   }
   window.requests++
   if (status === undefined) window.withoutStatus++
-  // What the client broke off (499) or got wrong is not the server's.
+  // Client errors, including 499 (client closed), are not failures of the server.
   if ((status ?? 0) >= 500) window.failed++
   else if ((status ?? 0) < 400 && latencyMs !== undefined) window.latencies.push(latencyMs)
   if (version !== undefined) window.versions.add(version)
   open.set(fromS, window)
 }
 
-/** Where the log itself does not say the unit, a median that servers hardly have. */
+/** Warns about an implausible median if the unit is not part of the format. */
 function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
   const warnings = format.warning === undefined ? [] : [`warning: ${format.warning}`]
   const { unit, field } = format.latency
@@ -241,7 +237,7 @@ function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
   ]
 }
 
-function describeUncounted(path: string, uncounted: Uncounted): string[] {
+function describeSkipped(path: string, uncounted: SkippedLines): string[] {
   const { lines, unread, otherPaths, withoutPath, withoutStatus, localTimes } = uncounted
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
   return [
@@ -267,21 +263,21 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
   ]
 }
 
-const unreadable = (path: string, format: LogFormat, line: string): UserError =>
+const createUnreadableError = (path: string, format: LogFormat, line: string): UserError =>
   new UserError(
     `${path} has no line of ${describeFormat(format)}: ${line.slice(0, 200)}`,
     'if its format changed, add --reset to recognise it again, or set its fields with --field latency=NAME:UNIT (docs/how-to/watch-production.md)',
     exitCodes.usage,
   )
 
-const placeOf = (value: unknown): Place | undefined => {
-  const { inode, offset, format } = (value ?? {}) as Partial<Place>
+const parsePosition = (value: unknown): LogPosition | undefined => {
+  const { inode, offset, format } = (value ?? {}) as Partial<LogPosition>
   return typeof inode === 'number' && typeof offset === 'number'
     ? { inode, offset, ...(format && { format }) }
     : undefined
 }
 
-const fileAt = (path: string): Stats | undefined => {
+const statLog = (path: string): Stats | undefined => {
   const about = statSync(path, { throwIfNoEntry: false })
   if (about !== undefined && !about.isFile())
     throw new UserError(`${path} is not a file`, 'set the access log with --log', exitCodes.usage)
@@ -289,10 +285,10 @@ const fileAt = (path: string): Stats | undefined => {
 }
 
 /**
- * Files with something new, oldest first: that of the last look, wherever it was moved to, those
- * made between, and the log itself.
+ * Files with new lines, oldest first: the last one read, even if it was rotated, later ones, and
+ * the log itself.
  */
-function filesSince(path: string, now: Stats, place: Place | undefined): LogFile[] {
+function listFilesSince(path: string, now: Stats, place: LogPosition | undefined): LogFile[] {
   const log = { file: path, inode: now.ino, offset: 0 }
   if (place === undefined) return [log]
   if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]
@@ -319,7 +315,7 @@ function filesSince(path: string, now: Stats, place: Place | undefined): LogFile
         .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
       log,
     ]
-  // Copied and cut: the newest copy has what was not read.
+  // copytruncate: the newest copy contains the unread lines.
   const copy = aside.filter(({ size }) => size >= place.offset).at(-1)
   return place.inode === now.ino && copy
     ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log]
@@ -327,10 +323,10 @@ function filesSince(path: string, now: Stats, place: Place | undefined): LogFile
 }
 
 /**
- * Whole lines from a byte on. What has no end yet is left for later, and of a line that is too long
- * for a request its beginning is all that is told.
+ * Complete lines from an offset. An incomplete last line is left for later, and an overlong line is
+ * truncated.
  */
-async function* linesOf(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
+async function* readLines(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
   let rest: Buffer = Buffer.alloc(0)
   let end = offset
   let tooLong = false
@@ -345,9 +341,9 @@ async function* linesOf(file: string, offset: number, signal: AbortSignal): Asyn
       tooLong = false
       data = data.subarray(at + 1)
     }
-    if (tooLong || data.length > longestLine) {
+    if (tooLong || data.length > maxLineBytes) {
       end += data.length
-      if (!tooLong) yield { text: data.subarray(0, shownOfLine).toString('utf8'), end }
+      if (!tooLong) yield { text: data.subarray(0, shownLineBytes).toString('utf8'), end }
       tooLong = true
       data = Buffer.alloc(0)
     }

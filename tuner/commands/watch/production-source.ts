@@ -1,28 +1,28 @@
-/** Where windows of production come from. */
+/** Interface of sources of production windows. */
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 
-export interface Reading {
-  /** Whole windows, in order of time. */
+export interface ProductionReading {
+  /** Complete windows in order of time. */
   readonly windows: readonly ProductionWindow[]
-  /** From where the next look goes on: plain data, kept with the watch. */
+  /** Position at which the next read continues, as JSON for the store. */
   readonly place?: unknown
-  /** What could not be read, a sentence each. */
+  /** Notices about data that could not be read. */
   readonly notes: readonly string[]
-  /** Windows are over of which nobody knows whether there were requests. */
+  /** Complete windows have no data at all, so it is unknown whether there were requests. */
   readonly silent?: boolean
 }
 
-export interface Source {
+export interface ProductionSource {
   /**
-   * What happened since the last look.
-   * @param sinceS windows before it are known; absent: this is the first look
-   * @param place what the last look left
-   * @throws UserError where nothing can be read
+   * Reads the windows since the last read.
+   * @param sinceS end of the last known window; absent: first read
+   * @param place position of the last read
+   * @throws UserError if nothing can be read
    */
   read(
     nowS: number,
     sinceS: number | undefined,
     place: unknown,
     signal: AbortSignal,
-  ): Promise<Reading>
+  ): Promise<ProductionReading>
 }

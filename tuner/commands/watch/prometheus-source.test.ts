@@ -17,7 +17,7 @@ import {
 } from '../../testing/prometheus-itself.ts'
 import { CliBox, simulatedSearch } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
-import { defaultQueries, tellingServers } from './default-queries.ts'
+import { buildDefaultQueries, monitoredServers } from './default-queries.ts'
 import { PrometheusSource } from './prometheus-source.ts'
 import { playedRequests } from './testing/slowed-production.ts'
 
@@ -103,9 +103,9 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
   })
 
   test('every default query is one that Prometheus understands', async () => {
-    for (const server of tellingServers)
+    for (const server of monitoredServers)
       for (const metric of ['e2e', 'ttft', 'tpot'] as const) {
-        const queries = defaultQueries(server, metric)
+        const queries = buildDefaultQueries(server, metric)
         const options = { windowS: 300, percentile: 0.99, firstS: 3600, url: new URL(url) }
         for (const selector of ['', 'namespace="shop",job="bert"'])
           await new PrometheusSource({

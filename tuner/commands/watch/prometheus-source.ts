@@ -1,11 +1,11 @@
-/** Windows of production from Prometheus' HTTP API, a query for each figure. */
+/** Reads windows of production from the HTTP API of Prometheus, with one query per figure. */
 import { BoundError, parseUntrustedJson, readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 import { grouped } from '../../../trials/grouped.ts'
 import { redactSecrets } from '../../../trials/secrets.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { type FigureName, filledQuery, type Queries } from './default-queries.ts'
-import type { Source } from './production-source.ts'
+import { type FigureName, fillQuery, type Queries } from './default-queries.ts'
+import type { ProductionSource } from './production-source.ts'
 
 interface PrometheusOptions {
   readonly url: URL
@@ -14,23 +14,23 @@ interface PrometheusOptions {
   /** Labels that default queries select by: 'namespace="shop"'. */
   readonly selector: string
   readonly percentile: number
-  /** How far back the first look goes. */
+  /** How far back the first read goes. */
   readonly firstS: number
   /** Sent as a bearer token. */
   readonly token?: string
 }
 
-/** By the end of the window; samples that are not numbers are left out. */
+/** End of the window → value; NaN samples are left out. */
 type Values = ReadonlyMap<number, number>
 type Series = { readonly labels: Readonly<Record<string, string>>; readonly values: Values }
 
 const timeoutMs = 30_000
-/** Scrapes come as late as this. */
-const lateS = 30
-/** Prometheus refuses over 11,000 points of a series; so many are asked for at a time. */
-const mostPoints = 10_000
+/** Maximum delay of scrapes. */
+const scrapeDelayS = 30
+/** Points per query: Prometheus rejects more than 11,000. */
+const maxPoints = 10_000
 
-export class PrometheusSource implements Source {
+export class PrometheusSource implements ProductionSource {
   readonly #options: PrometheusOptions
 
   constructor(options: PrometheusOptions) {
@@ -39,14 +39,14 @@ export class PrometheusSource implements Source {
 
   async read(nowS: number, sinceS: number | undefined, _place: unknown, signal: AbortSignal) {
     const { windowS, firstS } = this.#options
-    const last = Math.floor((nowS - lateS) / windowS) * windowS
+    const last = Math.floor((nowS - scrapeDelayS) / windowS) * windowS
     const first = Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS
     if (first > last) return { windows: [], notes: [] }
     const figures = new Map<FigureName, readonly Series[]>()
     for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
       figures.set(name, await this.#range(name, query, first, last, signal))
     const windows = this.#windows(figures, first, last)
-    return { windows, notes: silent(figures, windows), silent: windows.length === 0 }
+    return { windows, notes: describeMissing(figures, windows), silent: windows.length === 0 }
   }
 
   #windows(
@@ -68,7 +68,7 @@ export class PrometheusSource implements Source {
         pricePerHour: at('price', end),
         versions: figures
           .get('version')
-          ?.flatMap(({ labels, values }) => (values.has(end) ? [versionOf(labels)] : [])),
+          ?.flatMap(({ labels, values }) => (values.has(end) ? [formatVersion(labels)] : [])),
       }
       const known = Object.fromEntries(
         Object.entries(optional).filter(([, value]) => value !== undefined),
@@ -87,10 +87,10 @@ export class PrometheusSource implements Source {
   ): Promise<readonly Series[]> {
     const { url, token, ...rest } = this.#options
     const address = new URL(`${url.pathname.replace(/\/$/, '')}/api/v1/query_range`, url)
-    const filled = filledQuery(query, rest)
+    const filled = fillQuery(query, rest)
     const parts: Series[] = []
-    for (let from = start; from <= end; from += mostPoints * rest.windowS) {
-      const to = Math.min(end, from + (mostPoints - 1) * rest.windowS)
+    for (let from = start; from <= end; from += maxPoints * rest.windowS) {
+      const to = Math.min(end, from + (maxPoints - 1) * rest.windowS)
       const body = new URLSearchParams({
         query: filled,
         start: String(from),
@@ -98,7 +98,10 @@ export class PrometheusSource implements Source {
         step: String(rest.windowS),
       })
       parts.push(
-        ...seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`),
+        ...parseSeries(
+          await queryPrometheus(address, body, token, signal),
+          `--query ${name}=${filled}`,
+        ),
       )
     }
     const series = [
@@ -116,7 +119,9 @@ export class PrometheusSource implements Source {
     const odd =
       name === 'version'
         ? undefined
-        : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
+        : series
+            .flatMap(({ values }) => [...values.values()])
+            .find((value) => !isValidFigure(name, value))
     if (odd !== undefined)
       throw new UserError(
         `the query for ${name} returns ${odd} instead of ${isShare(name) ? 'a share from 0 to 1' : 'a number of at least 0'}: ${filled}`,
@@ -130,12 +135,12 @@ export class PrometheusSource implements Source {
 }
 
 const isShare = (name: FigureName): boolean => name === 'errors' || name === 'gpu'
-/** Rates that are reckoned from counters may be a little off. */
-const isOf = (name: FigureName, value: number): boolean =>
+/** Shares from counters may slightly exceed 1. */
+const isValidFigure = (name: FigureName, value: number): boolean =>
   value >= 0 && (!isShare(name) || value <= 1.05)
 
-/** Figures of which there is nothing; NaN is no figure, and right where no request came. */
-function silent(
+/** Notice on figures without data. NaN is expected without requests. */
+function describeMissing(
   figures: ReadonlyMap<FigureName, readonly Series[]>,
   windows: readonly ProductionWindow[],
 ): string[] {
@@ -155,13 +160,13 @@ function silent(
       ]
 }
 
-const versionOf = (labels: Readonly<Record<string, string>>): string =>
+const formatVersion = (labels: Readonly<Record<string, string>>): string =>
   Object.entries(labels)
     .filter(([key]) => key !== '__name__')
     .map(([, value]) => value)
     .join(' ')
 
-async function answerOf(
+async function queryPrometheus(
   address: URL,
   body: URLSearchParams,
   token: string | undefined,
@@ -190,7 +195,7 @@ async function answerOf(
       ? `no answer within ${timeoutMs / 1000} s`
       : error instanceof BoundError
         ? error.message
-        : causeOf(error)
+        : findCause(error)
     throw new UserError(
       `cannot query Prometheus at ${where}: ${why}`,
       'check --prometheus, e.g. http://prometheus.monitoring:9090',
@@ -198,16 +203,16 @@ async function answerOf(
   }
 }
 
-const causeOf = (error: unknown): string => {
+const findCause = (error: unknown): string => {
   const { message, cause } = error as Error & { readonly cause?: { readonly message?: string } }
   return cause?.message || message
 }
 
 /**
- * The series of an answer of query_range. @throws UserError for what Prometheus refuses, and for
- * what is no such answer
+ * Parses the series of a query_range answer. @throws UserError for rejected queries and other
+ * answers
  */
-function seriesOf(text: string, what: string): Series[] {
+function parseSeries(text: string, what: string): Series[] {
   const refused = (why: string) =>
     new UserError(
       `Prometheus rejects ${what}: ${why}`,

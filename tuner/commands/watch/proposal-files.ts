@@ -1,4 +1,4 @@
-/** What is proposed, as files. */
+/** Writes the proposal of a watch as files. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
@@ -7,22 +7,22 @@ import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
 import type { SpecFile } from '../../../reports/specs/target.ts'
 import type { Proposal } from '../../../reports/watch/replan.ts'
-import { withOwnPod } from '../../delivery/own-pod.ts'
-import { servingFrom } from '../../delivery/serving-from.ts'
-import type { Reopened } from '../reopened.ts'
+import { applyOwnPod } from '../../delivery/own-pod.ts'
+import { resolveServing } from '../../delivery/serving-from.ts'
+import type { ReopenedExperiment } from '../reopened.ts'
 
 interface ProposalOptions {
   readonly folder: string
   readonly target: SpecTargetName
   readonly peakRps: number
   readonly headroom: number
-  /** By which factor production is slower than measured. */
+  /** Factor by which production is slower than the measurement. */
   readonly slowness: number
 }
 
-/** The paths that were written: none where nothing is proposed. @throws SpecError and UserError */
+/** Returns the written paths; none without a proposal. @throws SpecError and UserError */
 export async function writeProposal(
-  reopened: Reopened,
+  reopened: ReopenedExperiment,
   proposal: Proposal,
   options: ProposalOptions,
 ): Promise<readonly string[]> {
@@ -34,7 +34,7 @@ export async function writeProposal(
 }
 
 async function renderProposal(
-  { experiment, recommendation, trials, record }: Reopened,
+  { experiment, recommendation, trials, record }: ReopenedExperiment,
   proposal: Proposal,
   { target, peakRps, headroom, slowness }: ProposalOptions,
 ): Promise<readonly SpecFile[]> {
@@ -45,10 +45,10 @@ async function renderProposal(
   const measured = candidatesOf(recommendation).find((candidate) => candidate.trial === trial)!
   const candidate = { ...measured, capacityRps: measured.capacityRps / slowness }
   const sizing = { minReplicas: replicas, maxReplicas: 2 * replicas }
-  const serving = servingFrom(experiment, recommendation, candidate, trials, {
+  const serving = resolveServing(experiment, recommendation, candidate, trials, {
     demandRps: peakRps,
     headroom,
     ...sizing,
   })
-  return renderSpec(target, withOwnPod(experiment, serving))
+  return renderSpec(target, applyOwnPod(experiment, serving))
 }

@@ -1,12 +1,11 @@
 import type { Command } from 'commander'
 import { specTargets } from '../../../reports/specs/index.ts'
-import { severalTimes } from '../several-times.ts'
-import { storeOption } from '../store-option.ts'
+import { collectValues, createStoreOption } from '../command-options.ts'
 import { logShapes } from './access-log/index.ts'
-import { figureNames, tellingServers } from './default-queries.ts'
+import { figureNames, monitoredServers } from './default-queries.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
-/** `tune watch`: whether a recommendation still holds in production. */
+/** `tune watch`: checks whether a recommendation is still valid in production. */
 export function registerWatch(program: Command): void {
   program
     .command('watch')
@@ -21,7 +20,7 @@ export function registerWatch(program: Command): void {
     .option('--log <file>', 'access log to follow instead of Prometheus, across rotations')
     .option(
       '--server <name>',
-      `server whose metrics are queried: ${tellingServers.join(' | ')} (default: the measured one)`,
+      `server whose metrics are queried: ${monitoredServers.join(' | ')} (default: the measured one)`,
     )
     .option(
       '--selector <labels>',
@@ -31,7 +30,7 @@ export function registerWatch(program: Command): void {
     .option(
       '--query <name=promql>',
       `your own query for ${figureNames.join(', ')}; may contain $window, $selector, $percentile; repeatable`,
-      severalTimes,
+      collectValues,
       [],
     )
     .option(
@@ -41,13 +40,13 @@ export function registerWatch(program: Command): void {
     .option(
       '--field <name=field>',
       'field of the log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
-      severalTimes,
+      collectValues,
       [],
     )
     .option(
       '--path <prefix>',
       'with --log: only requests whose path starts with this prefix; repeatable',
-      severalTimes,
+      collectValues,
       [],
     )
     .option('--version-label <name>', 'label or JSON field with the version of the model')
@@ -83,7 +82,7 @@ export function registerWatch(program: Command): void {
     .option('--reset', 'discard the observations saved under that name')
     .option('--once', 'evaluate once, then exit with an exit code, for a CronJob')
     .option('--json', 'print a line of JSON per evaluation')
-    .addOption(storeOption())
+    .addOption(createStoreOption())
     .addHelpText(
       'after',
       `

@@ -1,7 +1,8 @@
 /**
- * `tune watch`: looks at production, decides whether the recommendation holds, tells it, and keeps
- * what was seen in the store.
+ * `tune watch`: reads production data, decides whether the recommendation is still valid, reports
+ * it, and stores the state.
  */
+
 import { setTimeout as wait } from 'node:timers/promises'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { type Proposal, replan } from '../../../reports/watch/replan.ts'
@@ -12,29 +13,31 @@ import {
   needsReplanning,
   recordWindow,
   type WatchReport,
+  type WatchState,
+  watchSchema,
 } from '../../../reports/watch/watch.ts'
 import { formatFinding, formatProposal, formatStatus } from '../../../reports/watch/watch-text.ts'
 import { getDemand } from '../../../search/objective.ts'
-import { dropWatch, keepWatch, StoreError } from '../../../trials/store/index.ts'
+import { dropWatch, keepWatch, readWatches, StoreError } from '../../../trials/store/index.ts'
 import { parseDurationMs, parseShare } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { reportError } from '../../report-error.ts'
-import { interruptible } from '../../signals.ts'
-import { mustTakeFiles } from '../../writable-places.ts'
-import { oneOf } from '../one-of.ts'
-import { existingStore } from '../open-existing.ts'
-import { type Reopened, reopen } from '../reopened.ts'
-import { sourceOf } from './chosen-source.ts'
-import { keptOf } from './kept-watch.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import { createDamageReporter } from '../../tell-damage.ts'
+import { requireWritableFolder } from '../../writable-places.ts'
+import { parseChoice } from '../command-options.ts'
+import { requireStore } from '../open-existing.ts'
+import { type ReopenedExperiment, reopenExperiment } from '../reopened.ts'
+import { createSource } from './chosen-source.ts'
 import { writeProposal } from './proposal-files.ts'
 import type { WatchFlags } from './watch-flags.ts'
-import { type Deployed, deployedOf, optionsAt } from './watched.ts'
+import { type DeployedConfiguration, listReplanOptions, resolveDeployed } from './watched.ts'
 
-/** Seconds after a window's end at which it is looked at. */
-const comesLateS = 35
+/** Seconds between the end of a window and its evaluation. */
+const evaluationDelayS = 35
 
 export async function watch(id: string | undefined, flags: WatchFlags): Promise<number> {
-  oneOf(flags.target, specTargets, '--target')
+  parseChoice(flags.target, specTargets, '--target')
   const windowS = parseDurationMs(flags.window) / 1000
   if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
     throw new UserError(
@@ -42,18 +45,18 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
       'the default is 5m',
       exitCodes.usage,
     )
-  mustTakeFiles('--out', flags.out)
-  existingStore(flags.db)
-  const { signal, dispose } = interruptible(() => {})
+  requireWritableFolder('--out', flags.out)
+  requireStore(flags.db)
+  const { signal, dispose } = listenForInterrupts(() => {})
   try {
-    // The experiment of the first look stays the one, whichever is the newest later.
-    const { experiment, seen, silent } = await looked(id, flags, windowS, signal, true)
-    if (flags.once) return codeOf(seen, silent)
+    // Later evaluations use the experiment of the first one, even if a newer one appears.
+    const { experiment, seen, silent } = await evaluateOnce(id, flags, windowS, signal, true)
+    if (flags.once) return resolveExitCode(seen, silent)
     for (;;) {
-      await nextLook(windowS, signal)
-      await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
-        // What is wrong from the start stays wrong; a Prometheus that is away, and a store that is
-        // busy, come back.
+      await waitForNextWindow(windowS, signal)
+      await evaluateOnce(experiment, flags, windowS, signal, false).catch((error: unknown) => {
+        // A problem at the start is permanent. An unreachable Prometheus or a busy store later is
+        // temporary.
         if (signal.aborted || !(error instanceof UserError || error instanceof StoreError))
           throw error
         reportError(error, process.stderr)
@@ -69,15 +72,14 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
 
 const wallClockS = (): number => Date.now() / 1000
 
-/** Shortly after the end of the next window. */
-const nextLook = (windowS: number, signal: AbortSignal): Promise<void> =>
-  wait((windowS - (wallClockS() % windowS) + comesLateS) * 1000, undefined, { signal })
+/** Waits until shortly after the end of the next window. */
+const waitForNextWindow = (windowS: number, signal: AbortSignal): Promise<void> =>
+  wait((windowS - (wallClockS() % windowS) + evaluationDelayS) * 1000, undefined, { signal })
 
 /**
- * One look: the experiment and today's prices, what is new in production, what follows; kept and
- * told.
+ * One evaluation: reads new production data, updates the state, derives a proposal, and reports it.
  */
-async function looked(
+async function evaluateOnce(
   id: string | undefined,
   flags: WatchFlags,
   windowS: number,
@@ -88,17 +90,17 @@ async function looked(
   readonly seen: WatchReport
   readonly silent: boolean
 }> {
-  const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
+  const reopened = await reopenExperiment(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  const kept = await keptOf(flags.db, name, windowS)
-  const deployed = deployedOf(reopened, flags, kept?.state.trial)
-  const source = sourceOf(flags, windowS, reopened, deployed)
+  const kept = await loadWatch(flags.db, name, windowS)
+  const deployed = resolveDeployed(reopened, flags, kept?.state.trial)
+  const source = createSource(flags, windowS, reopened, deployed)
   const before =
     kept?.state.trial === deployed.trial
       ? kept
       : { state: createWatchState(deployed.trial), windowS }
-  if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
+  if (first) process.stderr.write(formatIntroduction(name, deployed, kept?.state.trial))
   const nowS = wallClockS()
   const {
     windows,
@@ -114,25 +116,25 @@ async function looked(
     new Date(nowS * 1000).toISOString(),
   )
   const seen = evaluateWatch(state, deployed)
-  const proposal = proposalOf(seen, reopened, deployed, flags)
+  const proposal = propose(seen, reopened, deployed, flags)
   const written =
     flags.out === undefined || !proposal
       ? []
       : await writeProposal(reopened, proposal, {
           folder: flags.out,
-          target: oneOf(flags.target, specTargets, '--target'),
-          peakRps: peakOf(seen, reopened),
+          target: parseChoice(flags.target, specTargets, '--target'),
+          peakRps: findPeakRps(seen, reopened),
           headroom: deployed.headroom,
-          slowness: slownessOf(seen),
+          slowness: findSlowness(seen),
         })
   const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
-  tell(told)
+  reportOutcome(told)
   return { experiment: reopened.record.id, seen, silent }
 }
 
-const introduction = (
+const formatIntroduction = (
   name: string,
-  { trial, label, recommended }: Deployed,
+  { trial, label, recommended }: DeployedConfiguration,
   before: number | undefined,
 ): string =>
   [
@@ -147,46 +149,55 @@ const introduction = (
       : []),
   ].join('')
 
-function proposalOf(
+function propose(
   seen: WatchReport,
-  reopened: Reopened,
-  { trial, headroom }: Deployed,
+  reopened: ReopenedExperiment,
+  { trial, headroom }: DeployedConfiguration,
   flags: WatchFlags,
 ): Proposal | undefined {
   if (!seen.findings.some(({ kind }) => needsReplanning(kind))) return undefined
   return replan({
     findings: seen.findings,
-    options: optionsAt(reopened, slownessOf(seen)),
+    options: listReplanOptions(reopened, findSlowness(seen)),
     deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
-    peakRps: peakOf(seen, reopened),
+    peakRps: findPeakRps(seen, reopened),
     headroom,
     minGain: parseShare(flags.minGain),
   })
 }
 
-const slownessOf = ({ findings }: WatchReport): number =>
+const findSlowness = ({ findings }: WatchReport): number =>
   Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
 
-/** Before a week was seen, what was planned for counts too. */
-const peakOf = ({ peakRps, state }: WatchReport, { experiment }: Reopened): number =>
+/** Until a full week was observed, the planned demand counts too. */
+const findPeakRps = ({ peakRps, state }: WatchReport, { experiment }: ReopenedExperiment): number =>
   Math.max(
     peakRps,
     !coversWeek(state.traffic) ? (getDemand(experiment.objective)?.demandRps ?? 0) : 0,
   )
 
-interface Told {
+interface WatchOutcome {
   readonly seen: WatchReport
   readonly proposal?: Proposal
   readonly notes: readonly string[]
   readonly written: readonly string[]
-  readonly reopened: Reopened
-  readonly deployed: Deployed
+  readonly reopened: ReopenedExperiment
+  readonly deployed: DeployedConfiguration
   readonly flags: WatchFlags
   readonly name: string
 }
 
-function tell({ seen, proposal, notes, written, reopened, deployed, flags, name }: Told): void {
-  const command = proposal?.kind === 'tune again' ? commandOf(proposal, reopened, flags) : ''
+function reportOutcome({
+  seen,
+  proposal,
+  notes,
+  written,
+  reopened,
+  deployed,
+  flags,
+  name,
+}: WatchOutcome): void {
+  const command = proposal?.kind === 'tune again' ? formatCommand(proposal, reopened, flags) : ''
   if (flags.json) {
     const { state, drift, findings, replicas, peakRps } = seen
     const line = {
@@ -229,10 +240,10 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
   for (const note of notes) process.stderr.write(`${note}\n`)
 }
 
-/** The command that measures what is not known. */
-function commandOf(
+/** The command that would measure what is unknown. */
+function formatCommand(
   proposal: Extract<Proposal, { kind: 'tune again' }>,
-  { record, trials }: Reopened,
+  { record, trials }: ReopenedExperiment,
   { db, out }: WatchFlags,
 ): string {
   if (!proposal.newModel)
@@ -242,8 +253,10 @@ function commandOf(
     : `tune -f ${out}/experiment.yaml --db ${db}`
 }
 
-/** @throws UserError where nothing was ever seen, or nothing since the last look though windows are over */
-function codeOf({ state, findings }: WatchReport, silent: boolean): number {
+/**
+ * @throws UserError without any production data, or without new data although windows are complete
+ */
+function resolveExitCode({ state, findings }: WatchReport, silent: boolean): number {
   if (state.windows === 0)
     throw new UserError(
       'no production data yet: no window is complete',
@@ -256,4 +269,31 @@ function codeOf({ state, findings }: WatchReport, silent: boolean): number {
     )
   if (findings.some(({ kind }) => kind === 'slo')) return exitCodes.sloUnmet
   return findings.length > 0 ? exitCodes.offPlan : exitCodes.ok
+}
+
+/** State of a watch between evaluations, in the store. */
+interface SavedWatch {
+  readonly state: WatchState
+  readonly place?: unknown
+  readonly windowS: number
+}
+
+/**
+ * State of the last evaluation under that name. @throws UserError if its windows had another length
+ */
+async function loadWatch(
+  db: string,
+  name: string,
+  windowS: number,
+): Promise<SavedWatch | undefined> {
+  const found = (await readWatches(db, createDamageReporter(db))).get(name) as
+    | SavedWatch
+    | undefined
+  if (found?.state?.schema !== watchSchema) return undefined
+  if (found.windowS === windowS) return found
+  throw new UserError(
+    `the watch ${name} uses windows of ${found.windowS} s`,
+    `use --window ${found.windowS}s, start again with --reset, or start another watch with --name`,
+    exitCodes.usage,
+  )
 }

@@ -1,4 +1,4 @@
-/** What is watched: the configuration that was recommended, and how it was measured. */
+/** Resolves the deployed configuration that a watch compares with production. */
 import { resolveLimits, sloText } from '../../../profiler/model/slo.ts'
 import type { RankedCandidate } from '../../../reports/recommendation/ranked-candidate.ts'
 import { rankCandidates } from '../../../reports/recommendation/ranking.ts'
@@ -7,11 +7,11 @@ import type { WatchTarget } from '../../../reports/watch/watch.ts'
 import { parseCount, parseDurationMs, parseShare } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { createView } from '../../loop/problem.ts'
-import type { Reopened } from '../reopened.ts'
+import type { ReopenedExperiment } from '../reopened.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
 /** The configuration in production. */
-export interface Deployed extends WatchTarget {
+export interface DeployedConfiguration extends WatchTarget {
   readonly trial: number
   readonly label: string
   /** What the experiment recommends today. */
@@ -21,14 +21,14 @@ export interface Deployed extends WatchTarget {
 type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unknown }
 
 /**
- * @param before the trial that was watched until now: what is recommended since is not deployed yet
- * @throws UserError where nothing was recommended, or what was has no load curve
+ * @param before the trial that was watched until now; a newer recommendation is not deployed yet
+ * @throws UserError without a recommendation, or without its load curve
  */
-export function deployedOf(
-  reopened: Reopened,
+export function resolveDeployed(
+  reopened: ReopenedExperiment,
   flags: WatchFlags,
   before: number | undefined,
-): Deployed {
+): DeployedConfiguration {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
   if (resolveLimits(slo).length > 1 || slo.classes !== undefined)
@@ -44,7 +44,7 @@ export function deployedOf(
   const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
   const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
   const trial = asked ?? before ?? recommended
-  const known = judgedAt(reopened, 1).filter(
+  const known = rankAtSlowness(reopened, 1).filter(
     ({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined,
   )
   const found = known.find(({ candidate }) => candidate.trial === trial)
@@ -90,11 +90,11 @@ export function deployedOf(
 }
 
 /**
- * What was measured, if every step of every server takes `slowness` times as long: what kept a
- * limit at a rate keeps that times the factor at the rate over it.
+ * Ranks the trials as if every server were `slowness` times slower: meeting a limit at a rate then
+ * means meeting limit × slowness at rate ÷ slowness.
  */
-const judgedAt = (
-  { experiment, trials, pricePerHour, label }: Reopened,
+const rankAtSlowness = (
+  { experiment, trials, pricePerHour, label }: ReopenedExperiment,
   slowness: number,
 ): readonly RankedCandidate[] =>
   rankCandidates(trials, {
@@ -102,9 +102,12 @@ const judgedAt = (
     slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
   })
 
-/** Every measured configuration, as slow as production is. */
-export const optionsAt = (reopened: Reopened, slowness: number): readonly ReplanOption[] =>
-  judgedAt(reopened, slowness).map(
+/** All measured configurations, slowed down like production. */
+export const listReplanOptions = (
+  reopened: ReopenedExperiment,
+  slowness: number,
+): readonly ReplanOption[] =>
+  rankAtSlowness(reopened, slowness).map(
     ({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
       trial,
       label,

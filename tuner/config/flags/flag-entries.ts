@@ -1,10 +1,7 @@
-/**
- * What a flag is, and how those that may stand several times become entries of the experiment file.
- */
+/** The shape of a flag, and how repeatable flags become entries of the experiment file. */
 import { Option } from 'commander'
 import { categoryNames } from '../../../search/categories.ts'
 import type { Draft } from '../draft.ts'
-import { headerOf, noHeader } from '../header-text.ts'
 import type { ConfigProblem, Origin } from '../types.ts'
 import type { Path } from '../yaml-file.ts'
 
@@ -13,24 +10,22 @@ export interface Flag {
   readonly flags: string
   readonly group: string
   readonly what: string
-  /** Where its value goes in the experiment file. */
+  /** Path in the experiment file that the flag sets. */
   readonly path: Path
-  /** For flags that may stand several times: what each becomes at the path. */
-  readonly gather?: keyof typeof gathered
-  /** What stands at the path where the user sets nothing. */
+  /** For repeatable flags: how each occurrence is parsed. */
+  readonly gather?: keyof typeof entryParsers
+  /** Value if the user sets nothing. */
   readonly default?: string | number | boolean
-  /** What is written at the path, where it is not the text itself. */
+  /** Value that the flag sets, for flags without an argument. */
   readonly value?: unknown
-  /**
-   * Splits a short form into entries below the path, so that another flag may set the rest of them.
-   */
+  /** Splits a short form into entries below the path, so that other flags may set the rest. */
   readonly parts?: (text: string) => Readonly<Record<string, unknown>>
-  /** May stand several times: one text with commas. */
+  /** Repeatable: the occurrences are joined with commas. */
   readonly joined?: boolean
 }
 
 /** --max-trials, and its key among commander's options: maxTrials (confirm for --no-confirm). */
-export function namesOf(flag: Flag): { long: string; key: string } {
+export function parseFlagNames(flag: Flag): { long: string; key: string } {
   const option = new Option(flag.flags)
   return { long: option.long ?? flag.flags, key: option.attributeName() }
 }
@@ -40,42 +35,40 @@ interface Entry {
   readonly value: unknown
 }
 
-/**
- * Each text as an entry of its own below the path; undefined where it is none, with what it should
- * be.
+/** Parses one occurrence as an entry below the path; undefined if it is malformed.
  */
-const gathered = {
+const entryParsers = {
   /** name=value */
-  entries: (text: string) => pairOf(text),
-  /** name=value, and a name that comes again has a list of values. */
-  fields: (text: string) => pairOf(text),
-  /** name=value, of which the value may be JSON. */
+  entries: (text: string) => parsePair(text),
+  /** name=value; a repeated name collects a list of values. */
+  fields: (text: string) => parsePair(text),
+  /** name=value, whose value may be JSON. */
   documents: (text: string) => {
-    const pair = pairOf(text)
-    return pair && { name: pair.name, value: plainValue(pair.value) }
+    const pair = parsePair(text)
+    return pair && { name: pair.name, value: parseJsonOrText(pair.value) }
   },
-  /** name=values, the name with its category before it: args:batch=1..8. */
+  /** name=values, optionally with a category: args:batch=1..8. */
   parameters: (text: string) => {
     const [, category, name, values] = parameterPattern.exec(text) ?? []
     if (name === undefined || name === '__proto__') return undefined
     return { name, value: category ? { values, category } : values }
   },
   /** Name: value */
-  headers: headerOf,
-  /** All of them as one list. */
+  headers: parseHeader,
+  /** All occurrences as one list. */
   list: undefined,
 } satisfies Record<string, ((text: string) => Entry | undefined) | undefined>
 
 const parameterPattern = new RegExp(`^(?:(${categoryNames.join('|')}):)?([^=:\\s]+)=(.*)$`, 's')
 
-function pairOf(text: string): { name: string; value: string } | undefined {
+function parsePair(text: string): { name: string; value: string } | undefined {
   const [, name, value] = /^([^=:\s]+)=(.*)$/s.exec(text) ?? []
   return name === undefined || value === undefined || name === '__proto__'
     ? undefined
     : { name, value: value.trim() }
 }
 
-function plainValue(text: string): unknown {
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -84,20 +77,20 @@ function plainValue(text: string): unknown {
 }
 
 /**
- * Sets what a flag that stands several times says. A text that is no entry is a problem; of a
- * header only its name is repeated.
+ * Sets the entries of a repeatable flag. A malformed text is a problem; of a header only the name
+ * is repeated, because the value may be secret.
  */
-export function gatherFlag(
+export function setRepeatedFlag(
   flag: Flag,
   texts: readonly string[],
   { draft, origin, problems }: { draft: Draft; origin: Origin; problems: ConfigProblem[] },
 ): void {
-  const entryOf = flag.gather && gathered[flag.gather]
+  const entryOf = flag.gather && entryParsers[flag.gather]
   if (!entryOf) {
     draft.set(flag.path, [...texts], origin)
     return
   }
-  const { long } = namesOf(flag)
+  const { long } = parseFlagNames(flag)
   const example = /: ('[^']*'|[^\s;,]+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
   const said = new Map<string, unknown>()
   for (const text of texts) {
@@ -110,8 +103,27 @@ export function gatherFlag(
     } else
       problems.push({
         where: long,
-        what: flag.gather === 'headers' ? noHeader(text) : `'${text}' is not name=value`,
+        what: flag.gather === 'headers' ? describeBadHeader(text) : `'${text}' is not name=value`,
         hint: `write, for example, ${long} ${example}`,
       })
   }
 }
+
+/**
+ * Splits 'Name: value'; undefined if it is no header. ':authority: name', as in HTTP/2 and grpcurl,
+ * becomes the header Host.
+ */
+export function parseHeader(
+  text: string,
+): { readonly name: string; readonly value: string } | undefined {
+  const [, authority] = /^:authority:\s*(.*)$/i.exec(text) ?? []
+  if (authority !== undefined) return { name: 'Host', value: authority }
+  const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/.exec(text) ?? []
+  return name === undefined || value === undefined || name === '__proto__'
+    ? undefined
+    : { name, value }
+}
+
+/** Message about a malformed header. It repeats only the name, because the value may be secret. */
+export const describeBadHeader = (text: string): string =>
+  `'${text.split(':')[0]}' is not a header: write 'Name: value'`

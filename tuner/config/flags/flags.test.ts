@@ -113,9 +113,9 @@ test('flags that stand several times are gathered, each with its flag', () => {
     constraints: ['a < 2'],
     confirm: false,
   })
-  expect(layer.originOf(['pin', 'b'])).toEqual({ kind: 'flag', flag: '--pin' })
-  expect(layer.originOf(['space', 'c', 'values'])).toEqual({ kind: 'flag', flag: '--param' })
-  expect(layer.originOf(['seed'])).toBeUndefined()
+  expect(layer.findOrigin(['pin', 'b'])).toEqual({ kind: 'flag', flag: '--pin' })
+  expect(layer.findOrigin(['space', 'c', 'values'])).toEqual({ kind: 'flag', flag: '--param' })
+  expect(layer.findOrigin(['seed'])).toBeUndefined()
 })
 
 test('environment variables are named after their flags', () => {
@@ -128,7 +128,7 @@ test('environment variables are named after their flags', () => {
     slo: { percentile: 'p90', limit: '1s' },
     confirm: false,
   })
-  expect(layer.originOf(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
+  expect(layer.findOrigin(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
 })
 
 test.each([

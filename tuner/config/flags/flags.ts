@@ -1,6 +1,6 @@
 /**
- * Flags of the command line: a short form of the experiment file. Light, for `--help` must be
- * quick: no schema, no YAML.
+ * Flags of the command line: a short form of the experiment file. This module loads neither schema
+ * nor YAML, so that `--help` starts fast.
  */
 import { type Command, Option } from 'commander'
 import { latencyMetricNames, latencyMetrics } from '../../../profiler/model/latency-metrics.ts'
@@ -17,20 +17,19 @@ import {
 import { providerNames } from '../../../trials/prices/providers.ts'
 import { createDraft, type Draft } from '../draft.ts'
 import { backends, defaults, deviceChoices, outputKinds } from '../names.ts'
-import { readOut } from '../out-text.ts'
-import { sloParts } from '../slo-text.ts'
+import { parseSloParts } from '../slo-text.ts'
 import type { ConfigProblem, Origin } from '../types.ts'
 import type { Layer } from '../yaml-file.ts'
-import { type Flag, gatherFlag, namesOf } from './flag-entries.ts'
+import { type Flag, parseFlagNames, setRepeatedFlag } from './flag-entries.ts'
 import { serverFlags } from './server-flags.ts'
 
-const goal = 'Model and goal'
-const files = 'Files'
+const goalSection = 'Model and goal'
+const filesSection = 'Files'
 
-const list = (names: readonly string[]) => names.join(' | ')
+const formatChoices = (names: readonly string[]) => names.join(' | ')
 
 const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
-  [goal]: [
+  [goalSection]: [
     {
       flags: '-m, --model <name>',
       path: ['model'],
@@ -39,7 +38,7 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
     {
       flags: '--slo <slo>',
       path: ['slo'],
-      parts: (text) => ({ ...sloParts(text) }),
+      parts: (text) => ({ ...parseSloParts(text) }),
       joined: true,
       what: "latency SLO: 50ms (p99), p95<80ms; for language models 'ttft p95<300ms' or 'p90 ttft<200ms tpot<30ms'",
     },
@@ -73,7 +72,7 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
     {
       flags: '--objective <name>',
       path: ['objective'],
-      what: `${list(objectiveKinds)} (default: ${defaultObjectiveKind.withDemand} with --rps, else ${defaultObjectiveKind.plain})`,
+      what: `${formatChoices(objectiveKinds)} (default: ${defaultObjectiveKind.withDemand} with --rps, else ${defaultObjectiveKind.plain})`,
     },
     {
       flags: '--metric <name>',
@@ -84,12 +83,12 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
     {
       flags: '--objective-metric <name>',
       path: ['objectiveMetric'],
-      what: `metric to optimise with ${list(listKindsRequiring('metric'))} (default: the only one)`,
+      what: `metric to optimise with ${formatChoices(listKindsRequiring('metric'))} (default: the only one)`,
     },
     {
       flags: '--max-price <money>',
       path: ['maxPricePerHour'],
-      what: `maximum $ per hour of one replica, for ${list(listKindsRequiring('price bound'))}`,
+      what: `maximum $ per hour of one replica, for ${formatChoices(listKindsRequiring('price bound'))}`,
     },
     {
       flags: '--max-energy <joules>',
@@ -103,13 +102,13 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
       flags: '--backend <name>',
       path: ['backend'],
       default: defaults.backend,
-      what: list(backends),
+      what: formatChoices(backends),
     },
     {
       flags: '--devices <name>',
       path: ['devices'],
       default: defaults.devices,
-      what: `${list(deviceChoices)} (default: ${defaults.devices}: the GPUs of this machine, else emulated ones)`,
+      what: `${formatChoices(deviceChoices)} (default: ${defaults.devices}: the GPUs of this machine, else emulated ones)`,
     },
     {
       flags: '--acceptance <share>',
@@ -276,7 +275,7 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
       flags: '--sampler <name>',
       path: ['sampler'],
       default: defaults.sampler,
-      what: list(samplerNames),
+      what: formatChoices(samplerNames),
     },
     {
       flags: '--no-history',
@@ -287,7 +286,7 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
     },
     { flags: '--seed <n>', path: ['seed'], default: defaults.seed, what: 'random seed' },
   ],
-  [files]: [
+  [filesSection]: [
     {
       flags: '--gpu-catalogue <file>',
       path: ['gpuCatalogue'],
@@ -312,7 +311,7 @@ const sections: Readonly<Record<string, readonly Omit<Flag, 'group'>[]>> = {
     {
       flags: '-o, --out <where>',
       path: [],
-      parts: readOut,
+      parts: parseOutFlag,
       joined: true,
       what: `result folder (default: tune-results/<experiment>), or KIND=URL to send the run to, KIND one of ${outputKinds.join(', ')} (docs/how-to/send-results.md); repeatable`,
     },
@@ -329,7 +328,7 @@ const describeFlag = ({ what, value, default: usual }: Flag): string =>
     ? what
     : `${what} (default: ${usual})`
 
-/** What stands where the user sets nothing, in the form of the experiment file. */
+/** Defaults of all flags, in the form of the experiment file. */
 export function defaultsLayer(folder: string): Layer {
   const draft = createDraft(folder)
   draft.set(['slo', 'percentile'], defaults.percentile, { kind: 'default' })
@@ -346,28 +345,29 @@ export type FlagValues = Readonly<Record<string, unknown>>
  * were given override the file.
  */
 export function addExperimentOptions(command: Command): Command {
-  command.optionsGroup(`${goal}:`)
+  command.optionsGroup(`${goalSection}:`)
   command.option('-f, --file <path>', 'experiment file (YAML); flags override it')
-  for (const flag of experimentFlags) command.addOption(optionOf(flag).helpGroup(`${flag.group}:`))
+  for (const flag of experimentFlags)
+    command.addOption(createOption(flag).helpGroup(`${flag.group}:`))
   command.addOption(
     new Option(
       '--dry-run',
       'print the experiment and its first configurations without starting anything',
-    ).helpGroup(`${files}:`),
+    ).helpGroup(`${filesSection}:`),
   )
   return command
 }
 
 /**
- * Adds some of the experiment's flags, by their long names, to a command that asks for no whole
+ * Adds some of the experiment's flags, by their long names, to a command that needs no complete
  * experiment.
  */
 export function addChosenOptions(command: Command, names: readonly string[]): void {
   for (const flag of experimentFlags)
-    if (names.includes(namesOf(flag).long)) command.addOption(optionOf(flag))
+    if (names.includes(parseFlagNames(flag).long)) command.addOption(createOption(flag))
 }
 
-function optionOf(flag: Flag): Option {
+function createOption(flag: Flag): Option {
   const option = new Option(flag.flags, describeFlag(flag))
   if (flag.joined)
     option.argParser((value: string, before: string | undefined) =>
@@ -389,28 +389,28 @@ export function flagsToLayer(
   const draft = createDraft(folder)
   const problems: ConfigProblem[] = []
   for (const flag of experimentFlags) {
-    const { long, key } = namesOf(flag)
+    const { long, key } = parseFlagNames(flag)
     // `--value-of` is valueOf, which every object inherits.
     const value = Object.hasOwn(values, key) ? values[key] : undefined
     if (value === undefined || (flag.value !== undefined && value !== flag.value)) continue
     const origin: Origin = { kind: 'flag', flag: long }
-    if (flag.gather) gatherFlag(flag, value as string[], { draft, origin, problems })
+    if (flag.gather) setRepeatedFlag(flag, value as string[], { draft, origin, problems })
     else setValue(draft, flag, flag.value ?? value, origin)
   }
   return { layer: draft.layer(), problems }
 }
 
 /**
- * What switches a flag that takes no value, in an environment variable; with one of `off` it is as
- * if the variable were not there.
+ * Values of an environment variable that set a flag without an argument; the second list leaves it
+ * unset.
  */
-const on = ['1', 'true', 'yes']
-const off = ['0', 'false', 'no']
+const trueWords = ['1', 'true', 'yes']
+const falseWords = ['0', 'false', 'no']
 
 /**
  * TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM, ...: every flag that takes one value or
- * none, for CI and containers. They win over the file, flags over them. What is neither on nor off
- * is set as it stands, for the schema to refuse.
+ * none, for CI and containers. They override the file; flags override them. Any other value is
+ * passed on, and the schema rejects it.
  */
 export function environmentToLayer(
   environment: Readonly<Record<string, string | undefined>>,
@@ -419,12 +419,12 @@ export function environmentToLayer(
   const draft = createDraft(folder)
   for (const flag of experimentFlags) {
     if (flag.gather) continue
-    const variable = `TUNE_${namesOf(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
+    const variable = `TUNE_${parseFlagNames(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
     const value = environment[variable]
     if (value === undefined || value === '') continue
     if (flag.value === undefined) setValue(draft, flag, value, { kind: 'environment', variable })
-    else if (!off.includes(value.toLowerCase()))
-      setValue(draft, flag, on.includes(value.toLowerCase()) ? flag.value : value, {
+    else if (!falseWords.includes(value.toLowerCase()))
+      setValue(draft, flag, trueWords.includes(value.toLowerCase()) ? flag.value : value, {
         kind: 'environment',
         variable,
       })
@@ -437,4 +437,26 @@ function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): voi
   else
     for (const [key, part] of Object.entries(flag.parts(String(value))))
       draft.set([...flag.path, key], part, origin)
+}
+
+/**
+ * `--out` as entries of the file: a folder, or KIND=URL, joined with ', '. An unknown KIND is
+ * passed on, and the schema rejects it.
+ */
+function parseOutFlag(value: string): {
+  readonly out?: string
+  readonly send?: Readonly<Record<string, string>>
+} {
+  const folders: string[] = []
+  const sent: Record<string, string> = {}
+  for (const part of value.split(', ')) {
+    const [, kind, url] = /^([A-Za-z][\w-]*)=(.*)$/s.exec(part) ?? []
+    const known = outputKinds.some((name) => name === kind)
+    if (kind !== undefined && url !== undefined && (known || url.includes('://'))) sent[kind] = url
+    else folders.push(part)
+  }
+  return {
+    ...(folders.length > 0 && { out: folders.join(', ') }),
+    ...(Object.keys(sent).length > 0 && { send: sent }),
+  }
 }

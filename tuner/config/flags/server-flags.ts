@@ -1,7 +1,6 @@
 /**
- * Flags of a server of one's own: everything that `predictor` and `expect` of the experiment file
- * say of how it is started and asked. Commands that ask a server without an experiment (init,
- * verify) take theirs from here.
+ * Flags of the user's own server: how it is started and called (`predictor` and `expect` of the
+ * experiment file). `tune init` and `tune verify` reuse them.
  */
 import { protocolNames } from '../../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../../trials/servers/server-kinds.ts'

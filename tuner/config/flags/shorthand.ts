@@ -4,27 +4,27 @@
 import { UnitError } from '../units.ts'
 
 /** Listed values, or a range. */
-export interface Values {
-  readonly values?: readonly (number | string)[]
-  readonly min?: number
-  readonly max?: number
-  readonly step?: number
-  readonly factor?: number
+export interface ValueDomain {
+  readonly values?: readonly (numberPattern | string)[]
+  readonly min?: numberPattern
+  readonly max?: numberPattern
+  readonly step?: numberPattern
+  readonly factor?: numberPattern
 }
 
-const number = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?`
+const numberPattern = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?`
 const rangePattern = new RegExp(
-  String.raw`^\s*(${number})\s*(%?)\s*\.\.\s*(${number})\s*%?\s*(?:(step|x|\*)\s*(${number}))?\s*$`,
+  String.raw`^\s*(${numberPattern})\s*(%?)\s*\.\.\s*(${numberPattern})\s*%?\s*(?:(step|x|\*)\s*(${numberPattern}))?\s*$`,
   'i',
 )
 
 /**
- * Reads a short form. A range without a step or factor stays open: its parameter says what lies
- * between (powers of two for batchSize, whole numbers else).
+ * Parses a short form. A range without step or factor keeps only its ends; the parameter determines
+ * the values between (powers of two for batchSize, otherwise whole numbers).
  * @throws UnitError for an empty list, a range the wrong way round, a step that is not above 0 or a
  * factor not above 1.
  */
-export function parseShorthand(input: string | number): Values {
+export function parseShorthand(input: string | numberPattern): ValueDomain {
   if (typeof input === 'number') {
     if (!Number.isFinite(input)) throw new UnitError(`${input} is not a number`, rangeHint)
     return { values: [input] }
@@ -44,18 +44,18 @@ export function parseShorthand(input: string | number): Values {
     .map((value) => value.trim())
     .filter((value) => value !== '')
   if (values.length === 0) throw new UnitError('no values', rangeHint)
-  return { values: values.map(asNumber) }
+  return { values: values.map(parseNumber) }
 }
 
 const rangeHint = "write a range such as 1..32, '1..9 step 2', '1..64 x2', or a list such as 1,2,4"
 
 function readRange(
   input: string,
-  min: number,
-  max: number,
+  min: numberPattern,
+  max: numberPattern,
   word: string | undefined,
-  by: number,
-): Values {
+  by: numberPattern,
+): ValueDomain {
   if (min > max) throw new UnitError(`'${input}' is in descending order`, `write ${max}..${min}`)
   if (word === 'step' && !(by > 0))
     throw new UnitError(`the step of '${input}' must be more than 0`, rangeHint)
@@ -66,20 +66,24 @@ function readRange(
 }
 
 /** '8' → 8, '1e3' → 1000, 'T4' → 'T4', '0x10' → '0x10'. */
-export function asNumber(value: string): number | string {
-  return new RegExp(`^${number}$`, 'i').test(value) ? Number(value) : value
+export function parseNumber(value: string): numberPattern | string {
+  return new RegExp(`^${numberPattern}$`, 'i').test(value) ? Number(value) : value
 }
 
 /** min, min × factor, ... up to max, and max itself. */
-export function geometric(min: number, max: number, factor: number): number[] {
-  const values: number[] = []
+export function listGeometricValues(
+  min: numberPattern,
+  max: numberPattern,
+  factor: numberPattern,
+): numberPattern[] {
+  const values: numberPattern[] = []
   for (let value = min; value < max * (1 - 1e-9) && values.length < 10_000; value *= factor)
     values.push(Number(value.toPrecision(12)))
   return [...values, max]
 }
 
 /** Powers of two within [min, max], and both ends. */
-export function powersOfTwo(min: number, max: number): number[] {
+export function listPowersOfTwo(min: numberPattern, max: numberPattern): numberPattern[] {
   const values = new Set([min])
   for (let value = 1; value < max; value *= 2) if (value > min) values.add(value)
   return [...values.add(max)]

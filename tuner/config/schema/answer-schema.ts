@@ -1,4 +1,4 @@
-/** What answers must be, as it is written: `expect` and `golden`. */
+/** Schema of `expect` and `golden`: which answers are correct. */
 import { z } from 'zod'
 import { form, number, optional, path, share } from './schema-parts.ts'
 

@@ -1,4 +1,4 @@
-/** `load.arrivals`: how requests of an open load come. */
+/** Schema of `load.arrivals`: the arrival process of an open loop. */
 import { z } from 'zod'
 import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
 import { parseDurationMs, UnitError } from '../units.ts'

@@ -1,7 +1,6 @@
 /**
- * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units
- * come out: durations in ms, rates per second, shares and percentiles 0-1, money in $, under the
- * same keys.
+ * Schema of the experiment file. It decodes texts ('50ms', '20%', '1..32') into base units under
+ * the same keys: durations in ms, rates per second, shares and percentiles 0-1, money in $.
  */
 
 import { existsSync } from 'node:fs'
@@ -20,7 +19,7 @@ import {
   findProviderBook,
   providerNames,
 } from '../../../trials/prices/providers.ts'
-import { parseShorthand, type Values } from '../flags/shorthand.ts'
+import { parseShorthand, type ValueDomain } from '../flags/shorthand.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
 import { formatItems, parseItems } from '../settings/payload-settings.ts'
 import { formatLengths, parseLengths } from '../settings/prompt-settings.ts'
@@ -79,9 +78,7 @@ function readModel(name: string): ModelEntry {
   return { path: isHubName(name) ? name : absolutePath(name) }
 }
 
-/**
- * Whether a model is read as a name where an experiment file says no more of it, and not as a path.
- */
+/** Whether the short form of `model` is read as a name and not as a path. */
 export const isModelName = (model: string): boolean => 'name' in readModel(model)
 
 /** Whether an architecture is a file of dimensions rather than a name. */
@@ -89,9 +86,9 @@ export const isDimensionsFile = (architecture: string): boolean =>
   /\.(json|ya?ml)$/i.test(architecture)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
-const listed = form(
+const valueList = form(
   z.array(scalar).min(1, { error: 'expected at least one value' }),
-  (values): Values => ({ values }),
+  (values): ValueDomain => ({ values }),
   ({ values }) => values && [...values],
 )
 const parameterKeys = z.strictObject({
@@ -100,7 +97,7 @@ const parameterKeys = z.strictObject({
     'type of the parameter; default: derived from the values',
   ),
   values: optional(
-    z.union([listed, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
+    z.union([valueList, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
       error: 'expected values such as [1, 2, 4] or 1..32',
     }),
     'values as a list or in short form, e.g. [1, 2, 4] or 1..32',
@@ -138,7 +135,7 @@ const parameterKeys = z.strictObject({
   ),
 })
 
-/** A parameter as written: `values`, or a range, and what else is said of it. */
+/** A parameter as written: `values` or a range, and its other properties. */
 export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
   readonly values?: readonly (number | string)[]
 }
@@ -152,7 +149,7 @@ const parameter = z.union(
   [
     quantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
     form(
-      listed,
+      valueList,
       (values): ParameterEntry => values,
       ({ values, ...rest }) =>
         Object.values(rest).every((part) => part === undefined) ? { values } : undefined,
@@ -250,7 +247,7 @@ const variant = z.strictObject({
   ),
 })
 
-/** Also as environment variables have it. */
+/** A boolean, or its text in an environment variable. */
 const toggle = z.union(
   [z.boolean(), form(z.enum(['true', 'false']), (value) => value === 'true')],
   { error: 'expected true or false' },
@@ -492,14 +489,14 @@ export const experimentFileSchema = z.strictObject({
 /** One layer of settings (defaults, a file, flags), in base units; paths are absolute. */
 export type ExperimentEntries = z.output<typeof experimentFileSchema>
 
-type With<T, K extends keyof NonNullable<T>> = NonNullable<T> & {
+type WithRequired<T, K extends keyof NonNullable<T>> = NonNullable<T> & {
   [Key in K]-?: NonNullable<NonNullable<T>[Key]>
 }
 
-/** All layers together: what has a default is there. */
+/** All layers merged: settings with a default are present. */
 export interface Settings
   extends Omit<
-    With<
+    WithRequired<
       ExperimentEntries,
       | 'headroom'
       | 'backend'
@@ -513,17 +510,19 @@ export interface Settings
     >,
     'slo' | 'load' | 'golden' | 'budget' | 'stop'
   > {
-  readonly slo: With<ExperimentEntries['slo'], 'percentile' | 'errorRate'>
-  readonly load: With<ExperimentEntries['load'], 'arrivals' | 'trialTime' | 'confirmTime'>
-  readonly golden: With<ExperimentEntries['golden'], 'from'>
-  readonly budget: With<ExperimentEntries['budget'], 'maxTrials'>
-  readonly stop: With<ExperimentEntries['stop'], 'tolerance' | 'certainty'>
+  readonly slo: WithRequired<ExperimentEntries['slo'], 'percentile' | 'errorRate'>
+  readonly load: WithRequired<ExperimentEntries['load'], 'arrivals' | 'trialTime' | 'confirmTime'>
+  readonly golden: WithRequired<ExperimentEntries['golden'], 'from'>
+  readonly budget: WithRequired<ExperimentEntries['budget'], 'maxTrials'>
+  readonly stop: WithRequired<ExperimentEntries['stop'], 'tolerance' | 'certainty'>
 }
 
 /** Settings as an experiment file has them: plain data, as JSON. */
 export type ExperimentDocument = { readonly [key: string]: unknown }
 
-/** Settings as they are written in a file: the form that is stored, shown and read again. */
+/**
+ * Encodes settings as they are written in a file: the form that is stored, shown and read again.
+ */
 export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
   JSON.parse(
     JSON.stringify(z.encode(experimentFileSchema, entries, parseOnce)),
@@ -532,7 +531,7 @@ export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
 /** What people write in the file, and programs in an object: '50ms', '20%', '1..32'. */
 export type ExperimentInput = z.input<typeof experimentFileSchema>
 
-/** The schema of the file for editors: what may be written, not what it is read as. */
+/** JSON Schema of the file for editors: the written form, not the decoded one. */
 export const experimentJsonSchema = () => ({
   ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),
   title: 'tune experiment',

@@ -1,10 +1,10 @@
-/** The server's own metrics as they are written: `metrics`. */
+/** Schema of `metrics`: the server's own metrics to read under load. */
 import { z } from 'zod'
 import { parseMetric, portPattern } from '../../../profiler/prometheus.ts'
 import { UnitError } from '../units.ts'
 import { form, number, numberText, optional, text } from './schema-parts.ts'
 
-const fromForms = "a path, ':8002/metrics' or a URL"
+const placeForms = "a path, ':8002/metrics' or a URL"
 
 const metricKeys = z.strictObject({
   name: text('the name of a metric').describe(
@@ -21,23 +21,23 @@ const metricKeys = z.strictObject({
     'bound above which a configuration is infeasible; default: none, the metric is only shown',
   ),
   from: optional(
-    text(fromForms).refine((from) => !from.startsWith(':') || portPattern.test(from), {
-      error: `expected ${fromForms}`,
+    text(placeForms).refine((from) => !from.startsWith(':') || portPattern.test(from), {
+      error: `expected ${placeForms}`,
     }),
     "place of the metrics: a path on the server, ':8002/metrics' on another port, or a URL; default: /metrics",
   ),
 })
-const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
+const metricForms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */
-const written = form(text('the name of a metric'), (given): z.input<typeof metricKeys> => {
+const metricTextSchema = form(text('the name of a metric'), (given): z.input<typeof metricKeys> => {
   const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
   const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
   const named = parseMetric(series.trim())
   const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
-  if (named === undefined || Number.isNaN(max)) throw new UnitError(`expected ${forms}`, '')
+  if (named === undefined || Number.isNaN(max)) throw new UnitError(`expected ${metricForms}`, '')
   return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
 }).pipe(metricKeys)
-const one = z.union([written, metricKeys], { error: `expected ${forms}` })
-export const metrics = z.union([form(one, (metric) => [metric]), z.array(one)], {
-  error: `expected ${forms}, or a list of these`,
+const metric = z.union([metricTextSchema, metricKeys], { error: `expected ${metricForms}` })
+export const metrics = z.union([form(metric, (metric) => [metric]), z.array(metric)], {
+  error: `expected ${metricForms}, or a list of these`,
 })

@@ -1,4 +1,4 @@
-/** `send`: programs that a run is told to while it goes on. */
+/** Schema of `send`: receivers of a run while it goes on. */
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from '../names.ts'
 import type { OutputAddress, OutputTarget } from '../output-target.ts'
@@ -27,19 +27,18 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   { error: 'expected a URL, or {url, headers}' },
 )
 
-const what: Readonly<Record<OutputKind, string>> = {
+const descriptions: Readonly<Record<OutputKind, string>> = {
   mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
   otlp: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318; for Prometheus http://prometheus:9090/api/v1/otlp',
 }
 
-type Entries = { readonly [K in OutputKind]?: OutputAddress }
+type SendEntries = { readonly [K in OutputKind]?: OutputAddress }
 
 export const send = z.strictObject(
-  Object.fromEntries(outputKinds.map((kind) => [kind, optional(target, what[kind])])) as Record<
-    OutputKind,
-    z.ZodOptional<typeof target>
-  >,
+  Object.fromEntries(
+    outputKinds.map((kind) => [kind, optional(target, descriptions[kind])]),
+  ) as Record<OutputKind, z.ZodOptional<typeof target>>,
 )
 
-export const outputTargets = (entries: Entries = {}): OutputTarget[] =>
+export const outputTargets = (entries: SendEntries = {}): OutputTarget[] =>
   outputKinds.flatMap((kind) => (entries[kind] === undefined ? [] : [{ kind, ...entries[kind] }]))

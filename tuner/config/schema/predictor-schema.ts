@@ -1,6 +1,5 @@
-/**
- * The experiment file's `predictor`: what serves the model, how it is started and how it is asked.
- */
+/** Schema of `predictor`: what serves the model, how it is started and how it is called. */
+
 import { z } from 'zod'
 import {
   type FormFields,
@@ -16,7 +15,7 @@ import {
 } from '../../../trials/predictor/llm/speculative-methods.ts'
 import { spoken } from '../../../trials/predictor/protocol/spoken.ts'
 import { serverKinds } from '../../../trials/servers/server-kinds.ts'
-import { splitCommand } from '../flags/command-line.ts'
+import { type Expand, ShellError, splitWords } from '../../../trials/shell-words.ts'
 import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
 import {
   absolutePath,
@@ -33,9 +32,9 @@ import {
   text,
 } from './schema-parts.ts'
 
-const texts = z.record(z.string(), scalarText, { error: 'expected name: value pairs' })
-/** Files of fields are found from anywhere; a value that is no field is left to be reported. */
-const fields = form(
+const textMap = z.record(z.string(), scalarText, { error: 'expected name: value pairs' })
+/** Makes paths in form fields absolute. Malformed fields pass, and are reported later. */
+const formFields = form(
   z.record(z.string(), z.union([scalarText, z.array(scalarText)]), {
     error: 'expected name: value pairs',
   }),
@@ -45,8 +44,10 @@ const fields = form(
       : given,
   (value) => value as Record<string, string | string[]>,
 )
-/** Protocols that say nothing of their paths. */
-const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
+/** Protocols without a path of their own. */
+const protocolsNeedingPath = protocolNames
+  .filter((name) => protocolTable[name].needsPath)
+  .join("', '")
 const command = z.union([
   z.array(numberText).min(1, { error: 'expected a program' }),
   quantity(splitCommand, 'a command'),
@@ -56,7 +57,7 @@ const prepareKeys = z.strictObject({
     'program and arguments, with ${prepared} (the folder to fill, under the same name in the command of the server) and parameters; runs without a shell',
   ),
   env: optional(
-    texts,
+    textMap,
     'environment variables, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
   ),
   inputs: optional(
@@ -72,7 +73,7 @@ const prepare = z.union(
     error: 'expected a command, or {command, env, inputs, timeout}',
   },
 )
-const weighted = z.strictObject({
+const weightedUrl = z.strictObject({
   url: text('a URL').describe('URL of one server'),
   weight: optional(
     z
@@ -82,14 +83,14 @@ const weighted = z.strictObject({
   ),
 })
 /** 'http://a:8000 x3' */
-const weightedText = quantity((given): z.output<typeof weighted> => {
+const weightedUrlText = quantity((given): z.output<typeof weightedUrl> => {
   const [, url = '', weight] = /^(\S+?)(?:\s+x\s*([\d.]+))?$/.exec(String(given).trim()) ?? []
   if (url === '' || Number(weight ?? 1) <= 0 || Number.isNaN(Number(weight ?? 1)))
     throw new UnitError(`'${given}' is not a URL with a weight`, 'write http://a:8000 x3')
   return { url, ...(weight !== undefined && { weight: Number(weight) }) }
 }, 'a URL, with its weight: http://a:8000 x3')
 const urls = z
-  .array(z.union([weightedText, weighted], { error: 'expected a URL, or {url, weight}' }), {
+  .array(z.union([weightedUrlText, weightedUrl], { error: 'expected a URL, or {url, weight}' }), {
     error: 'expected a list of URLs, or of {url, weight}',
   })
   .min(1, { error: 'expected at least one URL' })
@@ -145,7 +146,10 @@ const predictorKeys = z.strictObject({
     choice(protocolNames, 'a protocol'),
     `protocol of the server; default: ${spoken.tensors[0]}, or openai if the SLO is about streamed answers`,
   ),
-  path: optional(text('a path'), `path of the inference call, for protocol '${pathNamed}'`),
+  path: optional(
+    text('a path'),
+    `path of the inference call, for protocol '${protocolsNeedingPath}'`,
+  ),
   signature: optional(
     text('a signature'),
     "protocol 'tfserving': signature to call (signature_name); default: serving_default, else the first of the model",
@@ -171,11 +175,11 @@ const predictorKeys = z.strictObject({
     "protocol 'json': content type of the body, or of the single file of the payload, if it is not JSON, e.g. image/jpeg with body '{{image}}'",
   ),
   form: optional(
-    fields,
+    formFields,
     "protocol 'json': multipart form instead of the body, field → value as in curl, or a list of values, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file, <PATH sends its text (relative to this file), and {{image}} is sent as a file",
   ),
   headers: optional(
-    texts,
+    textMap,
     'url, command: HTTP headers or gRPC metadata of every request; a value may be ${env:NAME} or ${file:PATH}',
   ),
   http2: optional(
@@ -202,11 +206,11 @@ const predictorKeys = z.strictObject({
   ),
   insecureSkipVerify: optional(boolean, 'url, https and grpcs: skip TLS certificate checks'),
   env: optional(
-    texts,
+    textMap,
     'builtin, command: environment variables; tuned values override them; a value may be ${env:NAME} or ${file:PATH}',
   ),
   envNames: optional(
-    texts,
+    textMap,
     'command: environment variable of a parameter, name → variable; default: BATCH_SIZE for batchSize',
   ),
   argFormat: optional(
@@ -214,7 +218,7 @@ const predictorKeys = z.strictObject({
     "command: how a parameter of category args is written; default: ['--${name}=${value}']",
   ),
   files: optional(
-    texts,
+    textMap,
     'command: files to write into the folder of the trial, path → text with placeholders',
   ),
   prepare: optional(
@@ -245,3 +249,26 @@ export const predictor = z.union(
     error: 'expected builtin, or an object with engine, command or url',
   },
 )
+
+/**
+ * `gunicorn --bind "127.0.0.1:${port}" app:app` → ['gunicorn', '--bind', '127.0.0.1:${port}',
+ * 'app:app']. $PORT and ${PORT:-8000} become the trial's port; other ${names} stay placeholders.
+ * @throws UnitError for shell syntax, an unclosed quote or an empty text
+ */
+function splitCommand(input: string | number): string[] {
+  try {
+    return [...splitWords(String(input), expand)]
+  } catch (error) {
+    if (!(error instanceof ShellError)) throw error
+    throw new UnitError(error.message, error.hint)
+  }
+}
+
+const expand: Expand = ({ name, text }) => {
+  if (name === 'PORT') return '${port}'
+  if (text.startsWith('${')) return text
+  throw new ShellError(
+    `the command uses the variable $${name}, but tune runs it without a shell`,
+    `write its value, or run the command in a shell: [sh, -c, 'exec ... $${name}']`,
+  )
+}

@@ -1,6 +1,6 @@
 /**
- * What the schema of the experiment file is made of: quantities, texts, paths and choices. Each
- * reads what people write and writes it again; errors say what was expected.
+ * Building blocks of the schema: quantities, texts, paths and choices. Each decodes the written
+ * form and encodes it again; errors say what was expected.
  */
 import { isAbsolute, resolve } from 'node:path'
 import { z } from 'zod'
@@ -16,9 +16,9 @@ import {
 } from '../units.ts'
 
 /**
- * A form that people write, and the value that it is read as.
+ * A codec between a written form and its value.
  * @param read may throw a UnitError, which becomes an issue with a hint
- * @param write absent, or undefined for a value: the value is written in another form of its union
+ * @param write absent, or undefined for a value: another form of the union encodes the value
  */
 export function form<I extends z.ZodType, T>(
   written: I,
@@ -64,7 +64,7 @@ export const scalarText = z.union([
 /** A text or a number. */
 export const numberText = z.union([z.string(), form(z.number(), (given) => String(given))])
 
-/** A key that may be left out, with its line in the reference. */
+/** An optional key with its description in the reference. */
 export const optional = <S extends z.ZodType>(schema: S, what: string) =>
   schema.optional().describe(what)
 
@@ -90,14 +90,14 @@ export const count = (min: number, what: string) =>
     (value) => value,
   )
 
-/** Compiling a parser takes longer than the few documents that a process reads. */
+/** Compiling a parser takes longer than reading the few documents of a process. */
 export const parseOnce = { jitless: true } as const
 
-/** The folder that relative paths start from, while `readIn` runs. */
+/** Folder that relative paths start from while `withBaseFolder` runs. */
 let baseFolder = '/'
 
-/** Runs a reader of the schema for which relative paths start from a folder. */
-export function readIn<T>(folder: string, read: () => T): T {
+/** Runs a decoder of the schema; relative paths start from the folder. */
+export function withBaseFolder<T>(folder: string, read: () => T): T {
   const before = baseFolder
   baseFolder = folder
   try {
@@ -107,11 +107,11 @@ export function readIn<T>(folder: string, read: () => T): T {
   }
 }
 
-/** A path as it is found from anywhere. */
+/** Makes a path absolute. */
 export const absolutePath = (path: string): string =>
   isAbsolute(path) ? path : resolve(baseFolder, path)
 
-/** @param isName for texts that stand for something else than a file */
+/** @param isName whether a text names something other than a file */
 export const path = (what: string, isName: (text: string) => boolean = () => false) =>
   form(
     text(what),

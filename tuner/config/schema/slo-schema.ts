@@ -1,4 +1,4 @@
-/** The `slo` of the experiment file: a short form, an object, or a list of limits. */
+/** Schema of `slo`: a short form, an object, or a list of limits. */
 import { z } from 'zod'
 import {
   byMetric,
@@ -6,7 +6,7 @@ import {
   latencyMetrics,
 } from '../../../profiler/model/latency-metrics.ts'
 import {
-  joinedSlo,
+  joinLimits,
   parseClassSlo,
   parseSlo,
   parseSloLimit,
@@ -37,7 +37,7 @@ const sloKeys = z.strictObject({
     ),
   ),
 })
-const sloListed = z.strictObject({
+const sloListItem = z.strictObject({
   metric: choice(latencyMetricNames, 'a latency').describe('latency that the limit is about'),
   limit: latencyLimit.describe('its limit'),
   percentile: optional(percentile, 'share of requests that must meet all limits'),
@@ -46,12 +46,12 @@ const sloListed = z.strictObject({
 const sloList = form(
   z
     .array(
-      z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListed], {
+      z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListItem], {
         error: 'expected {metric, limit} or ttft<200ms',
       }),
     )
     .min(1, { error: 'expected at least one limit' }),
-  (listed): SloEntry => joinedSlo(listed),
+  (listed): SloEntry => joinLimits(listed),
 ).describe('limits of a joint SLO: a request must meet every one')
 export const slo = z.union(
   [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
@@ -61,7 +61,7 @@ export const slo = z.union(
   },
 )
 
-/** Of a class of requests. */
+/** Limits of a class of requests. */
 export const classSlo = z.union(
   [
     quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),

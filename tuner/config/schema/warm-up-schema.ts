@@ -1,4 +1,4 @@
-/** `load.warmUp` as it is written: a number of requests, a file of them, or both. */
+/** Schema of `load.warmUp`: a number of requests, a file of requests, or both. */
 import { z } from 'zod'
 import { absolutePath, count, optional, path, quantity } from './schema-parts.ts'
 
@@ -17,12 +17,12 @@ const warmUpKeys = z.strictObject({
   ),
 })
 /** 100, or the path of a file. */
-const short = quantity((given): z.output<typeof warmUpKeys> => {
+const warmUpText = quantity((given): z.output<typeof warmUpKeys> => {
   const requests = Number(given)
   return Number.isInteger(requests) && requests > 0
     ? { requests }
     : { payload: absolutePath(String(given)) }
 }, 'a number of requests, or a file of them')
-export const warmUp = z.union([short, warmUpKeys], {
+export const warmUp = z.union([warmUpText, warmUpKeys], {
   error: 'expected a number of requests, a file of them, or {requests, atOnce, payload}',
 })

@@ -1,14 +1,11 @@
-/** What answers must be: `expect` and `golden` of the experiment file. */
+/** Resolves `expect` and `golden`: which answers are correct. */
 import { existsSync } from 'node:fs'
 import { readText } from '../../../profiler/bounded-reader.ts'
-import type { Expectation } from '../../../profiler/protocols/expectations.ts'
-import { parsePath } from '../../../profiler/protocols/expectations.ts'
+import { type Expectation, parsePath } from '../../../profiler/protocols/expectations.ts'
 import type { AnswerRules } from '../../../trials/launchers/checked-answers.ts'
 import { type Context, shortPath } from '../context.ts'
 
-export function resolveAnswers(
-  context: Pick<Context, 'entries' | 'report' | 'around'>,
-): AnswerRules {
+export function resolveAnswers(context: Pick<Context, 'entries' | 'report' | 'host'>): AnswerRules {
   const { entries, report } = context
   const { from, tolerance } = entries.golden
   const expect = Object.entries(entries.expect ?? {}).map(
@@ -27,7 +24,7 @@ export function resolveAnswers(
     },
   )
   if (from !== 'first' && from !== 'off')
-    return { expect, golden: givenAnswers(context, from), tolerance }
+    return { expect, golden: readGoldenAnswers(context, from), tolerance }
   if (from === 'off' && expect.some(({ value }) => value === undefined))
     report(
       ['expect'],
@@ -37,8 +34,8 @@ export function resolveAnswers(
   return { expect, golden: from, tolerance }
 }
 
-function givenAnswers(
-  { report, around }: Pick<Context, 'report' | 'around'>,
+function readGoldenAnswers(
+  { report, host }: Pick<Context, 'report' | 'host'>,
   file: string,
 ): AnswerRules['golden'] {
   const hint =
@@ -51,7 +48,7 @@ function givenAnswers(
     if (lines.length === 0) throw new Error(`${file} is empty`)
     return {
       file,
-      documents: lines.map((line, i) => parsed(line, `${shortPath(file, around)}:${i + 1}`)),
+      documents: lines.map((line, i) => parseLine(line, `${shortPath(file, host)}:${i + 1}`)),
     }
   } catch (error) {
     report(['golden'], `golden answers: ${(error as Error).message}`, hint)
@@ -59,7 +56,7 @@ function givenAnswers(
   }
 }
 
-function parsed(line: string, place: string): unknown {
+function parseLine(line: string, place: string): unknown {
   try {
     return JSON.parse(line)
   } catch (error) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { llmRequests } from '../../backends/llm-requests.ts'
+import { createLlmRequests } from '../../backends/llm-requests.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 
@@ -14,7 +14,7 @@ const two = withPayload(
 
 test('requests are of the classes, as often as their shares say, and the same again from the store', () => {
   const experiment = loadFile(two)
-  const requests = llmRequests(experiment.load.payload)
+  const requests = createLlmRequests(experiment.load.payload)
   const chats = requests.filter(
     ({ promptTokens, outputTokens }) => promptTokens === 300 && outputTokens === 200,
   )

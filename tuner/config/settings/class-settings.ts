@@ -1,22 +1,20 @@
-/**
- * Classes of requests as they are written in the experiment file: what each is, and what is wrong
- * with them together.
+/** Resolves the classes of requests of `load.payload`, and checks them against each other.
  */
 
 import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
 import { apportionCounts } from '../../../profiler/protocols/request-classes.ts'
 import type { Context } from '../context.ts'
-import { limitsOf, type SloEntry } from '../parse-slo.ts'
+import { listLimits, type SloEntry } from '../parse-slo.ts'
 
 type ClassEntries = Readonly<
   Record<string, Omit<PromptClass, 'name'> & { readonly slo?: SloEntry }>
 >
 
-/** Shares are written to the per cent, and thirds do not come to a whole. */
+/** Shares are usually rounded to whole per cent, so thirds add up to 99 %. */
 const shareTolerance = 0.005
 
-interface Beside {
+interface PayloadSettings {
   readonly inputTokens?: LengthDistribution
   readonly outputTokens?: LengthDistribution
   readonly turns?: LengthDistribution
@@ -25,13 +23,13 @@ interface Beside {
 
 /**
  * @param beside the keys of `load.payload`
- * @param count bodies that are made
+ * @param count number of generated bodies
  * @param streamed the requests are prompts of a language model
  */
 export function resolveClasses(
-  { report, broken }: Context,
+  { report, invalidKeys }: Context,
   classes: ClassEntries,
-  beside: Beside,
+  beside: PayloadSettings,
   count: number,
   streamed: boolean,
 ): readonly PromptClass[] {
@@ -62,8 +60,8 @@ export function resolveClasses(
   }
   const shares = named.map(({ share }) => share)
   const sum = shares.reduce((total, share) => total + share, 0)
-  // A class that could not be read is left out here, and its share with it.
-  if (Math.abs(sum - 1) > shareTolerance && !broken.has('load'))
+  // An invalid class is missing here, and so is its share.
+  if (Math.abs(sum - 1) > shareTolerance && !invalidKeys.has('load'))
     report(
       at,
       `the shares of the classes add up to ${Number((100 * sum).toPrecision(6))} %`,
@@ -80,18 +78,19 @@ export function resolveClasses(
   return named
 }
 
-/**
- * Limits that classes have of their own. @param general whether there are limits for those that
- * have none
+/** Limits of single classes. @param general whether `slo` has limits for the other classes
  */
-export function classLimits({ report, broken, entries }: Context, general: boolean): SloLimit[] {
+export function listClassLimits(
+  { report, invalidKeys, entries }: Context,
+  general: boolean,
+): SloLimit[] {
   const classes = Object.entries<ClassEntries[string]>(entries.load.payload?.classes ?? {})
   const at = ['load', 'payload', 'classes']
   const own = classes.map(([name, { slo = {} }]) =>
-    limitsOf(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })),
+    listLimits(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })),
   )
   const without = classes.flatMap(([name], i) => (own[i]!.length > 0 ? [] : [name]))
-  if (without.length < classes.length && without.length > 0 && !general && !broken.has('load'))
+  if (without.length < classes.length && without.length > 0 && !general && !invalidKeys.has('load'))
     report(
       [...at, without[0]!],
       `no SLO for ${without.join(', ')}`,

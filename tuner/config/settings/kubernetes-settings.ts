@@ -1,11 +1,11 @@
-/** The cluster part of an experiment: the pod template and which of its containers is tuned. */
+/** Resolves `kubernetes`: the pod template, and the container to tune. */
 import type { SearchSpace } from '../../../search/types.ts'
 import {
   builtinContainer,
   loadContainer,
 } from '../../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { Context } from '../context.ts'
-import { serverUrlOf } from '../server-urls.ts'
+import { findServerUrl } from '../server-urls.ts'
 import type { KubernetesSpec } from '../types.ts'
 
 interface Container {
@@ -24,7 +24,7 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
       `a kubernetes section with backend ${entries.backend}`,
       'set backend: kubernetes, or remove the section',
     )
-  checkThrough(given, report)
+  checkLoadTarget(given, report)
   if (given.job !== undefined) checkOverlay(given.job, 'job', loadContainer, report)
   if (given.pod === undefined) return given
   if (!isOwnPredictor(given.pod)) {
@@ -34,14 +34,14 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   if (
     entries.predictor?.command !== undefined ||
     entries.predictor?.engine !== undefined ||
-    serverUrlOf(entries.predictor) !== undefined
+    findServerUrl(entries.predictor) !== undefined
   )
     report(
       ['predictor'],
       'both a predictor and a pod template',
       'the pod is the predictor: `predictor` may contain only protocol, path, envNames and argFormat',
     )
-  const containers = containersOf(given.pod)
+  const containers = listContainers(given.pod)
   const names = containers.map((container) => String(container.name))
   const container = given.container ?? (names.length === 1 ? names[0] : undefined)
   if (container === undefined)
@@ -61,8 +61,8 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   return { ...given, container, port: typeof port === 'number' ? port : undefined }
 }
 
-/** Outside the cluster a Service's name is unknown. */
-function checkThrough(
+/** The name of a Service resolves only inside the cluster. */
+function checkLoadTarget(
   { through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 'through' | 'loadFrom'>,
   report: Context['report'],
 ): void {
@@ -75,13 +75,13 @@ function checkThrough(
 }
 
 /**
- * A pod template with an image is the user's own predictor; one without is laid over the pod of the
- * built-in predictor.
+ * A pod template with an image is the user's own predictor; one without an image is an overlay for
+ * the pod of the built-in predictor.
  */
 export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
-  pod !== undefined && containersOf(pod).some(({ image }) => image !== undefined)
+  pod !== undefined && listContainers(pod).some(({ image }) => image !== undefined)
 
-/** Of a pod that is made here the user may say more, but adds no container by mistake. */
+/** An overlay may change a generated pod, but must not add a container. */
 function checkOverlay(
   over: Readonly<Record<string, unknown>>,
   key: 'pod' | 'job',
@@ -118,8 +118,8 @@ function checkOverlay(
       )
 }
 
-/** Containers of a pod template that have a name. */
-export function containersOf(pod: Readonly<Record<string, unknown>>): Container[] {
+/** Named containers of a pod template. */
+export function listContainers(pod: Readonly<Record<string, unknown>>): Container[] {
   const spec = pod.spec as { containers?: unknown } | null | undefined
   if (!Array.isArray(spec?.containers)) return []
   return (spec.containers as (Container | null)[]).filter(
@@ -127,7 +127,7 @@ export function containersOf(pod: Readonly<Record<string, unknown>>): Container[
   )
 }
 
-/** A pod that holds GPUs has a price only if their model is known. */
+/** A pod with GPUs has a price only if their model is known. */
 export function checkPodGpu({ report }: Context, space: SearchSpace): void {
   const has = (name: string) => space.parameters.some((parameter) => parameter.name === name)
   if (has('gpus') && !has('gpu'))

@@ -1,19 +1,17 @@
-/**
- * `metrics` of the experiment file: what of the server's own metrics is read, and what bounds it.
- */
+/** Resolves `metrics`: which of the server's metrics are read, where, and their bounds. */
 import type { ServerMetric } from '../../../profiler/model/server-metric.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import type { Context } from '../context.ts'
 
-const usualPlace = '/metrics'
+const defaultMetricsPath = '/metrics'
 
 export function resolveMetrics(
   { entries, report }: Pick<Context, 'entries' | 'report'>,
   predictor: PredictorTemplate,
 ): ServerMetric[] {
   const asked = (entries.metrics ?? []).map(
-    ({ from, ...rest }): ServerMetric => ({ ...rest, from: from ?? usualPlace }),
+    ({ from, ...rest }): ServerMetric => ({ ...rest, from: from ?? defaultMetricsPath }),
   )
   if (asked.length === 0) return asked
   if (entries.backend === 'simulated')
@@ -28,7 +26,7 @@ export function resolveMetrics(
     entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
   const triton = predictor.kind === 'command' && predictor.server?.kind === 'triton'
   for (const { name, from } of asked) {
-    if (triton && from === usualPlace)
+    if (triton && from === defaultMetricsPath)
       report(
         ['metrics'],
         `${name}: Triton serves its metrics on a separate port`,

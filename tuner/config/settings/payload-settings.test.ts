@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { readTrace } from '../trace.ts'
-import { formatItems, parseItems, payloadKind } from './payload-settings.ts'
+import { detectPayloadKind, formatItems, parseItems } from './payload-settings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'payload-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -71,11 +71,11 @@ describe('traces', () => {
 })
 
 test('a payload is what its path holds', () => {
-  expect(payloadKind(write('bodies.jsonl', '{}'))).toBe('file')
-  expect(payloadKind(write('texts.TXT', 'a'))).toBe('texts')
-  expect(() => payloadKind(folder)).toThrow('contains no images')
+  expect(detectPayloadKind(write('bodies.jsonl', '{}'))).toBe('file')
+  expect(detectPayloadKind(write('texts.TXT', 'a'))).toBe('texts')
+  expect(() => detectPayloadKind(folder)).toThrow('contains no images')
   write('x.jpeg', 'x')
-  expect(payloadKind(folder)).toBe('images')
-  expect(() => payloadKind(write('empty.jsonl', ''))).toThrow('is empty')
-  expect(() => payloadKind(join(folder, 'none'))).toThrow('no payload file')
+  expect(detectPayloadKind(folder)).toBe('images')
+  expect(() => detectPayloadKind(write('empty.jsonl', ''))).toThrow('is empty')
+  expect(() => detectPayloadKind(join(folder, 'none'))).toThrow('no payload file')
 })

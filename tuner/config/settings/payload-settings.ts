@@ -1,4 +1,4 @@
-/** Request payloads as they are written: files by what they are, numbers of items. */
+/** Parses `load.payload`: kinds of payload files, and items per request. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import type { ItemCounts } from '../../../profiler/payload-source.ts'
 import { detectContentType } from '../../../profiler/protocols/file-types.ts'
@@ -8,7 +8,7 @@ const itemsHint =
   "write 4, 1..16 (uniform), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
 const payloadHint =
   'use JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
-const mostItems = 4096
+const maxItems = 4096
 
 /** '4', '1..16', '1, 2, 4', '1:70, 8:20, 32:10', 'lognormal:4,0.6'; throws a UnitError. */
 export function parseItems(input: string | number): ItemCounts {
@@ -18,7 +18,7 @@ export function parseItems(input: string | number): ItemCounts {
   }
   const whole = (value: string) => {
     const items = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
-    return items >= 1 && items <= mostItems ? items : fail()
+    return items >= 1 && items <= maxItems ? items : fail()
   }
   const tail = /^lognormal:\s*([\d.]+)\s*,\s*([\d.]+)$/.exec(text)
   if (tail) {
@@ -41,7 +41,7 @@ export function parseItems(input: string | number): ItemCounts {
   return { kind: 'weighted', items: parts.map(([items = '']) => whole(items)), weights }
 }
 
-/** What `parseItems` reads. */
+/** Inverse of `parseItems`. */
 export function formatItems(counts: ItemCounts): string {
   switch (counts.kind) {
     case 'fixed':
@@ -55,8 +55,8 @@ export function formatItems(counts: ItemCounts): string {
   }
 }
 
-/** What a path holds, by what it is. Throws a UnitError for one that holds no payload. */
-export function payloadKind(path: string): 'file' | 'texts' | 'images' {
+/** Kind of payload at a path. @throws UnitError if it holds none */
+export function detectPayloadKind(path: string): 'file' | 'texts' | 'images' {
   if (!existsSync(path)) throw new UnitError(`no payload file ${path}`, payloadHint)
   const about = statSync(path)
   if (about.isDirectory()) {
@@ -69,13 +69,13 @@ export function payloadKind(path: string): 'file' | 'texts' | 'images' {
   return /\.txt$/i.test(path) ? 'texts' : 'file'
 }
 
-/** What a path that is gone held, as its name says. */
-export const payloadKindByName = (path: string): ReturnType<typeof payloadKind> =>
+/** Kind of a missing payload, guessed from its name. */
+export const guessPayloadKind = (path: string): ReturnType<typeof detectPayloadKind> =>
   /\.txt$/i.test(path) ? 'texts' : /\.\w+$/.test(path) ? 'file' : 'images'
 
 /**
- * The content type of a file that is one whole request; undefined for one that holds requests.
- * @param said as the user has it, for files that names do not tell
+ * Content type of a file that is one whole request; undefined for a file of several requests.
+ * @param said the user's content type, for names without a known extension
  */
-export const wholeType = (path: string, said: string | undefined): string | undefined =>
+export const resolveContentType = (path: string, said: string | undefined): string | undefined =>
   /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? detectContentType(path))

@@ -1,6 +1,6 @@
 /**
- * Pools of prefill and decode servers in a space: what goes together, where they can be had, and
- * what is assumed of them.
+ * Pools of prefill and decode servers (disaggregated serving): their conditions, where they are
+ * supported, and the assumptions behind their figures.
  */
 import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
@@ -17,26 +17,26 @@ import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
 import { splitParameters } from '../tensor-parallel.ts'
 
-const isOfPools = ({ name }: Parameter): boolean =>
+const isPoolParameter = ({ name }: Parameter): boolean =>
   (poolParameters as readonly string[]).includes(name)
 
-/** The most servers that a parameter asks for. */
-const mostOf = (parameter: Parameter): number =>
+/** Largest value of a parameter. */
+const findMaxValue = (parameter: Parameter): number =>
   Math.max(...(parameterValues(parameter) ?? [(parameter as { max: number }).max]).map(Number))
 
 /** Whether any configuration has pools. */
 const hasPools = ({ parameters }: SearchSpace): boolean =>
-  parameters.some((parameter) => isOfPools(parameter) && mostOf(parameter) > 0)
+  parameters.some((parameter) => isPoolParameter(parameter) && findMaxValue(parameter) > 0)
 
 /**
- * Leaves out servers of one kind without the other, and where both are choices, GPUs of theirs that
- * cannot hand over to each other. @param server that is modelled
+ * Conditions that exclude prefill without decode servers, and GPU splits between which the modelled
+ * server cannot transfer the KV cache.
  */
-export function poolConditions(
+export function buildPoolConditions(
   parameters: readonly Parameter[],
   server: LanguageServer = llmDefaults.engine,
 ): string[] {
-  if (parameters.filter(isOfPools).length < poolParameters.length) return []
+  if (parameters.filter(isPoolParameter).length < poolParameters.length) return []
   const split = splitParameters.every((name) =>
     parameters.some((parameter) => parameter.name === name),
   )
@@ -46,42 +46,42 @@ export function poolConditions(
   ]
 }
 
-const example = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
+const poolExample = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
 
 /**
- * Pools are simulated, of the servers whose way of handing over is modelled; what runs already may
- * be told by its numbers.
+ * Pools can only be simulated, for servers whose KV cache transfer is modelled. A running router is
+ * measured with its pool sizes pinned.
  */
 export function checkPools(
   { entries, report }: Context,
   predictor: PredictorTemplate,
   space: SearchSpace,
 ): void {
-  const named = space.parameters.filter(isOfPools)
+  const named = space.parameters.filter(isPoolParameter)
   if (!hasPools(space)) {
     const decodeGpus = space.parameters.find(({ name }) => name === 'decodeGpus')
     if (decodeGpus !== undefined)
       report(
         [Object.hasOwn(entries.pin ?? {}, 'decodeGpus') ? 'pin' : 'space', 'decodeGpus'],
         'decodeGpus has no effect, because no configuration has decode servers',
-        `to tune them, add ${example}`,
+        `to tune them, add ${poolExample}`,
       )
     if (predictor.kind === 'builtin' && predictor.kvTransfer !== undefined)
       report(
         ['predictor', 'kvTransfer'],
         'kvTransfer has no effect, because no configuration has prefill and decode servers',
-        `to tune them, add ${example}`,
+        `to tune them, add ${poolExample}`,
       )
     return
   }
-  const { name } = named.find((parameter) => mostOf(parameter) > 0)!
+  const { name } = named.find((parameter) => findMaxValue(parameter) > 0)!
   const at = [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
   if (named.length < poolParameters.length) {
     const other = poolParameters.find((one) => one !== name)
     report(
       at,
       `${name} without ${other}: each needs the other to answer requests`,
-      `set both: ${example}`,
+      `set both: ${poolExample}`,
     )
   }
   if (!isStarted(predictor)) return
@@ -101,8 +101,8 @@ export function checkPools(
     )
 }
 
-/** What is assumed of them. */
-export function poolNotices(predictor: PredictorTemplate, space: SearchSpace): string[] {
+/** Notices on the assumptions behind simulated pools. */
+export function describePools(predictor: PredictorTemplate, space: SearchSpace): string[] {
   if (predictor.kind !== 'builtin' || !hasPools(space)) return []
   const { nvlink, network } = assumedTransfers
   const { gbPerS, latencyMs = network.latencyMs } = predictor.kvTransfer ?? {}

@@ -1,4 +1,4 @@
-/** Prompts for language models: lengths as they are written in the experiment file. */
+/** Parses the prompt lengths of `load.payload`, and resolves the prompts. */
 
 import type { LengthDistribution, PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { UnitError } from '../units.ts'
@@ -25,7 +25,7 @@ export function parseLengths(input: string | number): LengthDistribution {
   throw new UnitError(`'${input}' is not a length in tokens`, hint)
 }
 
-/** What `parseLengths` reads. */
+/** Inverse of `parseLengths`. */
 export function formatLengths(lengths: LengthDistribution): string {
   switch (lengths.kind) {
     case 'fixed':
@@ -66,10 +66,10 @@ const promptKeys = [
 ] as const
 
 /**
- * Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys
- * and of what is given beside them.
+ * Prompts by the given keys, with chat-like lengths by default, as in the profiler. Undefined if
+ * none of them is set.
  */
-export function promptsOf(
+export function resolvePrompts(
   given: PromptEntries,
   { recorded, classes, file }: Pick<PromptSpec, 'recorded' | 'classes' | 'file'> = {},
 ): PromptSpec | undefined {

@@ -4,9 +4,9 @@ import { estimateAll } from '../../backends/estimate-table.ts'
 import { listNotices } from '../../loop/notices.ts'
 import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
-import { measuredOf } from '../measured-of.ts'
+import { resolveMeasuredWith } from '../measured-of.ts'
 import { machine, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
-import { acceptanceNotice } from './speculation-settings.ts'
+import { describeAcceptance } from './speculation-settings.ts'
 
 const { load, path } = useWorkspace()
 const modelled = { model: 'llama-3.1-8b', slo: 'tpot<20ms', backend: 'simulated', gpus: 'H100' }
@@ -45,16 +45,16 @@ test('every figure of a modelled server says what it assumes', () => {
   const { caveat } = estimateAll(experiment, createProblem(experiment, defaultPriceBook))
   expect(caveat).toMatch(assumed)
   expect(caveat).not.toMatch(/\.$/)
-  expect(acceptanceNotice(load({ ...modelled, param, acceptance: '0.5' })).join()).toContain(
+  expect(describeAcceptance(load({ ...modelled, param, acceptance: '0.5' })).join()).toContain(
     'with probability 0.5,',
   )
-  expect(acceptanceNotice(load(modelled))).toEqual([])
-  expect(acceptanceNotice(load({ ...modelled, param: ['speculativeTokens=0'] }))).toEqual([])
+  expect(describeAcceptance(load(modelled))).toEqual([])
+  expect(describeAcceptance(load({ ...modelled, param: ['speculativeTokens=0'] }))).toEqual([])
   const measured = (speculativeTokens: number) =>
-    measuredOf(experiment, 'simulated', { gpu: 'H100', speculativeTokens })
+    resolveMeasuredWith(experiment, 'simulated', { gpu: 'H100', speculativeTokens })
   expect([measured(0).acceptance, measured(4).acceptance]).toEqual([undefined, 0.3])
   // Of a server that runs for real nothing is assumed.
-  expect(acceptanceNotice(load({ ...started, server: 'vllm', param }))).toEqual([])
+  expect(describeAcceptance(load({ ...started, server: 'vllm', param }))).toEqual([])
 })
 
 test.each<[string, Record<string, unknown>, string]>([

@@ -1,6 +1,6 @@
 /**
- * Speculative decoding in an experiment: whether the server can draft so, and what its figures rest
- * on.
+ * Speculative decoding: whether the server supports the method, and the assumptions behind
+ * simulated figures.
  */
 import { parameterValues } from '../../../search/space/space.ts'
 import type { SearchSpace } from '../../../search/types.ts'
@@ -16,10 +16,10 @@ import {
 import { findDraftFault } from '../../../trials/servers/language-servers.ts'
 import { isLanguageServer, type LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
-import { languageModelOf } from '../predictor-template.ts'
+import { findLanguageModel } from '../predictor-template.ts'
 import type { Experiment } from '../types.ts'
 
-const valuesOf = (
+const listValues = (
   { parameters }: Pick<SearchSpace, 'parameters'>,
   name: string,
 ): readonly (number | string)[] | undefined => {
@@ -27,26 +27,26 @@ const valuesOf = (
   return found && (parameterValues(found) ?? [Number.POSITIVE_INFINITY])
 }
 
-/** What may draft in it; none where nothing does. */
-function methodsIn(space: Pick<SearchSpace, 'parameters'>): readonly SpeculativeMethod[] {
-  const tokens = valuesOf(space, 'speculativeTokens') ?? []
+/** Methods that the space uses; none if it drafts no tokens. */
+function listMethods(space: Pick<SearchSpace, 'parameters'>): readonly SpeculativeMethod[] {
+  const tokens = listValues(space, 'speculativeTokens') ?? []
   if (!tokens.some((value) => Number(value) > 0)) return []
-  return (valuesOf(space, 'speculativeMethod') ?? [defaultMethod]) as readonly SpeculativeMethod[]
+  return (listValues(space, 'speculativeMethod') ?? [defaultMethod]) as readonly SpeculativeMethod[]
 }
 
 /**
- * The server of language models that is started, or modelled; undefined for one of the user's own,
- * whose words these are not.
+ * The preset or modelled language-model server; undefined for the user's own server, which has
+ * other parameters.
  */
-function serverOf(predictor: PredictorTemplate): LanguageServer | undefined {
+function resolveLanguageServer(predictor: PredictorTemplate): LanguageServer | undefined {
   if (predictor.kind === 'builtin') return predictor.standsFor ?? llmDefaults.engine
   const kind = predictor.kind === 'command' ? predictor.server?.kind : undefined
   return kind !== undefined && isLanguageServer(kind) ? kind : undefined
 }
 
 /**
- * A server must have the method, and the draft model must be known. Of a model that is no language
- * model other checks tell.
+ * The server must support the method, and the draft model must be known. Other checks report models
+ * that are no language models.
  */
 export function checkSpeculation(
   { report, entries, own }: Context,
@@ -55,7 +55,7 @@ export function checkSpeculation(
 ): void {
   const at = (name: string) => [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
   const names = ['speculativeTokens', 'speculativeMethod', 'speculativeModel'].filter(
-    (name) => valuesOf(space, name) !== undefined,
+    (name) => listValues(space, name) !== undefined,
   )
   if (names.length === 0) return
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf') {
@@ -66,10 +66,10 @@ export function checkSpeculation(
     )
     return
   }
-  const server = serverOf(predictor)
-  const target = predictor.kind === 'builtin' ? languageModelOf(predictor.model, own) : undefined
+  const server = resolveLanguageServer(predictor)
+  const target = predictor.kind === 'builtin' ? findLanguageModel(predictor.model, own) : undefined
   if (server === undefined || (predictor.kind === 'builtin' && target === undefined)) return
-  const methods = methodsIn(space)
+  const methods = listMethods(space)
   if (methods.length === 0)
     for (const name of names.filter((each) => each !== 'speculativeTokens'))
       report(
@@ -77,9 +77,9 @@ export function checkSpeculation(
         `${name} has no effect, because no tokens are drafted`,
         'set their number: speculativeTokens: [0, 2, 4]',
       )
-  const models = valuesOf(space, 'speculativeModel')
+  const models = listValues(space, 'speculativeModel')
   for (const method of methods) {
-    // Modelled, the layer of EAGLE-3 follows from the model itself.
+    // The simulation derives the EAGLE-3 layer from the model itself.
     const model = models === undefined ? undefined : String(models[0])
     const fault = findDraftFault(
       server,
@@ -88,13 +88,13 @@ export function checkSpeculation(
     )
     if (fault)
       report(
-        at(valuesOf(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'),
+        at(listValues(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'),
         fault.what,
         fault.hint,
       )
     else if (target !== undefined && method === 'draft')
       for (const name of models ?? []) {
-        const unknown = problemOf(() =>
+        const unknown = catchDeviceModelError(() =>
           resolveDraft(method, target, String(name), own.architectures),
         )
         if (unknown)
@@ -107,7 +107,7 @@ export function checkSpeculation(
   }
 }
 
-function problemOf(find: () => unknown): DeviceModelError | undefined {
+function catchDeviceModelError(find: () => unknown): DeviceModelError | undefined {
   try {
     find()
     return undefined
@@ -117,15 +117,13 @@ function problemOf(find: () => unknown): DeviceModelError | undefined {
   }
 }
 
-/**
- * What the figures of a modelled server with drafts rest on; none where nothing is drafted, or
- * nothing modelled.
+/** Notice on the assumed acceptance rate of simulated drafts; none for real servers.
  */
-export function acceptanceNotice({
+export function describeAcceptance({
   predictor,
   space,
 }: Pick<Experiment, 'predictor' | 'space'>): string[] {
-  const methods = predictor.kind === 'builtin' ? methodsIn(space) : []
+  const methods = predictor.kind === 'builtin' ? listMethods(space) : []
   if (predictor.kind !== 'builtin' || methods.length === 0) return []
   const { acceptance } = predictor
   const said =

@@ -4,7 +4,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace, valuesOf } from '../testing/workspace.ts'
-import { qualityOf } from './variant-settings.ts'
+import { createQualityLookup } from './variant-settings.ts'
 
 const { path, write, loadFile } = useWorkspace()
 const three = `model: bert
@@ -21,7 +21,7 @@ describe('variants', () => {
     const strict = loadFile(three, { minQuality: '0.92' })
     expect(valuesOf(strict, 'variant')).toEqual(['base', 'short'])
     expect(strict.notices).toEqual(['Left out, because their quality is below 0.92: small (0.913)'])
-    expect(qualityOf(strict.variants)!({ variant: 'small' })).toBe(0.913)
+    expect(createQualityLookup(strict.variants)!({ variant: 'small' })).toBe(0.913)
     expect(
       loadFile('model: bert\nslo: 50ms\n').space.parameters.map(({ name }) => name),
     ).not.toContain('variant')

@@ -1,6 +1,4 @@
-/**
- * Model variants of an experiment: which there are, how good each is, and which are good enough.
- */
+/** Model variants of an experiment, and which of them meet the minimum quality. */
 import type { Configuration } from '../../../search/types.ts'
 import { findArchitecture } from '../../../trials/devices/architecture.ts'
 import type { CustomDevices } from '../../../trials/devices/custom-devices.ts'
@@ -15,7 +13,7 @@ import type { Experiment, ModelSpec, Variant } from '../types.ts'
 
 /** @returns every variant, in the order of the file */
 export function resolveVariants(
-  { entries, report, own, around }: Context,
+  { entries, report, own, host }: Context,
   kind: string,
   devicesUsed: Experiment['devicesUsed'],
 ): readonly Variant[] {
@@ -28,14 +26,14 @@ export function resolveVariants(
           `variant ${name}: model, path and values apply only to the built-in predictor`,
           'put ${variant} into the command, and keep only quality',
         )
-      if (path !== undefined && isMissing(path, around))
+      if (path !== undefined && isMissing(path, host))
         report(
           [...at, 'path'],
           `variant ${name}: no file or folder ${path}`,
           'paths are relative to the folder of the file that contains them',
         )
       if (kind === 'builtin' && model !== undefined)
-        for (const hint of unknownArchitecture(model, devicesUsed, own))
+        for (const hint of explainUnknownArchitecture(model, devicesUsed, own))
           report([...at, 'model'], `variant ${name}: unknown model '${model}'`, hint)
       return { name, quality, architecture: model, path, values }
     },
@@ -62,8 +60,8 @@ export function resolveVariants(
   return variants
 }
 
-/** What to use instead; nothing where the predictor can build it, or the device model knows it. */
-function unknownArchitecture(
+/** Hints for an unsupported architecture; empty for a supported one. */
+function explainUnknownArchitecture(
   name: string,
   devicesUsed: Experiment['devicesUsed'],
   own: CustomDevices,
@@ -80,7 +78,7 @@ function unknownArchitecture(
 }
 
 /**
- * The entries with the variants that are good enough as a parameter; a list of the user's own keeps
+ * Adds the parameter 'variant' with the variants of sufficient quality. The user's own list keeps
  * its choice and order.
  */
 export function withVariantParameter(
@@ -97,7 +95,7 @@ export function withVariantParameter(
     ({ name, quality }) =>
       chosen.includes(name) && quality >= (entries.minQuality ?? Number.NEGATIVE_INFINITY),
   )
-  // Where none is left, that was reported.
+  // If none is left, that was reported before.
   const values = good.length > 0 ? good.map(({ name }) => name) : names
   return {
     ...entries,
@@ -108,8 +106,8 @@ export function withVariantParameter(
   }
 }
 
-/** What each variant changes of the built-in predictor, on the devices that are used. */
-export function variantSettings(
+/** Settings of the built-in predictor for each variant. */
+export function applyVariants(
   template: BuiltinTemplate,
   variants: readonly Variant[],
   model: ModelSpec,
@@ -137,7 +135,7 @@ export function variantSettings(
 }
 
 /** The quality of a configuration's variant; undefined where the experiment has no variants. */
-export function qualityOf(
+export function createQualityLookup(
   variants: readonly Variant[],
 ): ((configuration: Configuration) => number | undefined) | undefined {
   if (variants.length === 0) return undefined
@@ -145,8 +143,8 @@ export function qualityOf(
   return (configuration) => known.get(String(configuration[variantParameter]))
 }
 
-/** What was left out, for whoever reads the results. */
-export function variantNotices(
+/** Notice on variants that were left out. */
+export function describeLeftOutVariants(
   variants: readonly Variant[],
   minQuality: number | undefined,
 ): string[] {
@@ -158,8 +156,8 @@ export function variantNotices(
       ]
 }
 
-/** Undefined for files whose architecture nobody named. */
-export const architectureNameOf = (
+/** Undefined for the user's own files without a named architecture. */
+export const resolveArchitectureName = (
   variant: Variant | undefined,
   model: ModelSpec,
 ): string | undefined =>

@@ -6,9 +6,14 @@ import { afterEach, beforeEach } from 'vitest'
 import { describeExperiment } from '../describe-experiment.ts'
 import type { FlagValues } from '../flags/flags.ts'
 import { type ExperimentRequest, loadExperiment } from '../load-experiment.ts'
-import { ConfigError, type ConfigProblem, type Experiment, type MachineFacts } from '../types.ts'
+import {
+  ConfigError,
+  type ConfigProblem,
+  type Experiment,
+  type MachineCapabilities,
+} from '../types.ts'
 
-export const machine: MachineFacts = { cpuCores: 4, gpus: [] }
+export const machine: MachineCapabilities = { cpuCores: 4, gpus: [] }
 export const bert = { model: 'bert', slo: '50ms' }
 
 /** A new folder for each test of the file that calls it. */
@@ -57,5 +62,5 @@ export function valuesOf(experiment: Experiment, name: string) {
   )
 }
 
-export const originOf = (experiment: Experiment, path: string) =>
+export const findOrigin = (experiment: Experiment, path: string) =>
   describeExperiment(experiment).find((row) => row.path === path)?.origin

@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { exitCodeOf, exitCodes } from '../../exit-codes.ts'
+import { exitCodes, resolveExitCode } from '../../exit-codes.ts'
 import { CliBox, type CliResult } from '../run-cli.ts'
 import { type Command, setUpAndTune } from './page.ts'
 import { type SharedRuns, shortLimits } from './shared-runs.ts'
@@ -15,7 +15,9 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
  */
 type SearchTime = 'real' | 'virtual in full' | 'virtual in brief'
 
-/** Pages whose searches load the built-in predictor for real, as the README's first command does. */
+/**
+ * Pages whose searches load the built-in predictor for real, as the README's first command does.
+ */
 const realPages = ['docs/tutorials/first-run.md']
 
 /** Commands that read the newest experiment. */
@@ -145,6 +147,6 @@ export class PageRunner {
     if (words[0] === 'resume' && stderr.includes('is finished')) return [exitCodes.usage]
     if (!isSearch(command) && words[0] !== 'resume') return [exitCodes.ok]
     const [file] = /tune-results\/[^\s"/]+\/recommendation\.json/.exec(stdout + stderr) ?? []
-    return file === undefined ? [] : [exitCodeOf(JSON.parse(this.read(file)))]
+    return file === undefined ? [] : [resolveExitCode(JSON.parse(this.read(file)))]
   }
 }

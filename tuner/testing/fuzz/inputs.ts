@@ -28,7 +28,7 @@ import { wire } from '../../../profiler/testing/wire.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { importTrials } from '../../../reports/imports/imported-trials.ts'
 import { recommend } from '../../../reports/recommendation/recommend.ts'
-import { documentOf } from '../../../reports/report/recommendation-json.ts'
+import { toDocument } from '../../../reports/report/recommendation-json.ts'
 import { sampleInput } from '../../../reports/samples.contract.ts'
 import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
 import { serving } from '../../../reports/specs/spec-samples.contract.ts'
@@ -38,14 +38,14 @@ import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader, openStore } from '../../../trials/store/index.ts'
 import { completeTrial } from '../../../trials/store/samples.contract.ts'
 import { readFleetFile } from '../../commands/fleet/fleet-file.ts'
-import { recommended } from '../../commands/recommended.ts'
+import { loadRecommendation } from '../../commands/recommended.ts'
 import { LogSample, parseFieldFlags, parseRequest } from '../../commands/watch/access-log/index.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { readLengths } from '../../config/lengths.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { readRequestTrace } from '../../config/request-trace.ts'
 import { readTrace } from '../../config/trace.ts'
-import { commandLine, loadCommands } from '../../tune-program.ts'
+import { createProgram, loadCommands } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
 import { fleetSeeds } from './fleet-seeds.ts'
 import { ends, fields, frame, frameKind, grpcMessage, speaking } from './frames.ts'
@@ -59,7 +59,7 @@ export interface Fuzzed {
   read(input: Buffer, file: string): unknown
 }
 
-const around = { cwd: tmpdir(), machine: { cpuCores: 2, gpus: [] } }
+const host = { cwd: tmpdir(), machine: { cpuCores: 2, gpus: [] } }
 const text = (input: Buffer) => input.toString('utf8')
 
 const ofRepository = (path: string) =>
@@ -231,7 +231,10 @@ const registers = await loadCommands()
  * runs.
  */
 function words(input: Buffer): unknown {
-  const program = commandLine(registers).configureOutput({ writeErr: () => {}, writeOut: () => {} })
+  const program = createProgram(registers).configureOutput({
+    writeErr: () => {},
+    writeOut: () => {},
+  })
   let flags: FlagValues | undefined
   program.action((given: FlagValues) => {
     flags = given
@@ -244,7 +247,7 @@ function words(input: Buffer): unknown {
   const given = text(input).split('\n').slice(0, 200)
   ;(program as unknown as EventEmitter).removeAllListeners('option:version') // Ends the process.
   program.parse(given, { from: 'user' })
-  return flags && loadExperiment({ flags, ...around })
+  return flags && loadExperiment({ flags, ...host })
 }
 
 const status = { ':status': '200', 'content-type': 'application/json' }
@@ -332,7 +335,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   experiment: {
     seeds: [experiment, ofRepository('examples/experiment.yaml')],
     names: /input|--|TUNE_/,
-    read: (_, file) => loadExperiment({ file, ...around }),
+    read: (_, file) => loadExperiment({ file, ...host }),
   },
   flags: {
     seeds: [flags],
@@ -349,7 +352,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
           typeof value === 'string' ||
           (Array.isArray(value) && value.every((one) => typeof one === 'string')),
       )
-      return loadExperiment({ flags: Object.fromEntries(strings), ...around })
+      return loadExperiment({ flags: Object.fromEntries(strings), ...host })
     },
   },
   prices: {
@@ -406,9 +409,9 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     read: (input) => readSegments(text(input), 'input', undefined, 50),
   },
   recommendations: {
-    seeds: [JSON.stringify(documentOf(recommend(sampleInput)))],
+    seeds: [JSON.stringify(toDocument(recommend(sampleInput)))],
     names: /input/,
-    read: (_, file) => recommended(file, { db: 'none' }, '--baseline'),
+    read: (_, file) => loadRecommendation(file, { db: 'none' }, '--baseline'),
   },
   'payload-lines': {
     seeds: ['{"a": 1}\n{"b": [1, 2]}\n'],

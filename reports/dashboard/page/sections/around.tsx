@@ -4,9 +4,9 @@
  */
 import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
-import { mostLines, parallelOption, sliceOption, surfaceOption } from '../../charts/around-chart.ts'
-import type { Around } from '../../data/around.ts'
-import { varyingOf } from '../../data/importance.ts'
+import { maxLines, parallelOption, sliceOption, surfaceOption } from '../../charts/around-chart.ts'
+import type { Neighbourhood } from '../../data/around.ts'
+import { listVarying } from '../../data/importance.ts'
 import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 
@@ -24,7 +24,7 @@ export const AroundTheBest = ({
   answer,
   around,
   ...choice
-}: PairChoice & { answer: Answer; around?: Around }) => (
+}: PairChoice & { answer: Answer; around?: Neighbourhood }) => (
   <div>
     <Parallel answer={answer} />
     {around && (
@@ -41,7 +41,7 @@ export const AroundTheBest = ({
   </div>
 )
 
-const Slices = ({ around, answer: { theme } }: { around: Around; answer: Answer }) => (
+const Slices = ({ around, answer: { theme } }: { around: Neighbourhood; answer: Answer }) => (
   <div class="effects">
     {around.slices.map((slice) => (
       <Chart
@@ -60,9 +60,9 @@ function Surface({
   answer: { experiment, theme },
   pair,
   choose,
-}: PairChoice & { surface: NonNullable<Around['surface']>; answer: Answer }) {
+}: PairChoice & { surface: NonNullable<Neighbourhood['surface']>; answer: Answer }) {
   const { across, up, cells } = surface
-  const names = varyingOf(experiment.parameters).map(({ parameter }) => parameter.name)
+  const names = listVarying(experiment.parameters).map(({ parameter }) => parameter.name)
   // What was chosen while the worker computed stays chosen; its own answer follows.
   const drawn = pair.length > 0 ? pair : [across.parameter, up.parameter]
   const highest = cells
@@ -110,7 +110,7 @@ function Parallel({ answer }: { answer: Answer }) {
   const { parameters } = experiment
   const { objective } = whatIf
   const served = candidates.filter(({ capacityRps }) => capacityRps > 0)
-  const left = served.length > mostLines ? ` ${mostLines} of ${served.length} are shown.` : ''
+  const left = served.length > maxLines ? ` ${maxLines} of ${served.length} are shown.` : ''
   return (
     <div>
       <h3>Every configuration</h3>

@@ -5,7 +5,7 @@
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { billOption } from '../../charts/capacity-chart.ts'
-import { fleetFor, sensitivityOf } from '../../data/analysis.ts'
+import { listSensitivity, planFleet } from '../../data/analysis.ts'
 import type { Answer, Planning } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { Table } from '../elements.tsx'
@@ -29,7 +29,7 @@ export function Capacity({ answer }: { answer: Answer }) {
   const { demandRps, headroom } = planning
   const top = cheapestFor(candidates, best, planning)
   const bills = top.map(
-    (c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`,
+    (c) => `trial ${c.trial} ${money(planFleet(c, demandRps, headroom).pricePerMonth)}`,
   )
   const maxRps = Math.max(demandRps * 3, best.capacityRps * 4)
   return (
@@ -61,7 +61,7 @@ function Plan({
   best: Candidate
   planning: Planning
 }) {
-  const fleet = fleetFor(best, demandRps, headroom)
+  const fleet = planFleet(best, demandRps, headroom)
   return (
     <p class="plan">
       <strong>{`${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`}</strong>
@@ -84,7 +84,7 @@ const Fleets = ({
     head={['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost']}
     numeric={[1, 2, 3, 4, 5, 6]}
     rows={candidates.map((c) => {
-      const fleet = fleetFor(c, demandRps, headroom)
+      const fleet = planFleet(c, demandRps, headroom)
       return [
         `${c.trial}: ${c.label}`,
         fleet.replicas,
@@ -105,13 +105,13 @@ function Sensitivity({
   best: Candidate
   planning: Planning
 }) {
-  const now = fleetFor(best, demandRps, headroom).pricePerMonth
+  const now = planFleet(best, demandRps, headroom).pricePerMonth
   return (
     <Table
       caption="Sensitivity of the bill"
       head={['when', 'replicas', 'per month', 'change']}
       numeric={[1, 2, 3]}
-      rows={sensitivityOf(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
+      rows={listSensitivity(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
         what,
         replicas,
         money(pricePerMonth),
@@ -129,7 +129,7 @@ function cheapestFor(
 ): Candidate[] {
   const others = candidates
     .filter((c) => c.feasible && c !== best)
-    .map((c) => ({ c, bill: fleetFor(c, demandRps, headroom).pricePerMonth }))
+    .map((c) => ({ c, bill: planFleet(c, demandRps, headroom).pricePerMonth }))
     .sort((a, b) => a.bill - b.bill)
   return [best, ...others.slice(0, maxCompared - 1).map(({ c }) => c)]
 }

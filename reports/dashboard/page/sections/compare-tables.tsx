@@ -6,7 +6,7 @@ import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { gainText } from '../../../recommendation/verdict.ts'
 import { capacityText, estimateText } from '../../../recommendation/words.ts'
-import { askedOtherwise, pairsOf } from '../../data/analysis.ts'
+import { describeDifferences, pairCandidates } from '../../data/analysis.ts'
 import type { DashboardExperiment } from '../../data/page-data.ts'
 import { Table } from '../elements.tsx'
 import { ProvenanceBadge } from './verdict.tsx'
@@ -71,7 +71,7 @@ export function ExperimentsCompared({ sides }: { sides: readonly Side[] }) {
 
 /** That it was asked another question than this one when it was measured. */
 function OtherQuestion({ own, other: { experiment } }: { own: Side; other: Side }) {
-  const differences = askedOtherwise(experiment, own.experiment)
+  const differences = describeDifferences(experiment, own.experiment)
   if (differences.length === 0) return null
   const more =
     differences.length > maxDifferences ? ` and ${differences.length - maxDifferences} more` : ''
@@ -97,7 +97,10 @@ function MeasuredInBoth({ earlier, right }: { earlier: readonly Side[]; right: S
       </p>
     )
   const leftName = left === earlier[0] ? 'this one' : left.experiment.id
-  const pairs = pairsOf(candidatesOf(left.recommendation), candidatesOf(right.recommendation))
+  const pairs = pairCandidates(
+    candidatesOf(left.recommendation),
+    candidatesOf(right.recommendation),
+  )
   const served = pairs.filter((p) => Number.isFinite(p.ratio))
   return (
     <>

@@ -4,9 +4,9 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { compareOption, compareWords } from '../../charts/compare-chart.ts'
-import { billName, billsOf } from '../../charts/decision-chart.ts'
-import { mostCompared } from '../../data/address.ts'
+import { compareOption, describeComparison } from '../../charts/compare-chart.ts'
+import { formatBill, listBills } from '../../charts/decision-chart.ts'
+import { maxCompared } from '../../data/address.ts'
 import { Ranker } from '../../data/ranking.ts'
 import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
@@ -47,7 +47,7 @@ export function Compare({ answer }: { answer: Answer }) {
               />
             ))}
           </span>
-          {left.length > 0 && compared.length < mostCompared && (
+          {left.length > 0 && compared.length < maxCompared && (
             <select
               id="compare-with"
               aria-label="Compare with"
@@ -74,11 +74,11 @@ export function Compare({ answer }: { answer: Answer }) {
 
 function ComparisonChart({ sides, answer: { theme } }: { sides: readonly Side[]; answer: Answer }) {
   const compared = sides.map(({ experiment: { id }, recommendation }) => ({ id, recommendation }))
-  const bill = billsOf(compared[0]!.recommendation)[0]!
+  const bill = listBills(compared[0]!.recommendation)[0]!
   return (
     <Chart
       name="experiments-compared"
-      words={`${compareWords(compared, bill)} (${billName(bill)})`}
+      words={`${describeComparison(compared, bill)} (${formatBill(bill)})`}
       make={() => compareOption(compared, bill, theme)}
       hover={(item) => cardOf(item, sides)}
     />

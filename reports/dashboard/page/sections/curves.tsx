@@ -3,7 +3,7 @@ import { rate } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { capacityText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
-import { kneeOf } from '../../data/analysis.ts'
+import { findKnee } from '../../data/analysis.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 
@@ -31,7 +31,7 @@ export function Curves({ answer }: { answer: Answer }) {
         <div>
           <ul class="key">
             {judged.map(({ candidate: c, curve }) => {
-              const knee = curve && kneeOf(curve)
+              const knee = curve && findKnee(curve)
               return (
                 <li key={c.trial}>
                   <strong>trial {c.trial}</strong>

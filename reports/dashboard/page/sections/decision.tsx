@@ -3,10 +3,10 @@ import { useState } from 'preact/hooks'
 import { findOpenRivalsOf } from '../../../recommendation/open-rivals.ts'
 import {
   type Bill,
-  billName,
-  billsOf,
   decisionOption,
-  decisionWords,
+  describeDecision,
+  formatBill,
+  listBills,
 } from '../../charts/decision-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
@@ -14,7 +14,7 @@ import { Switch } from '../elements.tsx'
 
 export function Decision({ answer }: { answer: Answer }) {
   const { recommendation, candidates, devices, theme } = answer
-  const bills = billsOf(recommendation)
+  const bills = listBills(recommendation)
   const offered = bills.join()
   const [choice, choose] = useState<{ bill: Bill; offered: string }>()
   // A choice among other bills than these is none.
@@ -27,7 +27,7 @@ export function Decision({ answer }: { answer: Answer }) {
         <Switch
           legend="Cost"
           name="bill"
-          choices={bills.map((each) => [each, billName(each)] as const)}
+          choices={bills.map((each) => [each, formatBill(each)] as const)}
           value={bill}
           choose={(chosen) => choose({ bill: chosen, offered })}
         />
@@ -36,7 +36,7 @@ export function Decision({ answer }: { answer: Answer }) {
         <TrialChart
           answer={answer}
           name="decision"
-          words={decisionWords(recommendation, bill)}
+          words={describeDecision(recommendation, bill)}
           size="tall"
           make={() => decisionOption({ recommendation, bill, devices }, theme)}
         />

@@ -2,7 +2,7 @@
  * What can be taken away: documents under the question that the page asks, and deployment specs.
  */
 import { useEffect, useState } from 'preact/hooks'
-import { trialsCsv } from '../../../report/trials-csv.ts'
+import { renderTrialsCsv } from '../../../report/trials-csv.ts'
 import type { Answer } from '../answer.ts'
 import { download } from '../elements.tsx'
 import { useApp } from '../part.tsx'
@@ -18,7 +18,7 @@ export function Exports({ answer }: { answer: Answer }) {
   const { online } = useApp()
   const { experiment, trials, ranker, whatIf } = answer
   const saveCsv = () =>
-    download(`${experiment.id}.csv`, 'text/csv', trialsCsv(trials, ranker.view(whatIf)))
+    download(`${experiment.id}.csv`, 'text/csv', renderTrialsCsv(trials, ranker.view(whatIf)))
   return (
     <>
       <h2>Export</h2>
@@ -50,7 +50,9 @@ export function Exports({ answer }: { answer: Answer }) {
   )
 }
 
-/** The deployment spec of the recommendation for a target that is chosen, to look at and to save. */
+/**
+ * The deployment spec of the recommendation for a target that is chosen, to look at and to save.
+ */
 function SpecPreview({ answer }: { answer: Answer }) {
   const [target, choose] = useState('')
   const [spec, setSpec] = useState<{ ok: boolean; text: string }>()

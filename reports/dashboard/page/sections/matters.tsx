@@ -12,7 +12,7 @@ import {
   importanceOption,
   predictedOption,
 } from '../../charts/matters-chart.ts'
-import { historyOf } from '../../data/analysis.ts'
+import { listHistory } from '../../data/analysis.ts'
 import type { Effects, ServedPoint } from '../../data/importance.ts'
 import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
@@ -114,7 +114,7 @@ function BestSoFar({ answer }: { answer: Answer }) {
   const { trials, byTrial, ranker, whatIf, theme } = answer
   const [against, choose] = useState<'trials' | 'money'>('trials')
   const { pricePerHour } = ranker.view(whatIf)
-  const points = historyOf(trials, byTrial, (t) => pricePerHour(t.configuration))
+  const points = listHistory(trials, byTrial, (t) => pricePerHour(t.configuration))
   const last = points.findLast((p) => p.best !== undefined)
   const first = points.find((p) => p.best !== undefined && p.best === last?.best)
   return (

@@ -4,8 +4,8 @@ import { money, rate, sloValue } from '../../../format.ts'
 import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { verdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
+  createLatencyAxis,
   type LatencyAxis,
-  latencyAxis,
   paretoOption,
   type Throughput,
 } from '../../charts/pareto-chart.ts'
@@ -21,7 +21,7 @@ export function Pareto({ answer }: { answer: Answer }) {
   const [throughput, choose] = useState<Throughput>('per-dollar')
   const isHeld = useRef(false)
   const axis = useRef<LatencyAxis>(null)
-  const latencies = (isHeld.current && axis.current) || latencyAxis(trials, r.slo)
+  const latencies = (isHeld.current && axis.current) || createLatencyAxis(trials, r.slo)
   axis.current = latencies
   const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, maxCurves)
   return (

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from 'preact/hooks'
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
 import { wordsFound, wordsOfField } from '../../../words-found.ts'
-import { mostSideBySide } from '../../data/address.ts'
+import { maxSideBySide } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { useApp } from '../part.tsx'
 import { absent, columnsFor, kinds, rowsOf, type TrialColumn, type TrialRow } from './trial-rows.ts'
@@ -206,7 +206,8 @@ const Head = ({
       const descending = isSorted && sort.descending
       const order = isSorted ? (descending ? 'descending' : 'ascending') : 'none'
       return (
-        // Chromium leaves buttons out of a table's head where a page repeats it: paper takes the name.
+        // Chromium leaves buttons out of a table's head where a page repeats it: paper takes the
+        // name.
         <th
           key={name}
           class={numeric ? 'n' : undefined}
@@ -254,7 +255,7 @@ function Row({
         <input
           type="checkbox"
           checked={isPicked}
-          disabled={!isPicked && sideBySide.size >= mostSideBySide}
+          disabled={!isPicked && sideBySide.size >= maxSideBySide}
           aria-label={`Compare trial ${number} with others`}
           onChange={pick}
         />

@@ -12,7 +12,7 @@ import {
   objectiveKinds,
 } from '../../../../search/objective.ts'
 import { findLastMetrics } from '../../../recommendation/read-metrics.ts'
-import { withPrice } from '../../data/address.ts'
+import { editPrice } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { Field } from '../elements.tsx'
 import { useApp } from '../part.tsx'
@@ -252,7 +252,9 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
 
 let lastRead: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
 
-/** Metrics that trials read, looked up once a trial has joined: a drag asks sixty times a second. */
+/**
+ * Metrics that trials read, looked up once a trial has joined: a drag asks sixty times a second.
+ */
 function namesRead(trials: Answer['trials']): readonly string[] {
   const last = trials.at(-1)
   if (lastRead.last !== last)
@@ -313,7 +315,7 @@ function Prices({ answer: { whatIf, devices } }: { answer: Answer }) {
             min={0}
             value={perHour}
             onValue={(edited) =>
-              app.whatIf && app.ask({ prices: withPrice(app.whatIf.prices, name, edited) })
+              app.whatIf && app.ask({ prices: editPrice(app.whatIf.prices, name, edited) })
             }
           />
         ))}

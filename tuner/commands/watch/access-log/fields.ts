@@ -84,12 +84,12 @@ export function parseFieldFlags(
 }
 
 /** One of them makes a name that of a latency. */
-const latencyWords = new Set([
+const latencyNames = new Set([
   ...['duration', 'latency', 'took', 'elapsed', 'taken', 'rt', 'responsetime', 'requesttime'],
 ])
 /** With 'time' they do: request_time. */
-const timedWords = new Set(['request', 'response', 'process', 'processing', 'total'])
-const neutralWords = new Set(['time', 'http', 'event', 'in', 'req', 'resp', ...timedWords])
+const durationNames = new Set(['request', 'response', 'process', 'processing', 'total'])
+const ignoredWords = new Set(['time', 'http', 'event', 'in', 'req', 'resp', ...durationNames])
 
 /**
  * Whether a field is named as the time of a whole request: `duration_ms`, `request_time`, `took`;
@@ -98,9 +98,9 @@ const neutralWords = new Set(['time', 'http', 'event', 'in', 'req', 'resp', ...t
 export function parseLatencyName(path: string): { readonly unit?: TimeUnit } | undefined {
   const { words, unit } = splitNameUnit(path)
   const isLatency =
-    words.some((word) => latencyWords.has(word)) ||
-    (words.includes('time') && words.some((word) => timedWords.has(word)))
+    words.some((word) => latencyNames.has(word)) ||
+    (words.includes('time') && words.some((word) => durationNames.has(word)))
   if (!isLatency) return undefined
-  if (!words.every((word) => latencyWords.has(word) || neutralWords.has(word))) return undefined
+  if (!words.every((word) => latencyNames.has(word) || ignoredWords.has(word))) return undefined
   return unit === undefined ? {} : { unit }
 }

@@ -1,4 +1,4 @@
-/** Formats whose fields say by themselves which one is the latency, and in which unit. */
+/** Log formats in which field and unit of the latency are known. */
 import type { TimeUnit } from '../../../config/time-unit.ts'
 import { type LogLine, type LogShape, lookUpField } from './log-record.ts'
 
@@ -7,17 +7,17 @@ export interface KnownFormat {
   readonly shape: LogShape
   /** Absent: each value states its own, as in 126ms. */
   readonly unit?: TimeUnit
-  /** The field with the latency; undefined where a line is none of the format. */
+  /** Field with the latency; undefined if a line is not of this format. */
   readonly findLatency: (line: LogLine) => string | undefined
-  /** Whether these latencies can be what the format writes; absent: whatever they are. */
+  /** Whether values are plausible for the format; absent: any are. */
   readonly accepts?: (values: readonly unknown[]) => boolean
-  /** Other servers write lines like these: every line with a latency must be of the format. */
+  /** Other servers write similar lines, so every line with a latency must match. */
   readonly isWeak?: boolean
   /** Its time is when the request began. */
   readonly isStampedAtStart?: boolean
 }
 
-/** A value with a fraction is no count of milliseconds, microseconds or nanoseconds. */
+/** A value with a fraction is probably in seconds. */
 const hasFraction = (values: readonly unknown[]): boolean =>
   values.some((value) => /\./.test(String(value)) || statesUnit(value))
 const statesUnit = (value: unknown): boolean => /[a-zµ]$/.test(String(value))
@@ -32,18 +32,19 @@ const maxMedianS = 1
 const areShortSeconds = (values: readonly unknown[]): boolean =>
   values.map(Number).sort((a, b) => a - b)[Math.floor(values.length / 2)]! < maxMedianS
 
-const has = (line: LogLine, ...names: string[]): boolean =>
+const hasFields = (line: LogLine, ...names: string[]): boolean =>
   names.every((name) => lookUpField(line.record, name) !== undefined)
-const count = (line: LogLine, names: readonly string[]): number =>
-  names.filter((name) => has(line, name)).length
-const behind = ({ record }: LogLine): string => String(record.behind ?? '')
+const countFields = (line: LogLine, names: readonly string[]): number =>
+  names.filter((name) => hasFields(line, name)).length
+const getTrailingText = ({ record }: LogLine): string => String(record.behind ?? '')
 
 const isList = (text = '', item: RegExp): boolean =>
   text.split(',').every((each) => each === '-' || item.test(each))
 
 /** "agent" 540 0.126 [upstream] [alternative] 10.8.1.17:8000 321 0.125 200 request-id */
 function isIngressNginx(line: LogLine): boolean {
-  const [, rest] = /^\d+ \d+\.\d{3} \[[^\]]*\] (?:\[[^\]]*\] )?(.+)$/.exec(behind(line)) ?? []
+  const [, rest] =
+    /^\d+ \d+\.\d{3} \[[^\]]*\] (?:\[[^\]]*\] )?(.+)$/.exec(getTrailingText(line)) ?? []
   if (rest === undefined) return false
   const [addresses, lengths, times, statuses, ...id] = rest.replace(/ ?[,:] /g, ',').split(' ')
   return (
@@ -55,7 +56,9 @@ function isIngressNginx(line: LogLine): boolean {
   )
 }
 
-/** Names behind which nginx users put $request_time: its documentation has rt beside uct and urt. */
+/**
+ * Names behind which nginx users put $request_time: its documentation has rt beside uct and urt.
+ */
 const nginxTimeNames = ['request_time', 'rt', 'req_time', 'reqtime']
 const nginxUpstreamNames = ['uct', 'uht', 'urt', 'upstream_response_time', 'upstream_time']
 const nginxVariables = [
@@ -86,25 +89,27 @@ export function listBareValues({ record }: LogLine): [field: string, value: stri
   )
 }
 
-const given =
+const findField =
   (field: string, is: (line: LogLine) => boolean = () => true) =>
   (line: LogLine): string | undefined =>
-    has(line, field) && is(line) ? field : undefined
+    hasFields(line, field) && is(line) ? field : undefined
 
 /** In the order in which they are tried. */
 export const knownFormats: readonly KnownFormat[] = [
   {
     ...{ name: 'ingress-nginx, $request_time', shape: 'combined', unit: 's' },
-    findLatency: given('2', isIngressNginx),
+    findLatency: findField('2', isIngressNginx),
   },
   {
     ...{ name: 'Traefik CLF, duration', shape: 'combined' },
-    findLatency: given('last', (line) => /^\d+ "[^"]*" "[^"]*" \d+ms$/.test(behind(line))),
+    findLatency: findField('last', (line) =>
+      /^\d+ "[^"]*" "[^"]*" \d+ms$/.test(getTrailingText(line)),
+    ),
   },
   {
     ...{ name: 'nginx with $request_time beside upstream times', shape: 'combined', unit: 's' },
     findLatency: (line) =>
-      count(line, nginxUpstreamNames) > 0 ? findPadded(line, nginxTimeNames) : undefined,
+      countFields(line, nginxUpstreamNames) > 0 ? findPadded(line, nginxTimeNames) : undefined,
   },
   {
     ...{ name: 'nginx with a named $request_time', shape: 'combined', unit: 's', isWeak: true },
@@ -123,33 +128,33 @@ export const knownFormats: readonly KnownFormat[] = [
   },
   {
     ...{ name: 'Envoy or Istio, %DURATION%', shape: 'envoy', unit: 'ms', isStampedAtStart: true },
-    findLatency: given('duration'),
+    findLatency: findField('duration'),
   },
   {
     ...{ name: 'HAProxy, Ta', shape: 'haproxy', unit: 'ms', isStampedAtStart: true },
-    findLatency: given('Ta'),
+    findLatency: findField('Ta'),
   },
   {
     ...{ name: 'AWS load balancer, sum of its three times', shape: 'aws-elb', unit: 's' },
-    findLatency: given('duration'),
+    findLatency: findField('duration'),
   },
   {
     ...{ name: 'TorchServe ACCESS_LOG, time', shape: 'torchserve', unit: 'ms' },
-    findLatency: given('duration'),
+    findLatency: findField('duration'),
   },
-  { ...{ name: 'BentoML, duration', shape: 'bentoml' }, findLatency: given('duration') },
-  { ...{ name: 'Ray Serve, duration', shape: 'ray-serve' }, findLatency: given('duration') },
-  { ...{ name: 'Gin, duration', shape: 'gin' }, findLatency: given('duration') },
+  { ...{ name: 'BentoML, duration', shape: 'bentoml' }, findLatency: findField('duration') },
+  { ...{ name: 'Ray Serve, duration', shape: 'ray-serve' }, findLatency: findField('duration') },
+  { ...{ name: 'Gin, duration', shape: 'gin' }, findLatency: findField('duration') },
   {
     ...{ name: 'Heroku router, service', shape: 'logfmt' },
-    findLatency: given('service', (line) => has(line, 'dyno', 'connect')),
+    findLatency: findField('service', (line) => hasFields(line, 'dyno', 'connect')),
   },
   {
     ...{ name: 'Caddy JSON, duration', shape: 'json', unit: 's' },
-    findLatency: given(
+    findLatency: findField(
       'duration',
       (line) =>
-        has(line, 'request.uri') &&
+        hasFields(line, 'request.uri') &&
         (line.record.msg === 'handled request' ||
           String(line.record.logger).startsWith('http.log.access')),
     ),
@@ -157,10 +162,10 @@ export const knownFormats: readonly KnownFormat[] = [
   },
   {
     ...{ name: 'Traefik JSON, Duration', shape: 'json', unit: 'ns' },
-    findLatency: given(
+    findLatency: findField(
       'Duration',
       (line) =>
-        count(line, [
+        countFields(line, [
           ...['OriginDuration', 'OriginStatus', 'DownstreamStatus', 'Overhead', 'RouterName'],
           ...['StartUTC', 'StartLocal', 'RequestPath', 'RetryAttempts', 'entryPointName'],
         ]) >= 2,
@@ -169,11 +174,11 @@ export const knownFormats: readonly KnownFormat[] = [
   },
   {
     ...{ name: 'Envoy or Istio JSON, duration', shape: 'json', unit: 'ms', isStampedAtStart: true },
-    findLatency: given(
+    findLatency: findField(
       'duration',
       (line) =>
-        has(line, 'response_code') &&
-        count(line, [
+        hasFields(line, 'response_code') &&
+        countFields(line, [
           ...['start_time', 'response_flags', 'response_code_details', 'bytes_received'],
           ...['upstream_cluster', 'upstream_host', 'upstream_service_time'],
         ]) >= 2,
@@ -182,19 +187,19 @@ export const knownFormats: readonly KnownFormat[] = [
   },
   {
     ...{ name: 'nginx JSON, $request_time', shape: 'json', unit: 's' },
-    findLatency: given('request_time', (line) => count(line, nginxVariables) >= 2),
+    findLatency: findField('request_time', (line) => countFields(line, nginxVariables) >= 2),
     accepts: hasFraction,
   },
   {
     ...{ name: 'Elastic Common Schema, event.duration', shape: 'json', unit: 'ns' },
-    findLatency: given(
+    findLatency: findField(
       'event.duration',
-      (line) => has(line, 'ecs.version') || has(line, 'http.response.status_code'),
+      (line) => hasFields(line, 'ecs.version') || hasFields(line, 'http.response.status_code'),
     ),
     accepts: areWhole,
   },
   {
     ...{ name: 'Kong JSON, latencies.request', shape: 'json', unit: 'ms', isStampedAtStart: true },
-    findLatency: given('latencies.request', (line) => has(line, 'latencies.proxy')),
+    findLatency: findField('latencies.request', (line) => hasFields(line, 'latencies.proxy')),
   },
 ]

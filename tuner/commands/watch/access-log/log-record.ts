@@ -12,7 +12,9 @@ export interface LogLine {
   readonly loggedAt?: string
 }
 
-/** Prefixes that log shippers put before a line; the time is the first group, where there is one. */
+/**
+ * Prefixes that log shippers put before a line; the time is the first group, where there is one.
+ */
 const prefixes: readonly RegExp[] = [
   // CRI: 2026-11-23T13:30:21.1Z stdout F ...
   /^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?::\S*)? (.*)$/,
@@ -41,7 +43,7 @@ export function parseLogLine(
     const wrapped = record && findWrappedLine(record)
     if (wrapped !== undefined) {
       text = wrapped.trim()
-      loggedAt ??= textOf(record!.time) ?? textOf(record!['@timestamp'])
+      loggedAt ??= toText(record!.time) ?? toText(record!['@timestamp'])
       continue
     }
     const time = loggedAt === undefined ? {} : { loggedAt }
@@ -56,10 +58,12 @@ export function parseLogLine(
   return undefined
 }
 
-const textOf = (value: unknown): string | undefined =>
+const toText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
-/** Docker's JSON files and fluent-bit have the line in `log`, Filebeat and Logstash in `message`. */
+/**
+ * Docker's JSON files and fluent-bit have the line in `log`, Filebeat and Logstash in `message`.
+ */
 function findWrappedLine({ log, message }: LogRecord): string | undefined {
   if (typeof log === 'string') return log
   return typeof message === 'string' && /^\s*\{"|\] "[A-Z]+ /.test(message) ? message : undefined

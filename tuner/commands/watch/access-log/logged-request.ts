@@ -78,22 +78,22 @@ export function parseLatencyMs(value: unknown, unit: TimeUnit | undefined): numb
   return typeof value === 'string' ? parseStatedDurationMs(value.trim()) : undefined
 }
 
-const isThere = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
+const hasValue = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
 
 const findValue = (record: LogRecord, names: readonly string[]): unknown =>
-  names.map((name) => lookUpField(record, name)).find(isThere)
+  names.map((name) => lookUpField(record, name)).find(hasValue)
 
 /**
  * The first that is an HTTP status, for 'code' and 'status' may be something else.
  * @returns undefined where the line has no such field, null where none of them is a status
  */
 function findStatus(record: LogRecord, names: readonly string[]): number | undefined | null {
-  const values = names.map((name) => lookUpField(record, name)).filter(isThere)
+  const values = names.map((name) => lookUpField(record, name)).filter(hasValue)
   if (values.length === 0) return undefined
   const status = values.map(Number).find((each) => each >= 100 && each <= 599)
   if (status !== undefined) return status
   const { response_code, response_flags, termination_state, msg } = record
-  const isBroken = [response_code, termination_state].some(isThere) || msg === 'handled request'
+  const isBroken = [response_code, termination_state].some(hasValue) || msg === 'handled request'
   if (!isBroken || !values.some((value) => Number(value) <= 0)) return null
   // Envoy's and Caddy's 0 and HAProxy's -1: the connection ended before an answer. Envoy's flag DC,
   // HAProxy's C and Caddy's 0 say that the client ended it.
@@ -131,7 +131,7 @@ const [minEpochS, maxEpochS] = [6.3e8, 4.1e9]
 
 /** An epoch in any unit, ISO 8601, or CLF. */
 function parseTime(value: unknown): FoundTime | undefined {
-  if (!isThere(value) || typeof value === 'object') return undefined
+  if (!hasValue(value) || typeof value === 'object') return undefined
   const number = Number(value)
   if (Number.isFinite(number)) {
     const perSecond = [1, 1e3, 1e6, 1e9].find(

@@ -23,9 +23,9 @@ interface SampledLine {
 
 /** Enough that formats with a rare line among them show it; the first pass stays short. */
 const maxSampledLines = 1000
-const shownFields = 20
+const maxShownFields = 20
 
-/** Lines with something that may be a latency, until there are enough of them. */
+/** Collects lines that may contain a latency. */
 export class LogSample {
   readonly #lines: SampledLine[] = []
   readonly #shapes: readonly LogShape[] | undefined
@@ -54,9 +54,9 @@ export class LogSample {
     else this.#other = line
   }
 
-  /** @param path of the log, for messages. @throws UserError where it is not said which field and unit */
+  /** @param path of the log, for messages @throws UserError if field or unit are ambiguous */
   recognise(path: string, fields: LogFields): LogFormat {
-    if (this.#lines.length === 0) throw lackingLatency(path, this.#other, this.#text)
+    if (this.#lines.length === 0) throw createMissingLatencyError(path, this.#other, this.#text)
     return fields.latency === undefined
       ? recogniseByShape(path, this.#lines)
       : recogniseByField(path, this.#lines, fields.latency)
@@ -72,7 +72,10 @@ function sampleLine(line: LogLine): SampledLine {
 
 const isDuration = (value: unknown): boolean => parseLatencyMs(value, 'ms') !== undefined
 
-/** Of a combined line, named values come before bare ones, and those that state a unit before others. */
+/**
+ * Of a combined line, named values come before bare ones, and those that state a unit before
+ * others.
+ */
 function listCandidates(line: LogLine): Candidate[] {
   const named = listFields(line.record).flatMap(([field, value]): Candidate[] => {
     const name = isDuration(value) ? parseLatencyName(field) : undefined
@@ -88,7 +91,7 @@ function recogniseByShape(path: string, lines: readonly SampledLine[]): LogForma
   const known = [...new Set(lines.flatMap((each) => each.known ?? []))]
   const strong = known.filter((each) => !each.isWeak)
   if (strong.length > 1)
-    throw severalFormats(
+    throw createAmbiguousFormatError(
       path,
       strong.map(({ name }) => name),
     )
@@ -105,20 +108,24 @@ function recogniseByShape(path: string, lines: readonly SampledLine[]): LogForma
       const { shape, name, unit } = format
       return { shape, known: name, latency: { field, ...(unit && { unit }) } }
     }
-    if (isAlone) throw lackingUnit(path, format.shape, field, values)
+    if (isAlone) throw createMissingUnitError(path, format.shape, field, values)
   }
   const shapes = [...new Set(lines.map(({ line }) => line.shape))]
-  if (shapes.length > 1) throw severalFormats(path, shapes)
+  if (shapes.length > 1) throw createAmbiguousFormatError(path, shapes)
   const candidates = lines.flatMap((each) => each.candidates)
   const fields = [...new Set(candidates.map((each) => each.field))]
   const [field = ''] = fields
-  if (fields.length > 1 && !lines.every(({ candidates }) => areEqual(candidates)))
-    throw severalFields(path, lines.find((each) => each.candidates.length > 1) ?? lines[0]!, fields)
+  if (fields.length > 1 && !lines.every(({ candidates }) => haveSameLatency(candidates)))
+    throw createAmbiguousFieldError(
+      path,
+      lines.find((each) => each.candidates.length > 1) ?? lines[0]!,
+      fields,
+    )
   return resolveUnit(path, lines, shapes[0]!, field, undefined)
 }
 
 /** The same latency in several fields, each with its unit. */
-function areEqual(candidates: readonly Candidate[]): boolean {
+function haveSameLatency(candidates: readonly Candidate[]): boolean {
   const all = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
   const [first] = all
   const tolerance = 0.01
@@ -137,7 +144,7 @@ function recogniseByField(
   const having = lines.filter(({ line }) => isDuration(lookUpField(line.record, name)))
   if (having.length > 0) {
     const shapes = [...new Set(having.map(({ line }) => line.shape))]
-    if (shapes.length > 1) throw severalFormats(path, shapes)
+    if (shapes.length > 1) throw createAmbiguousFormatError(path, shapes)
     return resolveUnit(path, having, shapes[0]!, name, unit)
   }
   // Behind a combined line a value has no name: the only one may be called as its writer calls it.
@@ -179,16 +186,16 @@ function resolveUnit(
           warning: `the lines look like ${known.name}, in ${known.unit ?? 'a stated unit'}, but --field sets ${unit}`,
         }),
     }
-  throw lackingUnit(path, shape, field, values)
+  throw createMissingUnitError(path, shape, field, values)
 }
 
-/** What was recognised, for the user: 'Caddy JSON, duration in s'. */
+/** 'Caddy JSON, duration in s'. */
 export function describeFormat({ shape, known, latency }: LogFormat): string {
   const unit = latency.unit === undefined ? 'with its unit' : `in ${latency.unit}`
   return known === undefined ? `${shape}, ${latency.field} ${unit}` : `${known} ${unit}`
 }
 
-/** What a log left, checked before it is used. */
+/** Validates a stored format. */
 export function parseKeptFormat(value: unknown): LogFormat | undefined {
   const format = value as Partial<LogFormat> | undefined
   if (typeof format?.shape !== 'string' || typeof format.latency?.field !== 'string')
@@ -198,7 +205,7 @@ export function parseKeptFormat(value: unknown): LogFormat | undefined {
     : (format as LogFormat)
 }
 
-const lackingUnit = (
+const createMissingUnitError = (
   path: string,
   shape: LogShape,
   field: string,
@@ -214,21 +221,29 @@ const lackingUnit = (
     exitCodes.usage,
   )
 
-const severalFields = (path: string, { line }: SampledLine, fields: readonly string[]): UserError =>
+const createAmbiguousFieldError = (
+  path: string,
+  { line }: SampledLine,
+  fields: readonly string[],
+): UserError =>
   new UserError(
-    `${path} has several fields that may be the latency: ${fields.slice(0, shownFields).join(', ')} (${describeFields(line)})`,
+    `${path} has several fields that may be the latency: ${fields.slice(0, maxShownFields).join(', ')} (${describeFields(line)})`,
     `choose one and set its unit: --field latency=${fields[0]}:UNIT, where UNIT is ${timeUnits.join(', ')}`,
     exitCodes.usage,
   )
 
-const severalFormats = (path: string, names: readonly string[]): UserError =>
+const createAmbiguousFormatError = (path: string, names: readonly string[]): UserError =>
   new UserError(
     `${path} has lines of several formats: ${names.join('; ')}`,
     'choose one with --log-format, or set its field with --field latency=NAME:UNIT',
     exitCodes.usage,
   )
 
-function lackingLatency(path: string, line: LogLine | undefined, text: string): UserError {
+function createMissingLatencyError(
+  path: string,
+  line: LogLine | undefined,
+  text: string,
+): UserError {
   if (line === undefined)
     return new UserError(
       `${path} has no line in a known format: ${text.slice(0, 200)}`,
@@ -247,6 +262,6 @@ function lackingLatency(path: string, line: LogLine | undefined, text: string): 
 const describeFields = ({ record }: LogLine): string =>
   listFields(record)
     .filter(([name, value]) => name !== 'behind' && !Array.isArray(value))
-    .slice(0, shownFields)
+    .slice(0, maxShownFields)
     .map(([name, value]) => `${name}=${String(value).slice(0, 40)}`)
     .join(', ')

@@ -21,7 +21,7 @@ export type TextShape = (typeof textShapes)[number]
 type Parser = (text: string) => LogRecord | undefined
 
 /** Named groups of a pattern are the fields. */
-const byGroups =
+const createPatternParser =
   (pattern: RegExp): Parser =>
   (text) => {
     const groups = pattern.exec(text)?.groups
@@ -31,26 +31,26 @@ const byGroups =
 const parsers: Readonly<Record<TextShape, Parser>> = {
   combined: parseCombined,
   // Istio has two to four words more than Envoy between the flags and the bytes.
-  envoy: byGroups(
+  envoy: createPatternParser(
     /^\[(?<start_time>\d{4}-[^\]\s]+)\] "(?<request>[^"]*)" (?<response_code>\d+) (?<response_flags>\S+) (?:(?:"[^"]*"|[^\d"\s]\S*) ){0,4}(?<bytes_received>\d+) (?<bytes_sent>\d+) (?<duration>\d+) (?:\d+|-|"[^"]*") "[^"]*" "[^"]*"/,
   ),
-  haproxy: byGroups(
+  haproxy: createPatternParser(
     /^\S+:\d+ \[(?<accept_date>\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d\.\d{3})\] \S+ \S+ -?\d+\/-?\d+\/-?\d+\/(?<Tr>-?\d+)\/(?<Ta>\d+) (?<status_code>-?\d+) \d+ \S+ \S+ (?<termination_state>\S{4}) [\d/+]+ [\d/]+ (?:\{[^}]*\} ){0,2}"(?<request>[^"]*)"/,
   ),
   'aws-elb': parseElb,
-  torchserve: byGroups(
+  torchserve: createPatternParser(
     /^(?<time>\d{4}-\d\d-\d\dT[\d:,.]+) \[INFO ?\] .{0,200}?ACCESS_LOG - \/\S+ "(?<request>[^"]*)" (?<status>\d{3}) (?<duration>\d+)$/,
   ),
-  bentoml: byGroups(
+  bentoml: createPatternParser(
     /^(?<time>\d{4}-\d\d-\d\dT[\d:.]+[+-]\d{4}) \[\w+\] \[[^\]]*\] \S+ \(scheme=\w+,method=\w+,path=(?<path>[^,)]*)(?:,[^)]*)?\) \(status=(?<status>\d{3})(?:,[^)]*)?\) (?<duration>[\d.]+(?:ms|s|us|µs))\b/,
   ),
-  'ray-serve': byGroups(
+  'ray-serve': createPatternParser(
     /^INFO (?<time>\d{4}-\d\d-\d\d [\d:,]+) .{0,300}?-- (?:[A-Z]+ )?(?<path>\/\S*) (?<status>\d{3}) (?<duration>[\d.]+(?:ms|s))$/,
   ),
-  gin: byGroups(
+  gin: createPatternParser(
     /^\[GIN\] (?<time>\d{4}\/\d\d\/\d\d - [\d:]{8}) \| +(?<status>\d{3}) \| +(?<duration>[\d.a-zµ]+) \| +\S+ \| +[A-Z]+ +"(?<path>[^"]*)"/,
   ),
-  uvicorn: byGroups(/^INFO: +\S+:\d+ - "(?<request>[^"]*)" (?<status>\d{3})\b/),
+  uvicorn: createPatternParser(/^INFO: +\S+:\d+ - "(?<request>[^"]*)" (?<status>\d{3})\b/),
   logfmt: parseLogfmt,
 }
 
@@ -66,23 +66,25 @@ export function parseTextLine(
   return undefined
 }
 
-const combined =
+const combinedPattern =
   /^[^"]*?\[(\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "((?:[^"\\]|\\.)*)" (\d{3}) (\d+|-)(?: (.*))?$/
-const refererAndAgent = /^"(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"(?: |$)/
-const word = /([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))|"((?:[^"\\]|\\.)*)"|(\S+)/g
+const agentPattern = /^"(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"(?: |$)/
+const wordPattern = /([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))|"((?:[^"\\]|\\.)*)"|(\S+)/g
 
 /**
- * Of nginx, Apache and those that write like them. What stands behind the agent, or behind the bytes
- * where there is none, is in the fields 1, 2, ..., `last`, and under its name where it is NAME=value.
+ * Of nginx, Apache and those that write like them. What stands behind the agent, or behind the
+ * bytes
+ * where there is none, is in the fields 1, 2, ..., `last`, and under its name where it is
+ * NAME=value.
  */
 function parseCombined(text: string): LogRecord | undefined {
-  const found = combined.exec(text)
+  const found = combinedPattern.exec(text)
   if (!found) return undefined
   const [, time, request, status, bytes, rest = ''] = found
-  const behind = rest.replace(refererAndAgent, '').trim()
+  const behind = rest.replace(agentPattern, '').trim()
   const named: Record<string, string> = {}
   const values: string[] = []
-  for (const [, name, quoted, bare, quotedWord, bareWord] of behind.matchAll(word)) {
+  for (const [, name, quoted, bare, quotedWord, bareWord] of behind.matchAll(wordPattern)) {
     if (name !== undefined) named[name] = quoted ?? bare ?? ''
     else if (/^(?:ms|us|µs|s)$/.test(bareWord ?? '') && /^[\d.]+$/.test(values.at(-1) ?? ''))
       values.push(`${values.pop()}${bareWord}`)
@@ -97,12 +99,12 @@ function parseCombined(text: string): LogRecord | undefined {
 }
 
 /** Application load balancers, and classic ones, which have no type before the time. */
-const elb =
+const elbPattern =
   /^(?:(?:https?|h2|grpcs?|wss?) )?(\d{4}-\d\d-\d\dT[\d:.]+Z) \S+ \S+:\d+ \S+ (-1|\d+\.\d+) (-1|\d+\.\d+) (-1|\d+\.\d+) (\d{3}|-) (?:\d{3}|-) \d+ \d+ "([^"]*)"/
 
 /** The three times of a request (to the target, in it, back) as their sum. */
 function parseElb(text: string): LogRecord | undefined {
-  const found = elb.exec(text)
+  const found = elbPattern.exec(text)
   if (!found) return undefined
   const [, time, ...rest] = found
   const timesS = rest.slice(0, 3).map(Number)
@@ -117,13 +119,13 @@ function parseElb(text: string): LogRecord | undefined {
 }
 
 const minPairs = 3
-const pair = /([A-Za-z_][\w.@/-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))(?: +|$)/y
+const pairPattern = /([A-Za-z_][\w.@/-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))(?: +|$)/y
 
 function parseLogfmt(text: string): LogRecord | undefined {
   const record: Record<string, string> = {}
-  pair.lastIndex = 0
-  while (pair.lastIndex < text.length) {
-    const found = pair.exec(text)
+  pairPattern.lastIndex = 0
+  while (pairPattern.lastIndex < text.length) {
+    const found = pairPattern.exec(text)
     if (!found) return undefined
     record[found[1]!] = found[2] ?? found[3]!
   }

@@ -3,7 +3,7 @@
  * trials had it, then slower.
  */
 import { simulatedBackend } from '../../../backends/simulated-backend.ts'
-import { reopen } from '../../reopened.ts'
+import { reopenExperiment } from '../../reopened.ts'
 
 export interface PlayedRequest {
   /** Answered, seconds since 1970. */
@@ -24,7 +24,7 @@ export async function playedRequests(
   startS: number,
   parts: readonly Part[],
 ): Promise<PlayedRequest[]> {
-  const { experiment, recommendation } = await reopen(undefined, { db })
+  const { experiment, recommendation } = await reopenExperiment(undefined, { db })
   const { signal } = new AbortController()
   const predictor = await simulatedBackend(experiment).launcher.launch(
     recommendation.best!.configuration,
