@@ -21,7 +21,7 @@ export const pure = [
   'trials/{devices,prices}/**/*',
   'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',
   'trials/store/memory-store',
-  'trials/launchers/{checked-answers,diagnosis,failure,fill,golden-store,predictor-log}',
+  'trials/launchers/{checked-answers,declare-discipline,diagnosis,failure,fill,golden-store,predictor-log}',
   'trials/launchers/local/holdings',
   'trials/servers/**/*',
   'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,planned-objects,pod-policy,pod-secrets}',
