@@ -80,6 +80,26 @@ describe('without a declaration', () => {
     expect(isMisfit).toBe(false)
   })
 
+  test.each([
+    ['arrival', 'arrival', 1, 420],
+    ['free', 'free worker', 1, 420],
+    ['free', 'free worker', 2, 800],
+  ] as const)(
+    'batches that wait since %s are identified, with their delay from %s: %i workers',
+    async (waitsSince, delayFrom, workers, rateRps) => {
+      const server = queue(workers, (batch) => 6 + batch, {
+        maxBatch: 8,
+        maxDelayMs: 10,
+        waitsSince,
+      })
+      const { discipline, isMisfit } = await choose(server, rateRps)
+      expect(discipline).toMatchObject({ workers, maxBatch: 8, delayFrom })
+      expect(discipline?.maxDelayMs).toBeGreaterThan(9)
+      expect(discipline?.maxDelayMs).toBeLessThan(11)
+      expect(isMisfit).toBe(false)
+    },
+  )
+
   test('the steps of a single server describe it, whatever its order', async () => {
     const lastFirst = new DisciplineServer({
       seed: 5,

@@ -72,14 +72,6 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   }
 }
 
-/** Whether services of another run took as long as those of known runs, at equal batch sizes. */
-export function tookAsLong(known: readonly ServiceTimes[], other: ServiceTimes): boolean {
-  const ratios = computeRatios([...known, other])
-  const isOther = (i: number) => i >= ratios.length - other.log.tookMs.length
-  const logs = ratios.map((ratio) => Math.log(Math.max(1e-3, ratio)))
-  return !differ(ratios, isOther, maxMeanDifference) && !differ(logs, isOther, maxMeanDifference)
-}
-
 /** Durations of services relative to the typical one of their batch size. */
 function computeRatios(runs: readonly ServiceTimes[]): Float64Array {
   const typicalMs = typicalDurations(runs.map(({ log }) => log))

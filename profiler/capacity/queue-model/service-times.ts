@@ -44,7 +44,7 @@ export interface ServiceTimes {
  * Part of the departure coalescing tolerance within which answers belong to one batch where several
  * workers may end at about the same time.
  */
-const closeDeparturesShare = 0.2
+export const closeDeparturesShare = 0.2
 /**
  * Part of the tolerance within which a request that arrived after the computed start belongs to the
  * batch, where several workers may end at about the same time.
