@@ -33,8 +33,7 @@ export function simulateBulkService(
     while (began < arrived) {
       const worker = indexOfMin(freeMs)
       const oldestMs = arrivalsMs[admitted[began]!]!
-      const delayedMs =
-        startDelay(discipline, oldestMs, freeMs[worker]!) + slowness * maxDelayMs
+      const delayedMs = startDelay(discipline, oldestMs, freeMs[worker]!) + slowness * maxDelayMs
       const dueMs =
         arrived - began < maxBatch
           ? delayedMs

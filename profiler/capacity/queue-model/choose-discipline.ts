@@ -7,19 +7,10 @@ import { computeRateUntilLast } from '../../load/throughput.ts'
 import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
-import {
-  joinServiceLogs,
-  type ObservedRun,
-  type ServiceLog,
-} from '../service-log/service-log.ts'
+import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
 import { collectSojourns } from '../service-log/sojourns.ts'
 import { evaluateLine, fitLine } from './bulk-service.ts'
-import {
-  doesContradict,
-  type Fit,
-  minServicesToCompare,
-  testFit,
-} from './goodness-of-fit.ts'
+import { doesContradict, type Fit, minServicesToCompare, testFit } from './goodness-of-fit.ts'
 import type { CalibratedDiscipline, ServiceDiscipline } from './service-discipline.ts'
 import {
   closeDeparturesShare,

@@ -86,15 +86,7 @@ export class CapacityEstimator {
       unloadedMs,
     })
     const estimateFor = (systemCapacity: number | undefined) =>
-      estimators.estimatePosterior(
-        windows,
-        slo,
-        budget,
-        seed,
-        systemCapacity,
-        discipline,
-        loopLogs,
-      )
+      estimators.estimatePosterior(windows, slo, budget, seed, systemCapacity, discipline, loopLogs)
     const { saturationRps, quotaWaitShare } = this.loops
     const posterior = adjustPosterior([estimateFor(likeliest), ...others.map(estimateFor)], {
       observedRps: Math.max(saturationRps, evidence.rates.servedRps),
