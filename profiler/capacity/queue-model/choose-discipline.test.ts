@@ -73,10 +73,11 @@ describe('without a declaration', () => {
     expect(discipline).toMatchObject({ workers: 4, overheadMs: 0 })
   })
 
-  test('the steps of one worker with batches describe it', async () => {
+  test('one worker with batches is identified, with the loops that it explains', async () => {
     const server = queue(1, (batch) => 5 + 0.5 * batch, { maxBatch: 16 })
     const { discipline, isMisfit } = await choose(server, 1100)
-    expect(discipline).toBeUndefined()
+    expect(discipline).toMatchObject({ workers: 1, maxBatch: 16, maxDelayMs: 0 })
+    expect(discipline?.loops).toHaveLength(2)
     expect(isMisfit).toBe(false)
   })
 

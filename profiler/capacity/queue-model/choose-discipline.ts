@@ -197,7 +197,7 @@ const maxBatchWorkers = 6
 
 /**
  * Identifies workers in arrival order. Where closed loops show batches, it is the smallest number
- * whose batches hold what they should, if any. Else, of the numbers that fit, it is the one with the
+ * whose batches hold what they should. Else, of the numbers that fit, it is the one with the
  * smallest misfit. None where the server was too seldom busy to decide.
  */
 function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
@@ -210,7 +210,6 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
       if (!doBatchesFit(calibration)) continue
       return { discipline: calibration.discipline, isMisfit: false }
     }
-  if (departures > 1) return { discipline: undefined, isMisfit: true }
   const busy = estimateMeanBusy(input)
   const minWorkers = Math.max(1, Math.floor(busy / workerSearchFactor))
   const candidates = range(minWorkers, Math.min(maxWorkers, workerSearchFactor * busy + 1)).map(
