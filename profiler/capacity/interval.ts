@@ -151,11 +151,12 @@ function widenForQuota(estimate: CapacityPosterior, waitShare: number): Capacity
   })
 }
 
-/** Rule 5. */
+/** Rule 5. No misfit lets a server serve more than its steps do without idle time in between. */
 function widenForMisfit(estimate: CapacityPosterior): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
+  const widerRps = Math.min(high * (1 + misfitErrorShare), estimate.saturationRps)
   return adjust(estimate, 'model misfit', {
-    capacityCi90Rps: [low * (1 - misfitErrorShare), high * (1 + misfitErrorShare)],
+    capacityCi90Rps: [low * (1 - misfitErrorShare), Math.max(high, widerRps)],
   })
 }
 
