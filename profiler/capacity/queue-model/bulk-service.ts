@@ -29,9 +29,10 @@ export function simulateBulkService(
   /** Ends of the requests in service, ascending from `left` on. */
   const endsMs = new Float64Array(isLimited ? n : 0)
   let [began, arrived, left] = [0, 0, 0]
+  /** The worker that is free first. */
+  let worker = 0
   const startBefore = (untilMs: number) => {
-    while (began < arrived) {
-      const worker = indexOfMin(freeMs)
+    while (began < arrived && freeMs[worker]! < untilMs) {
       const oldestMs = arrivalsMs[admitted[began]!]!
       const delayedMs = startDelay(discipline, oldestMs, freeMs[worker]!) + slowness * maxDelayMs
       const dueMs =
@@ -43,6 +44,7 @@ export function simulateBulkService(
       const size = Math.min(maxBatch, arrived - began)
       const endedMs = beganMs + servedMs(size, beganMs)
       freeMs[worker] = endedMs
+      worker = indexOfMin(freeMs)
       for (const next = began + size; began < next; began++) {
         const request = admitted[began]!
         latencyMs[request] = endedMs - arrivalsMs[request]!

@@ -289,23 +289,20 @@ function serviceTimeMs({ log, line }: QueueModel, step: number, size: number): n
 
 /**
  * Samples the step that follows another: the next observed step, or any other in the bin.
- * @param fitting indices of the steps in the bin of the queue length, ascending
+ * @param bin bin of the queue length
  * @param last index of the step before; -1 for none
  */
-function drawNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
-  return last >= 0 && contains(fitting, last + 1) && uniform() < continueProbability
-    ? last + 1
-    : fitting[Math.floor(uniform() * fitting.length)]!
-}
-
-function contains(ascending: Int32Array, value: number): boolean {
-  let [from, to] = [0, ascending.length]
-  while (from < to) {
-    const middle = (from + to) >> 1
-    if (ascending[middle]! < value) from = middle + 1
-    else to = middle
-  }
-  return ascending[from] === value
+function drawNextStep(
+  { log: { present }, binOf, bins }: QueueModel,
+  bin: number,
+  last: number,
+  uniform: Uniform,
+): number {
+  const next = last + 1
+  const mayContinue = last >= 0 && next < present.length && binOf[present[next]!] === bin
+  if (mayContinue && uniform() < continueProbability) return next
+  const fitting = bins[bin]!
+  return fitting[Math.floor(uniform() * fitting.length)]!
 }
 
 /**
@@ -321,7 +318,7 @@ export function simulate(
   latencyMs: Float64Array,
   outageProcess: OutageProcess = () => 0,
 ): void {
-  const { binOf, bins, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
+  const { binOf, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
   if (model.discipline !== undefined) {
     const servedMs = serviceSampler(model, slowness, uniform, outageProcess)
     const { discipline } = model
@@ -345,7 +342,7 @@ export function simulate(
       queue[tail++] = arrived++
     }
     const present = tail - head
-    step = drawNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
+    step = drawNextStep(model, binOf[Math.min(present, largest)]!, step, uniform)
     // A gated step leaves as many requests behind as the observed step did.
     const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
@@ -376,11 +373,11 @@ function serviceSampler(
   uniform: Uniform,
   outageProcess: OutageProcess,
 ): (size: number, beganMs: number) => number {
-  const { binOf, bins } = model
+  const { binOf } = model
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    step = drawNextStep(bins[binOf[Math.min(size, largest)]!]!, step, uniform)
+    step = drawNextStep(model, binOf[Math.min(size, largest)]!, step, uniform)
     const took = serviceTimeMs(model, step, size)
     return slowness * (took + outageProcess(beganMs, took))
   }
