@@ -107,10 +107,15 @@ test('a server that waits for CPU quota has a wider interval', () => {
 })
 
 test('a server that no discipline describes has a wider interval', () => {
-  const found = adjusted(posterior(90, [80, 100]), { isMisfit: true })
+  const widen = (saturationRps: number) =>
+    adjusted(posterior(90, [80, 100], { saturationRps }), { isMisfit: true })
+  const found = widen(200)
   expect(found.capacityRps).toBe(90)
   expect(found.capacityCi90Rps[0]).toBeCloseTo(72, 9)
   expect(found.capacityCi90Rps[1]).toBeCloseTo(110, 9)
+  // At most as far as the saturation.
+  expect(widen(105).capacityCi90Rps[1]).toBe(105)
+  expect(widen(95).capacityCi90Rps[1]).toBe(100)
 })
 
 test('rules are listed in the order in which they were applied', () => {

@@ -31,7 +31,7 @@ async function choose(server: VirtualServer, rateRps: number, declared?: Declare
   const coalescingMs = departureCoalescingMs(unloadedMs)
   const log = extractServiceLog(run, coalescingMs)
   const windows = [{ run, disturbed: [], log }]
-  return chooseDiscipline({ windows, loops, declared, unloadedMs })
+  return chooseDiscipline({ windows, loops, areLoopsDisturbed: false, declared, unloadedMs })
 }
 
 const twoTypes = (_: number, uniform: Uniform) => (uniform() < 0.05 ? 40 : 4)

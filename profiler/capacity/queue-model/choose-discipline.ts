@@ -6,7 +6,8 @@ import { mean, median, sum } from 'simple-statistics'
 import { computeRateUntilLast } from '../../load/throughput.ts'
 import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { compareSpeeds } from '../changes/speed-change.ts'
+import { binomialCdf } from '../../statistics/percentile.ts'
+import { compareSpeeds, computeStepSpeeds } from '../changes/speed-change.ts'
 import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
 import { collectSojourns } from '../service-log/sojourns.ts'
 import { evaluateLine, fitLine } from './bulk-service.ts'
@@ -24,6 +25,8 @@ interface DisciplineInput {
   readonly windows: readonly ObservedRun[]
   /** Closed loops, which show the highest throughput. */
   readonly loops: readonly LoadRun[]
+  /** Host interference slowed the loops: they show batches, but not how long services take. */
+  readonly areLoopsDisturbed: boolean
   readonly declared: DeclaredDiscipline | undefined
   readonly unloadedMs: number
 }
@@ -39,7 +42,7 @@ export interface ChosenDiscipline {
 /** Chooses the discipline from open windows, and adds the closed loops that it explains. */
 export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
   const { discipline, isMisfit } = choose(input)
-  if (discipline === undefined) return { discipline, isMisfit }
+  if (discipline === undefined || input.areLoopsDisturbed) return { discipline, isMisfit }
   const complete = addLoops(discipline, input)
   // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
   const isRefuted =
@@ -58,11 +61,47 @@ function addLoops(
   const similar: ServiceLog[] = []
   for (const run of loops.toReversed()) {
     const services = extractServiceTimes({ run, disturbed: [] }, discipline, unloadedMs)
-    if (doesContradict([services]) || compareSpeeds(discipline.windows, services.log).changed) break
+    const { windows } = discipline
+    if (
+      doesContradict([services]) ||
+      compareSpeeds(windows, services.log).changed ||
+      hasMoreLongServices(windows, services.log)
+    )
+      break
     similar.unshift(services.log)
   }
   return { ...discipline, loops: similar }
 }
+
+/** A service is long from this multiple of its typical duration. */
+const minLongFactor = 1.5
+/** Significance level at which a loop has more long services than windows. */
+const maxMoreLongPValue = 0.01
+
+/**
+ * Whether a loop had significantly more long services than the windows, as while a cache was still
+ * filling. Consecutive long services count once, as one outage.
+ */
+function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): boolean {
+  const speeds = computeStepSpeeds([...windows, loop])
+  const isLong = (speed: number | undefined) => speed !== undefined && speed < 1 / minLongFactor
+  const countLong = (of: readonly number[]) =>
+    of.filter((speed, i) => isLong(speed) && !isLong(of[i - 1])).length
+  const counts = speeds.map(countLong)
+  const inWindows = sum(counts.slice(0, -1))
+  // Outages occur by service or by time; the clock that explains the counts better decides.
+  const exposures = [countServices, sumDurationsMs].map((exposure) => {
+    const ofWindows = sum(windows.map(exposure))
+    return ofWindows / (ofWindows + exposure(loop))
+  })
+  const pValues = exposures.map((share) =>
+    binomialCdf(inWindows, inWindows + counts.at(-1)!, share),
+  )
+  return Math.max(...pValues) < maxMoreLongPValue
+}
+
+const countServices = ({ tookMs }: ServiceLog): number => tookMs.length
+const sumDurationsMs = ({ tookMs }: ServiceLog): number => sum([...tookMs])
 
 function choose(input: DisciplineInput): ChosenDiscipline {
   const { windows, declared, unloadedMs } = input

@@ -139,7 +139,12 @@ export function estimatePosterior(
   loops: readonly ServiceLog[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const { model, outages, typicalLogs } = calibrate(runs, systemCapacity, discipline, loops)
+  const { model, outages, typicalLogs, outageProbability } = calibrate(
+    runs,
+    systemCapacity,
+    discipline,
+    loops,
+  )
   const windows = runs.map((run, i) => prepareWindow(run, slo, outages[i]!))
   // Full-queue refusals are part of the model; other failures are a constant share.
   const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
@@ -151,7 +156,8 @@ export function estimatePosterior(
       ? 2 * replicates
       : replicates
   const models = Array.from({ length: modelCount }, () => bootstrap(model, uniform))
-  const outageRates = sampleOutageRates(typicalLogs, outages, modelCount, uniform)
+  const modelsWithOutages = Math.ceil(outageProbability * modelCount)
+  const outageRates = sampleOutageRates(typicalLogs, outages, modelsWithOutages, uniform)
   const discrepancySd = computeDiscrepancySd(model)
   // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
@@ -201,6 +207,8 @@ interface Calibration {
   readonly outages: SeparatedOutages['outages']
   /** The logs without their outages: the time over which the outage rate is taken. */
   readonly typicalLogs: readonly ServiceLog[]
+  /** Probability that the outages belong to the server. */
+  readonly outageProbability: number
 }
 
 function calibrate(
@@ -219,7 +227,26 @@ function calibrate(
     }),
     outages,
     typicalLogs: typical,
+    outageProbability: computeOutageProbability(typical, outages, runs.length),
   }
+}
+
+/**
+ * Probability that outages belong to the server: 1 where windows had outages as well. Outages of
+ * closed loops alone may stem from a cold server or a busy generator. The probability then starts
+ * from even odds, weighed by the probability that all of them fell on loops by chance.
+ * @param windows number of windows; the logs after them are those of closed loops
+ */
+function computeOutageProbability(
+  typical: readonly ServiceLog[],
+  outages: SeparatedOutages['outages'],
+  windows: number,
+): number {
+  const count = sum(outages.map((each) => each.length))
+  if (count === 0 || outages.slice(0, windows).some((each) => each.length > 0)) return 1
+  const countSteps = (logs: readonly ServiceLog[]) => sum(logs.map(({ tookMs }) => tookMs.length))
+  const byChance = (countSteps(typical.slice(windows)) / countSteps(typical)) ** count
+  return byChance / (1 + byChance)
 }
 
 function computeFailedShare(windows: readonly ComparedWindow[]): number {

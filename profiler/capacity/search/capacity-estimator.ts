@@ -82,6 +82,7 @@ export class CapacityEstimator {
     const { discipline, isMisfit } = estimators.chooseDiscipline({
       windows,
       loops,
+      areLoopsDisturbed: this.loops.isDisturbed,
       declared: options.discipline,
       unloadedMs,
     })
