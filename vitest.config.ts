@@ -21,7 +21,7 @@ export const pure = [
   'trials/{devices,prices}/**/*',
   'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',
   'trials/store/memory-store',
-  'trials/launchers/{checked-answers,diagnosis,failure,fill,golden-store,predictor-log}',
+  'trials/launchers/{checked-answers,declare-discipline,diagnosis,failure,fill,golden-store,predictor-log}',
   'trials/launchers/local/resource-pool',
   'trials/servers/**/*',
   'trials/launchers/kubernetes/{deploy,gpus/cluster-facts,manifests/{manifests,payload-map,pod-policy,pod-secrets},launch/planned-objects}',

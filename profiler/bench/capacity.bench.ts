@@ -65,7 +65,7 @@ async function watched(options: CapacityOptions): Promise<Found> {
 }
 
 const open =
-  (effort: CapacityOptions['effort']): Method =>
+  (effort: CapacityOptions['effort'], isDeclared = false): Method =>
   (of, seed) =>
     watched({
       target: { kind: 'virtual', server: of.server(seed * 7) },
@@ -73,6 +73,7 @@ const open =
       signal,
       seed: seed * 1000,
       effort,
+      discipline: isDeclared ? of.declared : undefined,
     })
 const bisection =
   (windowS: number): Method =>
@@ -109,6 +110,7 @@ const methods: Record<string, Method> = http
   : {
       standard: open('standard'),
       quick: open('quick'),
+      'quick, declared': open('quick', true),
       thorough: open('thorough'),
       'in 12 s': open({ ...efforts.standard, budgetS: 8 }),
       'bisection 3 s': bisection(3),

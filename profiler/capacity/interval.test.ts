@@ -31,7 +31,6 @@ const posterior = (
   below: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
-  hasFadingOutages: false,
   saturationRps: 100,
   saturationError: 0.5,
   ...more,
@@ -40,6 +39,7 @@ const neutral: SearchFacts = {
   observedRps: Number.POSITIVE_INFINITY,
   fastestLoop: { rps: 100, answers: 100 },
   quotaWaitShare: 0,
+  isMisfit: false,
 }
 const adjusted = (estimate: CapacityPosterior, facts: Partial<SearchFacts>) =>
   adjustPosterior([estimate], { ...neutral, ...facts })
@@ -106,11 +106,24 @@ test('a server that waits for CPU quota has a wider interval', () => {
   expect(found.capacityCi90Rps).toEqual([80 * 0.95, 100 * 1.05])
 })
 
+test('a server that no discipline describes has a wider interval', () => {
+  const widen = (saturationRps: number) =>
+    adjusted(posterior(90, [80, 100], { saturationRps }), { isMisfit: true })
+  const found = widen(200)
+  expect(found.capacityRps).toBe(90)
+  expect(found.capacityCi90Rps[0]).toBeCloseTo(72, 9)
+  expect(found.capacityCi90Rps[1]).toBeCloseTo(110, 9)
+  // At most as far as the saturation.
+  expect(widen(105).capacityCi90Rps[1]).toBe(105)
+  expect(widen(95).capacityCi90Rps[1]).toBe(100)
+})
+
 test('rules are listed in the order in which they were applied', () => {
   const found = adjustPosterior([posterior(90, [80, 95]), posterior(50, [30, 55])], {
     observedRps: 60,
     fastestLoop: { rps: 125, answers: 100 },
     quotaWaitShare: 0.1,
+    isMisfit: true,
   })
   const reported = boundByWindows(found, { metRps: 10, ciMetRps: 0 })
   expect(reported.adjustments?.map(({ rule }) => rule)).toEqual([
@@ -118,6 +131,7 @@ test('rules are listed in the order in which they were applied', () => {
     'closed loops',
     'system capacity',
     'CPU quota',
+    'model misfit',
     'windows',
   ])
   expect(reported.adjustments?.at(-1)).toEqual({

@@ -8,7 +8,8 @@
  * 2. closed loops: where open windows were slower, the lower end falls by the same share
  * 3. system capacity: several explain the refusals, so the interval covers the estimate for each
  * 4. CPU quota: the model does not simulate the quota, so the interval is wider
- * 5. windows: the lower end is at most a rate that met the SLO, the upper end at least such a rate
+ * 5. model misfit: no service discipline describes the server, so the interval is wider
+ * 6. windows: the lower end is at most a rate that met the SLO, the upper end at least such a rate
  *    whose 95 % interval met it
  *
  * A search that ends for another reason reports a bound instead (rules from `failing rate` on). A
@@ -65,6 +66,11 @@ const farFactorBrief = 2
  */
 const quotaErrorShare = 0.25
 /**
+ * Error of a queue model that does not describe the server, as a share of the capacity: 15 of 17
+ * measurements of drawn servers that no discipline fits err by 9 % or less (docs/research/capacity.md).
+ */
+const misfitErrorShare = 0.1
+/**
  * Factor on the width of an interval, in ln rate, for the interpolation between the points of a load
  * curve. Assumed.
  */
@@ -84,10 +90,12 @@ export interface SearchFacts {
   readonly fastestLoop: LoopThroughput
   /** Share of each period in which closed loops wait for CPU quota. */
   readonly quotaWaitShare: number
+  /** The queue model does not describe the server: the goodness-of-fit test rejects it. */
+  readonly isMisfit: boolean
 }
 
 /**
- * Applies rules 1 to 4.
+ * Applies rules 1 to 5.
  * @param posteriors one for each system capacity that explains the refusals, the likeliest first
  */
 export function adjustPosterior(
@@ -97,7 +105,8 @@ export function adjustPosterior(
   const [likeliest, ...others] = posteriors.map((posterior) =>
     lowerByShareOfLoops(capToObserved(posterior, facts.observedRps), facts.fastestLoop),
   )
-  return widenForQuota(coverAll(likeliest!, others), facts.quotaWaitShare)
+  const covering = widenForQuota(coverAll(likeliest!, others), facts.quotaWaitShare)
+  return facts.isMisfit ? widenForMisfit(covering) : covering
 }
 
 /** Rule 1. On a cold server, or with merged departures, the model extrapolates too far. */
@@ -149,8 +158,17 @@ function widenForQuota(estimate: CapacityPosterior, waitShare: number): Capacity
   })
 }
 
+/** Rule 5. No misfit lets a server serve more than its steps do without idle time in between. */
+function widenForMisfit(estimate: CapacityPosterior): CapacityPosterior {
+  const [low, high] = estimate.capacityCi90Rps
+  const widerRps = Math.min(high * (1 + misfitErrorShare), estimate.saturationRps)
+  return adjust(estimate, 'model misfit', {
+    capacityCi90Rps: [low * (1 - misfitErrorShare), Math.max(high, widerRps)],
+  })
+}
+
 /**
- * Applies rule 5. Where the windows contradict the model, the capacity is a geometric mean. Below a
+ * Applies rule 6. Where the windows contradict the model, the capacity is a geometric mean. Below a
  * met rate far above the interval, it is the mean of the estimate and that rate. Where the interval
  * lies above a rate from which on every window violated the SLO, it is the mean of that rate and
  * the highest met one.

@@ -10,7 +10,7 @@ import type { Target } from '../model/target.ts'
 import { collectCaveats } from './caveats.ts'
 import { detectSlowdown } from './changes/speed-change.ts'
 import { type Effort, efforts } from './effort.ts'
-import { identifyWorkers } from './queue-model/disciplines/workers.ts'
+import { chooseDiscipline } from './queue-model/choose-discipline.ts'
 import { estimatePosterior } from './queue-model/posterior.ts'
 import { searchCapacity } from './search/capacity-search.ts'
 import type { SideReport } from './search/search-context.ts'
@@ -47,7 +47,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       effort: typeof effort === 'object' ? effort : efforts[effort],
       options,
       seed,
-      estimators: { estimatePosterior, identifyWorkers, detectSlowdown },
+      estimators: { estimatePosterior, chooseDiscipline, detectSlowdown },
       report,
     })
     return {

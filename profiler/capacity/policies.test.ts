@@ -96,7 +96,7 @@ describe('workers that are not all there for all', () => {
 test('workers of which two often end at once are no cores beside batches that take no time', async () => {
   const { covers, medianError } = await measured(/^two workers, 10 ms, within 1 s/, [1027, 1038])
   expect(covers).toBe(2)
-  expect(medianError).toBeLessThan(0.01)
+  expect(medianError).toBeLessThan(0.012)
 })
 
 test('a server that works on all in iterations does not slow down for being fuller', async () => {

@@ -1,3 +1,5 @@
+import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
+
 /**
  * What the caller of a capacity search needs and knows beforehand. The tuning loop fills it in, and
  * every layer down to the search passes it on unchanged.
@@ -18,4 +20,9 @@ export interface CapacitySearchOptions {
    * the default number.
    */
   readonly warmUpRequests?: number
+  /**
+   * Service discipline that the server's configuration declares. Absent: the search looks for
+   * workers, batches and refusals.
+   */
+  readonly discipline?: DeclaredDiscipline
 }

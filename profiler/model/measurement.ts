@@ -34,6 +34,7 @@ export type IntervalRule =
   | 'closed loops'
   | 'system capacity'
   | 'CPU quota'
+  | 'model misfit'
   | 'windows'
   | 'failing rate'
   | 'token bucket'

@@ -57,11 +57,11 @@ function read(...events: readonly Event[]): TokenStream {
 describe('events', () => {
   test('tokens start at the first delta, and usage counts them', () => {
     const {
-      fault,
+      failure,
       text: said,
       times,
     } = read(...begin, text('a b'), text('c'), ended('response.completed', usage(3)))
-    expect(fault).toBeUndefined()
+    expect(failure).toBeUndefined()
     expect(said).toBe('a bc')
     // The token that ends it is counted, and has no delta.
     expect(times).toMatchObject({
@@ -74,7 +74,7 @@ describe('events', () => {
   })
 
   test('streamed reasoning, refusals and tool arguments are tokens; repetitions are not', () => {
-    const { times, fault } = read(
+    const { times, failure } = read(
       ...begin,
       ['response.reasoning_text.delta', { delta: 'hm' }],
       ['response.reasoning_text.done', { text: 'hm' }],
@@ -83,7 +83,7 @@ describe('events', () => {
       ['response.output_text.done', { text: 'all of it' }],
       ended('response.completed', usage(3, 1)),
     )
-    expect(fault).toBeUndefined()
+    expect(failure).toBeUndefined()
     expect(times).toMatchObject({ firstTokenMs: 50, tokens: 3 })
     expect(times!.hiddenTokens).toBeUndefined()
   })

@@ -339,7 +339,7 @@ test('calls of tools are tokens of a stream', () => {
   ]
   for (const [i, delta] of deltas.entries()) stream.push(Buffer.from(chunk(delta)), 10 * (i + 1))
   stream.push(Buffer.from(`${chunk({}, 'tool_calls')}data: [DONE]\n\n`), 40)
-  expect(stream.fault).toBeUndefined()
+  expect(stream.failure).toBeUndefined()
   expect(stream.text).toBe('weather{"city":"Bonn"}')
   expect(stream.times).toMatchObject({ firstTokenMs: 10, lastTokenMs: 30, tokens: 3 })
 })

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import {
-  canShowChange,
   criticalStandardErrors,
   detectChange,
   falseAlarmLevel,
@@ -50,11 +49,6 @@ describe('a change', () => {
     expect(detectChange([])).toEqual({ ...none, at: 0 })
     expect(detectChange([[], []])).toEqual({ ...none, at: 2 })
     expect(detectChange([repeat(50, 3), repeat(50, 3)])).toMatchObject(none)
-    expect([canShowChange(7, 7), canShowChange(8, 8), canShowChange(4, 1000)]).toEqual([
-      false,
-      true,
-      true,
-    ])
   })
 
   test('that does not last is none: the server is slow now and then', () => {

@@ -87,15 +87,6 @@ export function findSteadyStart(
 }
 
 /**
- * Whether two samples are large enough to show a change: completely separated, they would be
- * significant.
- */
-export function canShowChange(before: number, after: number): boolean {
-  const n = before + after
-  return Math.sqrt((3 * before * after) / (n + 1)) >= criticalStandardErrors()
-}
-
-/**
  * Split of the largest Mann-Whitney statistic, in standard errors. Undefined where all are equal.
  */
 function findBestSplit(

@@ -4,6 +4,7 @@
  * `npm run bench:profiler -- 8 '^drawn apart' '^quick$'`.
  */
 
+import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from './discipline-server.ts'
@@ -38,8 +39,17 @@ export interface Drawn {
   readonly what: string
   readonly busyMs: number
   readonly batching?: boolean
+  /** What its configuration would declare. */
+  readonly declared?: DeclaredDiscipline
   readonly server: (seed: number) => VirtualServer
 }
+
+/** Declares workers that take single requests, or batches. */
+export const declare = (workers: number, maxBatch = 1, maxDelayMs = 0): DeclaredDiscipline => ({
+  workers,
+  maxBatch,
+  maxDelayMs,
+})
 
 export const percent = (share: number) => `${(100 * share).toPrecision(2)} %`
 export const jitter = (uniform: Uniform, cv: number) => (cv === 0 ? 1 : gamma(uniform, 1 / cv ** 2))
@@ -67,6 +77,7 @@ function waitingBatches(draws: Draws, waitsSince: 'arrival' | 'free', servers: n
     what: `${several}${what}, ${maxDelayMs} ms for one another${waitsSince === 'free' ? ' once free' : ''}`,
     busyMs: fullMs + maxDelayMs,
     batching: true,
+    ...(waitsSince === 'arrival' && { declared: declare(servers, most, maxDelayMs) }),
     server: queue({ servers, maxBatch: most, maxDelayMs, waitsSince, serviceMs }),
   }
 }
@@ -102,6 +113,7 @@ function stalling(draws: Draws): Drawn {
     what: `${what}, ${stallMs} ms stalls each ${gapMs} ms${regular ? '' : ' at random'}`,
     busyMs: fullMs + stallMs,
     batching: true,
+    declared: declare(1, most),
     server: (seed) => {
       const stall = spells(seed, gapMs, regular, () => stallMs)
       return new QueueServer({
@@ -130,6 +142,7 @@ function slowTimes(draws: Draws): Drawn {
     what: `${what}, ${factor} times as long for ${lastMs} of ${gapMs} ms`,
     busyMs: fullMs * factor,
     batching: true,
+    declared: declare(1, most),
     server: (seed) => {
       const slow = spells(seed, gapMs, false, (uniform) => 2 * lastMs * uniform())
       return new QueueServer({
@@ -161,6 +174,7 @@ export const kinds: readonly DrawServer[] = [
     return {
       what: `FIFO ${ms} ms, cv ${cv}`,
       busyMs: ms * (1 + 3 * cv),
+      declared: declare(1),
       server: queue({ servers: 1, maxBatch: 1, serviceMs: (_, u) => ms * jitter(u, cv) }),
     }
   },
@@ -169,6 +183,7 @@ export const kinds: readonly DrawServer[] = [
     return {
       what: `${servers} workers ${ms} ms, cv ${cv}`,
       busyMs: ms * (1 + 3 * cv),
+      declared: declare(servers),
       server: queue({ servers, maxBatch: 1, serviceMs: (_, u) => ms * jitter(u, cv) }),
     }
   },
@@ -182,6 +197,7 @@ export const kinds: readonly DrawServer[] = [
     return {
       what: `${servers} workers ${ms} ms, ${percent(share)} ${times} times as long`,
       busyMs: ms * times,
+      declared: declare(servers),
       server: queue({ servers, maxBatch: 1, serviceMs: (_, u) => ms * (u() < share ? times : 1) }),
     }
   },
@@ -190,6 +206,7 @@ export const kinds: readonly DrawServer[] = [
     return {
       what: `${servers} workers, lognormal ${ms} ms, sigma ${sigma}`,
       busyMs: ms * Math.exp(2 * sigma),
+      declared: declare(servers),
       server: queue({
         servers,
         maxBatch: 1,
@@ -203,6 +220,7 @@ export const kinds: readonly DrawServer[] = [
       what,
       busyMs: fullMs,
       batching: true,
+      declared: declare(1, most),
       server: queue({ servers: 1, maxBatch: most, serviceMs }),
     }
   },
@@ -216,6 +234,7 @@ export const kinds: readonly DrawServer[] = [
       what: `${servers} x ${what}`,
       busyMs: fullMs,
       batching: true,
+      declared: declare(servers, most),
       server: queue({ servers, maxBatch: most, serviceMs }),
     }
   },
@@ -227,6 +246,7 @@ export const kinds: readonly DrawServer[] = [
       what: `${what}, padded to powers of two, ${maxDelayMs} ms for one another`,
       busyMs: fullMs + maxDelayMs,
       batching: true,
+      declared: declare(1, most, maxDelayMs),
       server: queue({
         servers: 1,
         maxBatch: most,
@@ -242,6 +262,7 @@ export const kinds: readonly DrawServer[] = [
       what: `${what.replace(/in .*/, '')}as long as the longest of them, lognormal ${fullMs.toPrecision(2)} ms, sigma ${sigma}`,
       busyMs: fullMs * Math.exp(2 * sigma),
       batching: true,
+      declared: declare(1, most),
       server: queue({
         servers: 1,
         maxBatch: most,
@@ -266,6 +287,7 @@ export const kinds: readonly DrawServer[] = [
       what: `${cores} cores ${decodeMs} ms, then ${what}, ${maxDelayMs} ms for one another`,
       busyMs: fullMs + maxDelayMs + decodeMs,
       batching: true,
+      declared: declare(1, most, maxDelayMs),
       server: (seed) =>
         new StagedServer({
           seed,
@@ -283,6 +305,7 @@ export const kinds: readonly DrawServer[] = [
     return {
       what: `${ms} ms, ${most} requests in each ${windowMs} ms of the clock`,
       busyMs: 6 * ms,
+      declared: declare(8),
       server: (seed) =>
         new DisciplineServer({
           seed,
@@ -316,12 +339,13 @@ export function casesOf(
   return of.flatMap((kind, k) =>
     Array.from({ length: perKind }, (_, i) => {
       const draws = new Draws(firstSeed + 100 * k + i)
-      const { what, busyMs, batching = false, server } = kind(draws)
+      const { what, busyMs, batching = false, declared, server } = kind(draws)
       const limitMs = Number((busyMs * draws.between(2, 6)).toPrecision(2))
       return {
         name: `${name}: ${what} (${limitMs} ms)`,
         slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
         batching,
+        declared,
         server,
       }
     }),

@@ -4,7 +4,15 @@
  * Another seed gives other servers.
  */
 import { DisciplineServer } from './discipline-server.ts'
-import { batchTimes, casesOf, type DrawServer, jitter, kinds, percent } from './drawn-servers.ts'
+import {
+  batchTimes,
+  casesOf,
+  type DrawServer,
+  declare,
+  jitter,
+  kinds,
+  percent,
+} from './drawn-servers.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'
 import { QuotaServer } from './quota-server.ts'
@@ -20,6 +28,7 @@ const furtherKinds: readonly DrawServer[] = [
     return {
       what: `${workers} workers ${ms} ms, cv ${cv}, ${quotaMs} of each ${periodMs} ms of CPU`,
       busyMs: periodMs / 2 + ms * (1 + 3 * cv),
+      declared: declare(workers),
       server: (seed) =>
         new QuotaServer({
           seed,
@@ -38,6 +47,7 @@ const furtherKinds: readonly DrawServer[] = [
       what: `${what}, ${quotaMs} of each ${periodMs} ms of CPU`,
       busyMs: fullMs + periodMs,
       batching: true,
+      declared: declare(1, most),
       server: (seed) =>
         new QuotaServer({ seed, workers: 1, maxBatch: most, quotaMs, periodMs, workMs: serviceMs }),
     }
@@ -51,6 +61,7 @@ const furtherKinds: readonly DrawServer[] = [
     return {
       what: `${ms} ms, token bucket of ${burst}, ${perSecond} a second`,
       busyMs: 6 * ms,
+      declared: declare(8),
       server: (seed) =>
         new DisciplineServer({
           seed,

@@ -67,7 +67,6 @@ export const posterior = (
   below: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
-  hasFadingOutages: false,
   saturationRps: 1000,
   saturationError: 0,
   ...more,
@@ -117,7 +116,7 @@ export async function searched({
       seed: 7,
       estimators: {
         estimatePosterior: posteriorEstimator,
-        identifyWorkers: () => undefined,
+        chooseDiscipline: () => ({ discipline: undefined, isMisfit: false }),
         detectSlowdown: (runs) => slowdown(runs.length),
       },
       report: { unloaded: noLatency, warmUp: undefined, caveats: [] },

@@ -3,6 +3,7 @@
  * benchmark's cases.
  */
 
+import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
@@ -14,6 +15,8 @@ export interface VirtualCase {
   readonly name: string
   readonly slo: Slo
   readonly batching: boolean
+  /** What its configuration would declare. */
+  readonly declared?: DeclaredDiscipline
   server(seed: number): VirtualServer
 }
 

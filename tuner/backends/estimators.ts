@@ -47,7 +47,7 @@ export function createEstimatorLookup(experiment: Experiment): EstimatorLookup |
             architecture,
             slo,
             requests,
-            asDrawn,
+            keepOverlongPrompts: asDrawn,
             ...resolveLlmModel(experiment),
           })
         : createEstimator({

@@ -35,7 +35,7 @@ export async function addServerMessages(
   const answers = await Promise.allSettled(
     target.bodies.slice(0, maxConcurrentRequests).map(async (body) => {
       const answer = await fetchAnswer('server', { ...target, timeoutMs }, body, signal)
-      const fault = target.transport === 'sse' && target.meaning?.(body, Buffer.from(answer))
+      const fault = target.transport === 'sse' && target.findFault?.(body, Buffer.from(answer))
       if (fault)
         throw new ProtocolError('server', `${target.url}${target.path} answered 200: ${fault}`)
     }),

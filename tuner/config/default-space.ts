@@ -427,11 +427,11 @@ function buildSplitConditions(
   const gpus = beside.some(([, values]) => values.length !== 1)
     ? []
     : listCategories(parameters, 'gpu').filter((name) => name !== 'none')
-  const held = Object.fromEntries(
+  const fixed = Object.fromEntries(
     beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
   )
   return splitParameters.flatMap((name) =>
-    splitConditions(architecture, { name, gpus, splits: splitsBy(name) ?? [], held }, ownGpus),
+    splitConditions(architecture, { name, gpus, splits: splitsBy(name) ?? [], fixed }, ownGpus),
   )
 }
 

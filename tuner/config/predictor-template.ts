@@ -88,7 +88,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     const unknown =
       server !== undefined &&
       isLanguageServer(server) &&
-      findArchitecture(model.architecture, own) === undefined
+      findKnownArchitecture(model.architecture, own) === undefined
     const asked = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
@@ -400,11 +400,11 @@ function builtinProtocol(
 
 /** Undefined also for an unknown architecture, which is reported elsewhere. */
 export function findLanguageModel(name: string, own: CustomDevices): Decoder | undefined {
-  const architecture = findArchitecture(name, own)
+  const architecture = findKnownArchitecture(name, own)
   return architecture?.kind === 'decoder' ? architecture : undefined
 }
 
-function findArchitecture(name: string, own: CustomDevices): Architecture | undefined {
+function findKnownArchitecture(name: string, own: CustomDevices): Architecture | undefined {
   try {
     return findArchitecture(name, own.architectures)
   } catch (error) {

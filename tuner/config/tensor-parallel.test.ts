@@ -21,17 +21,17 @@ test('heads and the feed-forward part divide evenly', () => {
   expect(
     splitConditions(
       decoder('llama-3.1-8b'),
-      { name: 'gpus', gpus: [], splits: [1, 3], held: {} },
+      { name: 'gpus', gpus: [], splits: [1, 3], fixed: {} },
       [],
     ),
   ).toEqual(['gpus != 3'])
 })
 
-test('GPUs that do not hold the weights are left out, as far as the precision of what is held tells', () => {
-  const seventy = (held: Record<string, string>) =>
+test('GPUs that do not hold the weights are left out, as far as the precision of fixed parameters tells', () => {
+  const seventy = (fixed: Record<string, string>) =>
     splitConditions(
       decoder('llama-3.1-70b'),
-      { name: 'gpus', gpus: ['L4', 'H100'], splits: [1, 2, 8], held },
+      { name: 'gpus', gpus: ['L4', 'H100'], splits: [1, 2, 8], fixed },
       [],
     )
   expect(seventy({})).toEqual([

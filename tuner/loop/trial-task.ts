@@ -4,6 +4,7 @@ import { computeEstimatedCost } from '../../reports/recommendation/confirmation-
 import { capacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
 import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
+import { declareDiscipline } from '../../trials/launchers/declare-discipline.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { TrialTask } from '../backends/backend.ts'
 import type { Experiment } from '../config/types.ts'
@@ -28,7 +29,7 @@ const baselinePrecision = 3
  */
 export function createTrialTask(
   { configuration, purpose, predicted }: TrialRequest,
-  { objective, stop }: Pick<Experiment, 'objective' | 'stop'>,
+  { objective, own, predictor, stop }: Pick<Experiment, 'objective' | 'own' | 'predictor' | 'stop'>,
   { problem, estimateCapacityRps }: Pick<LoopParts, 'problem' | 'estimateCapacityRps'>,
   { best, trials }: Pick<Ledger, 'best' | 'trials'>,
 ): TrialTask {
@@ -44,6 +45,7 @@ export function createTrialTask(
     capacityToBeatRps: isBaseline ? undefined : capacityToBeatRps(objective, price, bestCost),
     expectedRps: modelsCapacityOrLatency(objective) ? expectedRps : undefined,
     warmUpRequests: estimateWarmUpRequests(configuration, problem.space, trials),
+    discipline: declareDiscipline(predictor, configuration, own.gpus),
     precision: precision * stop.tolerance,
   }
 }

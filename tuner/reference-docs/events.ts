@@ -180,6 +180,8 @@ const intervalRules: Sentences<IntervalRule> = {
   'observed throughput': 'The model extrapolated: its estimate is capped near what was served.',
   'closed loops': 'Open windows were slower than closed loops: the lower end falls by that share.',
   'system capacity': 'Refusals allow several queue lengths: the interval covers all of them.',
+  'model misfit':
+    'The service discipline is unknown, or another one than declared: the interval is wider by the error of the general queue model.',
   'CPU quota': 'The server waited for CPU quota: the interval is wider by the error of the model.',
   windows:
     'The lower end is a rate that met the SLO, the upper end no lower than one that surely did.',

@@ -1,6 +1,5 @@
-/** Capacity of a queue model, by the heavy-traffic formula or by long simulations. */
+/** Capacity of a queue model, by long simulations. */
 import { seeded } from '../../seeded-random.ts'
-import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
 import { type OutageRate, simulateOutages } from './outages.ts'
 import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
@@ -59,32 +58,22 @@ interface CapacityQuery {
 /** Capacities by slowness. */
 interface ModelCapacities {
   readonly rps: Float64Array
-  /** Variance of ln capacity by the noise of the simulation; 0 for results by formula. */
+  /** Variance of ln capacity by the noise of the simulation. */
   readonly simulationVariance: Float64Array
 }
 
 /**
- * Computes the capacity of the model at each slowness. The heavy-traffic formula applies near
- * saturation. Otherwise simulations find it: short ones over a coarse grid of rates, then long ones
- * over a fine grid. A model of slowness s behaves, with time in units of s, as one of slowness 1
- * under s times the rate and 1/s of the limit. So one simulation serves all slownesses.
+ * Computes the capacity of the model at each slowness by simulation: short runs over a coarse grid
+ * of rates, then long ones over a fine grid. A model of slowness s behaves, with time in units of s,
+ * as one of slowness 1 under s times the rate and 1/s of the limit. So one simulation serves all
+ * slownesses.
  */
 export function computeModelCapacities(
   query: CapacityQuery,
   requests: number,
   maxRequests = requests,
 ): ModelCapacities {
-  const { model, outages, slownesses, limitMs, allowed } = query
-  const byFormula = slownesses.map(
-    (slowness) =>
-      (outages === undefined && computeHeavyTrafficCapacity(model, limitMs / slowness, allowed)) ||
-      Number.NaN,
-  )
-  if (!byFormula.some(Number.isNaN))
-    return {
-      rps: byFormula.map((rps, s) => rps / slownesses[s]!),
-      simulationVariance: slownesses.map(() => 0),
-    }
+  const { model, slownesses, allowed } = query
   const logSaturation = Math.log(computeSaturation(model))
   const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)

@@ -63,21 +63,14 @@ export interface SeparatedOutages {
   readonly typical: readonly ServiceLog[]
   /** One array for each run. */
   readonly outages: readonly (readonly Outage[])[]
-  /** Long steps were observed, but are too frequent or not distinct enough to be outages. */
-  readonly isInseparable: boolean
 }
 
 /**
  * Separates outages from the steps of runs; their steps get the typical duration instead. Outages
  * are clearly longer than other steps. Where at least as many steps lie between half the threshold
  * and the threshold as beyond it, the service times have a long tail, and nothing is separated.
- * @param maxShare share of steps that may begin an outage; more frequent ones are part of the
- * service
  */
-export function separateOutages(
-  runs: readonly ServiceLog[],
-  maxShare = maxOutageShare,
-): SeparatedOutages {
+export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
   const typicalMs = typicalDurations(runs)
   const ratios = runs.flatMap((log) =>
     log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
@@ -86,8 +79,8 @@ export function separateOutages(
   const minExcess = Math.max(minExcessShare, minDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > minExcess).length
   const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length
-  const none = { typical: runs, outages: runs.map(() => []), isInseparable: beyond > 0 }
-  if (nearMisses >= beyond || beyond > maxMeanSteps * maxShare * ratios.length) return none
+  const none = { typical: runs, outages: runs.map(() => []) }
+  if (nearMisses >= beyond || beyond > maxMeanSteps * maxOutageShare * ratios.length) return none
   const outages: Outage[][] = []
   const typical = runs.map((log) => {
     const found: Outage[] = []
@@ -114,9 +107,7 @@ export function separateOutages(
     end()
     return { ...log, tookMs }
   })
-  return outages.flat().length > maxShare * ratios.length
-    ? none
-    : { typical, outages, isInseparable: false }
+  return outages.flat().length > maxOutageShare * ratios.length ? none : { typical, outages }
 }
 
 /** Splits an outage into one for each of its steps. */

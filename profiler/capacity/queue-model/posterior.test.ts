@@ -9,7 +9,7 @@ import { seeded } from '../../seeded-random.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { ObservedRun, ServiceLog } from '../service-log/service-log.ts'
 import { estimatePosterior } from './posterior.ts'
-import type { IdentifiedDiscipline } from './service-discipline.ts'
+import type { CalibratedDiscipline } from './service-discipline.ts'
 
 const play = { requests: 100, maxRequests: 100, replicates: 2 }
 const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => ({
@@ -62,6 +62,8 @@ function logCount(count: number, mean: number, variance: number): number {
   for (let i = 1; i <= count; i++) log += Math.log((size + i - 1) / i) + Math.log(1 - p)
   return log
 }
+
+const oneWorker = { workers: 1, maxBatch: 1, maxDelayMs: 0, overheadMs: 0 } as const
 
 interface Seen {
   /**
@@ -315,12 +317,7 @@ describe('requests over the limit tell how slow the server is', () => {
 
 describe('a server that refuses once its queue is full', () => {
   /** One worker and no room to wait: Erlang's B, of which the refused share is rho / (1 + rho). */
-  const seenBy = (workers: number): IdentifiedDiscipline => ({
-    workers,
-    overheadMs: 0,
-    windows: [stepsOf()],
-    loops: [],
-  })
+  const discipline = { ...oneWorker, windows: [stepsOf()], loops: [] }
   const refusing = (maxErrorRate: number, percentile = 0.5) =>
     estimatePosterior(
       [window([])],
@@ -328,7 +325,7 @@ describe('a server that refuses once its queue is full', () => {
       { requests: 12_000, maxRequests: 12_000, replicates: 2 },
       1,
       1,
-      seenBy(1),
+      discipline,
     )
 
   test('is told, and its capacity is where as many are refused as may be', () => {
@@ -349,9 +346,8 @@ describe('a server that refuses once its queue is full', () => {
 describe('the luck of the queue model', () => {
   /**
    * Capacities of as many queue models: nothing is over the limit, so that each is the saturation of one.
-   * (With places a queue model is played, and by no formula.)
    */
-  const drawn = (log: ServiceLog, seen?: IdentifiedDiscipline) => {
+  const drawn = (log: ServiceLog, seen?: CalibratedDiscipline) => {
     const { below } = estimatePosterior(
       [window([], log)],
       slo(1e9),
@@ -363,9 +359,8 @@ describe('the luck of the queue model', () => {
     return new Set(Array.from({ length: 3000 }, (_, i) => below(80 + i / 100).toFixed(6))).size - 1
   }
   const spread = (ms: number) => stepsOf(0, 0, (i) => 10 + (i % 2 === 0 ? -ms : ms) + i / 100)
-  const workers = (...windows: ServiceLog[]): IdentifiedDiscipline => ({
-    workers: 1,
-    overheadMs: 0,
+  const workers = (...windows: ServiceLog[]): CalibratedDiscipline => ({
+    ...oneWorker,
     windows,
     loops: [],
   })
@@ -379,18 +374,6 @@ describe('the luck of the queue model', () => {
     expect(drawn(stepsOf(), workers(stalled(0), stalled(60)))).toBe(6)
     expect(drawn(stalled(0))).toBe(3)
     expect(drawn(stalled(60))).toBe(6)
-  })
-
-  test('of closed loops counts beside that of windows', () => {
-    const { capacityRps } = estimatePosterior([window([])], slo(1e9), play, 1, undefined, {
-      workers: 1,
-      overheadMs: 0,
-      windows: [stepsOf()],
-      loops: [stepsOf(0, 0, () => 30)],
-    })
-    // Half of the services take 10 ms, half of them 30.
-    expect(capacityRps).toBeGreaterThan(35)
-    expect(capacityRps).toBeLessThan(80)
   })
 
   test('explains a count as far as queue models differ in theirs', () => {
@@ -424,7 +407,7 @@ test('the chance of its own long runs is no doubt of a server whose services are
     return freeMs - ms
   })
   const log = stepsOf()
-  const seen: IdentifiedDiscipline = { workers: 1, overheadMs: 0, windows: [log], loops: [] }
+  const seen: CalibratedDiscipline = { ...oneWorker, windows: [log], loops: [] }
   const halves = [1, 2, 3, 4, 5].map((seed) => {
     const found = estimatePosterior(
       [window(latencyMs, log, { sentMs })],

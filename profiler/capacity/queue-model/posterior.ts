@@ -13,13 +13,6 @@ import { seeded } from '../../seeded-random.ts'
 import { computeMoments } from '../../statistics/moments.ts'
 import { overlapsAny } from '../host-interference.ts'
 import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
-import { typicalDurations } from '../service-log/typical-durations.ts'
-import {
-  areLongStepsFading,
-  findClosedLoopOutages,
-  probabilityOfOwnOutages,
-} from './closed-loop-outages.ts'
-import { collectDeeperQueueSteps } from './deeper-queue-steps.ts'
 import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 import {
   type Outage,
@@ -34,10 +27,11 @@ import {
   computeSaturation,
   computeSaturationError,
   estimateMaxBatch,
+  isServiceSample,
   type QueueModel,
   simulate,
 } from './queue-model.ts'
-import type { IdentifiedDiscipline } from './service-discipline.ts'
+import type { CalibratedDiscipline } from './service-discipline.ts'
 
 /** The part of an open window that is compared with the model. */
 interface ComparedWindow {
@@ -62,8 +56,6 @@ export interface CapacityPosterior extends Omit<Capacity, 'bounds'> {
    * budget.
    */
   readonly hasOutages: boolean
-  /** Outages became rarer while the server was measured. */
-  readonly hasFadingOutages: boolean
   /** The median was capped: the model serves far more than any observed rate. */
   readonly isCapped?: boolean
   /** Rules that changed the interval of the posterior, in their order. */
@@ -91,11 +83,6 @@ const maxLogWeightGap = 9
 const targetOutages = 100
 /** Longest simulation for that purpose, as a multiple of the usual length. */
 const maxOutageRunFactor = 8
-/**
- * Share of the bootstrapped models that keep outages where outages were fading: the observed ones
- * may be the last.
- */
-const lastingOutageShare = 0.25
 /**
  * Requests of a window that are compared with the model, from its start: there both queues are
  * empty.
@@ -139,9 +126,8 @@ export interface SimulationBudget {
  * then compared with it. Deterministic in the seed. Throws a RangeError when no run has a service
  * step.
  * @param systemCapacity number of requests in the system from which the server refuses
- * @param discipline identified discipline, whose service times replace the service logs
- * @param loops service logs of the closed loops in time order, for outages, the largest batch, and
- * steps at queue lengths that no window reached
+ * @param discipline discipline that fits, whose service times replace the service logs
+ * @param loops service logs of the closed loops, which show the largest batch
  */
 export function estimatePosterior(
   runs: readonly ObservedRun[],
@@ -149,36 +135,29 @@ export function estimatePosterior(
   { requests, maxRequests, replicates }: SimulationBudget,
   seed: number,
   systemCapacity?: number,
-  discipline?: IdentifiedDiscipline,
+  discipline?: CalibratedDiscipline,
   loops: readonly ServiceLog[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const { model, outages, outageProbability, hasFadingOutages, usesDepartures } = calibrate(
+  const { model, outages, typicalLogs, outageProbability } = calibrate(
     runs,
     systemCapacity,
     discipline,
     loops,
   )
-  const windows = runs.map((run, i) => prepareWindow(run, slo, outages.ofRuns[i]!))
+  const windows = runs.map((run, i) => prepareWindow(run, slo, outages[i]!))
   // Full-queue refusals are part of the model; other failures are a constant share.
   const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
-  const outageCount = sum(outages.all.map((each) => each.length))
+  const outageCount = sum(outages.map((each) => each.length))
   // Where every service time is known, or there are outages, the largest error is that of the
   // sample, not of the model. More bootstrap samples represent it better.
   const modelCount =
-    outageCount > 0 || (!usesDepartures && isVariable(model.log.tookMs))
+    outageCount > 0 || (isServiceSample(model) && isVariable(model.log.tookMs))
       ? 2 * replicates
       : replicates
   const models = Array.from({ length: modelCount }, () => bootstrap(model, uniform))
-  const modelsWithOutages = Math.ceil(
-    (hasFadingOutages ? lastingOutageShare : 1) * outageProbability * modelCount,
-  )
-  const outageRates = sampleOutageRates(
-    outages.typicalLogs,
-    outages.all,
-    modelsWithOutages,
-    uniform,
-  )
+  const modelsWithOutages = Math.ceil(outageProbability * modelCount)
+  const outageRates = sampleOutageRates(typicalLogs, outages, modelsWithOutages, uniform)
   const discrepancySd = computeDiscrepancySd(model)
   // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
@@ -188,7 +167,7 @@ export function estimatePosterior(
     hasUnknownOrder(model) ? overtakingWidePriorShare : 0,
   )
   // Rare outages are few in a simulation too, so it must be longer to contain enough of them.
-  const served = sum(outages.typicalLogs.map((log) => sum([...log.departed])))
+  const served = sum(typicalLogs.map((log) => sum([...log.departed])))
   const outageRunRequests = Math.min(
     maxOutageRunFactor * requests,
     Math.ceil((targetOutages * served) / outageCount),
@@ -216,7 +195,6 @@ export function estimatePosterior(
     ...summariseParticles(weighParticles(models, logCapacities, weights, discrepancySd)),
     refusesWhenFull: systemCapacity !== undefined,
     hasOutages: outageRates[0] !== undefined,
-    hasFadingOutages: hasFadingOutages && outageCount > 0,
     saturationRps: computeSaturation(model),
     saturationError: computeSaturationError(model),
   }
@@ -225,84 +203,51 @@ export function estimatePosterior(
 /** The queue model of a server, calibrated on steps without outages, and the outages themselves. */
 interface Calibration {
   readonly model: QueueModel
-  readonly outages: {
-    /** Outages of each run, to replay. */
-    readonly ofRuns: SeparatedOutages['outages']
-    /** Outages of each log that counts towards the outage rate. */
-    readonly all: SeparatedOutages['outages']
-    /** The same logs without their outages: the time over which the rate is taken. */
-    readonly typicalLogs: readonly ServiceLog[]
-  }
+  /** Outages of each run, and of each closed loop behind the model. */
+  readonly outages: SeparatedOutages['outages']
+  /** The logs without their outages: the time over which the outage rate is taken. */
+  readonly typicalLogs: readonly ServiceLog[]
   /** Probability that the outages belong to the server. */
   readonly outageProbability: number
-  readonly hasFadingOutages: boolean
-  /**
-   * True: the steps of the model are departures or batches. False: they are service times, those of
-   * closed loops included.
-   */
-  readonly usesDepartures: boolean
 }
 
 function calibrate(
   runs: readonly ObservedRun[],
   systemCapacity: number | undefined,
-  discipline: IdentifiedDiscipline | undefined,
+  discipline: CalibratedDiscipline | undefined,
   loops: readonly ServiceLog[],
 ): Calibration {
-  const usesDepartures = discipline === undefined || discipline.batching !== undefined
-  const calibrationLogs =
-    discipline === undefined
-      ? runs.map((run) => run.log)
-      : [...discipline.windows, ...discipline.loops]
-  // Service logs of closed loops include the batching delay, which batch durations do not.
-  const loopLogs =
-    discipline?.batching !== undefined && discipline.batching.delayMs > 0 ? discipline.loops : loops
-  const history = [
-    ...(discipline?.history ?? loopLogs),
-    ...runs.map((run, i) => discipline?.windows[i] ?? run.log),
-  ]
-  const hasFadingOutages = areLongStepsFading(history, typicalDurations(calibrationLogs))
-  const separated = separateOutages(calibrationLogs, hasFadingOutages ? 1 : undefined)
-  const selectLogs = (from: number, to?: number): SeparatedOutages => ({
-    typical: separated.typical.slice(from, to),
-    outages: separated.outages.slice(from, to),
-    isInseparable: false,
-  })
-  const ofWindows = selectLogs(0, runs.length)
-  // Logs of service times already include the similar closed loops, with their outages. Logs of
-  // departures do not, so outages of all closed loops are added below.
-  const { typical, outages } = usesDepartures ? ofWindows : separated
-  const inLoops = findClosedLoopOutages(
-    usesDepartures ? ofWindows : separated,
-    usesDepartures ? loopLogs : [],
-  )
-  const deeper = discipline === undefined ? collectDeeperQueueSteps(typical, loopLogs) : []
+  const logs = discipline && [...discipline.windows, ...discipline.loops]
+  const { typical, outages } = separateOutages(logs ?? runs.map(({ log }) => log))
   return {
-    model: buildQueueModel(joinServiceLogs([...separated.typical, ...deeper]), {
-      ...selectModelOptions(discipline),
+    model: buildQueueModel(joinServiceLogs([...typical]), {
+      discipline,
       systemCapacity,
       largest: estimateMaxBatch(loops),
     }),
-    outages: {
-      ofRuns: outages,
-      all: [...outages, ...inLoops.outages],
-      typicalLogs: [...typical, ...inLoops.typical],
-    },
-    outageProbability: usesDepartures
-      ? inLoops.probability
-      : probabilityOfOwnOutages(ofWindows, selectLogs(runs.length)),
-    hasFadingOutages,
-    usesDepartures,
+    outages,
+    typicalLogs: typical,
+    outageProbability: computeOutageProbability(typical, outages, runs.length),
   }
 }
 
-/** Selects the properties of the discipline that the model needs in addition to the steps. */
-const selectModelOptions = (discipline: IdentifiedDiscipline | undefined) =>
-  discipline && {
-    workers: discipline.workers,
-    sharesCores: discipline.sharesCores,
-    batching: discipline.batching,
-  }
+/**
+ * Probability that outages belong to the server: 1 where windows had outages as well. Outages of
+ * closed loops alone may stem from a cold server or a busy generator. The probability then starts
+ * from even odds, weighed by the probability that all of them fell on loops by chance.
+ * @param windows number of windows; the logs after them are those of closed loops
+ */
+function computeOutageProbability(
+  typical: readonly ServiceLog[],
+  outages: SeparatedOutages['outages'],
+  windows: number,
+): number {
+  const count = sum(outages.map((each) => each.length))
+  if (count === 0 || outages.slice(0, windows).some((each) => each.length > 0)) return 1
+  const countSteps = (logs: readonly ServiceLog[]) => sum(logs.map(({ tookMs }) => tookMs.length))
+  const byChance = (countSteps(typical.slice(windows)) / countSteps(typical)) ** count
+  return byChance / (1 + byChance)
+}
 
 function computeFailedShare(windows: readonly ComparedWindow[]): number {
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
@@ -380,31 +325,24 @@ function isVariable(values: readonly number[]): boolean {
 
 const minDiscrepancySd = 0.005
 const concurrentDiscrepancySd = 0.008
-const twoStageDiscrepancySd = 0.015
 
 /**
  * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
- * is 0.5 %; 0.8 % for shared cores (shortest job first looks alike) and concurrent batches (two
- * simultaneous departures may look like one); 1.5 % for two stages. Overtaking adds up to 5 %, in
- * proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
+ * is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like one). Overtaking
+ * adds up to 5 %, in proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
  * A server that takes one step at a time is described completely by its service log. Set on the
  * bench of virtual servers with known capacities (`npm run bench:profiler`).
  */
 function computeDiscrepancySd(model: QueueModel): number {
-  const { log, sharesCores, batching } = model
+  const { log } = model
   const writing = sum(log.spreadMs) / sum(log.tookMs)
-  const baseSd =
-    batching?.cores !== undefined
-      ? twoStageDiscrepancySd
-      : sharesCores || servesConcurrentBatches(model)
-        ? concurrentDiscrepancySd
-        : minDiscrepancySd
+  const baseSd = servesConcurrentBatches(model) ? concurrentDiscrepancySd : minDiscrepancySd
   return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * writing
 }
 
-/** Whether several batches are served at once, or cores work in parallel with them. */
-const servesConcurrentBatches = ({ batching }: QueueModel): boolean =>
-  batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
+/** Whether several batches are served at once. */
+const servesConcurrentBatches = ({ discipline }: QueueModel): boolean =>
+  discipline !== undefined && discipline.workers > 1 && discipline.maxBatch > 1
 
 /** Share of steps in which a request departs before an older one. */
 const computeOvertakingShare = ({ log }: QueueModel): number =>
@@ -524,10 +462,7 @@ function logNegativeBinomial(count: number, mean: number, variance: number): num
 
 function summariseParticles(
   particles: Particle[],
-): Omit<
-  CapacityPosterior,
-  'refusesWhenFull' | 'hasOutages' | 'hasFadingOutages' | 'saturationRps' | 'saturationError'
-> {
+): Omit<CapacityPosterior, 'refusesWhenFull' | 'hasOutages' | 'saturationRps' | 'saturationError'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)

@@ -9,21 +9,14 @@
  * workers or processor sharing it is an approximation. The model can be simulated under any load
  * for any time, at no cost to the server.
  */
+import { sum } from 'simple-statistics'
 import type { Uniform } from '../../seeded-random.ts'
-import { indexOfMin } from '../../statistics/index-of-min.ts'
 import { computeMoments } from '../../statistics/moments.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import {
-  type Batching,
-  type BatchLine,
-  evaluateLine,
-  fitLine,
-  simulateBatches,
-} from './batching.ts'
+import { type BatchLine, evaluateLine, fitLine, simulateBulkService } from './bulk-service.ts'
 import type { OutageProcess } from './outages.ts'
-import { simulateSharing } from './processor-sharing.ts'
 import { binByQueueLength } from './queue-length-bins.ts'
-import { maxCoresRps, simulateTwoStages } from './two-stages.ts'
+import type { ServiceDiscipline } from './service-discipline.ts'
 
 /** Service steps binned by queue length; neighbouring bins are merged where they do not differ. */
 export interface QueueModel {
@@ -34,7 +27,7 @@ export interface QueueModel {
   readonly bins: readonly Int32Array[]
   readonly gated?: GatedService
   /**
-   * Batch duration over batch size, for a model with `batching`. It transfers a step observed at
+   * Service time over batch size, for a model with a discipline. It transfers a service observed at
    * one size to another.
    */
   readonly line?: BatchLine
@@ -44,21 +37,16 @@ export interface QueueModel {
    */
   readonly lastComeFirst?: boolean
   /**
-   * Number of workers that serve one request each, in arrival order; the steps are service times.
-   * Absent: steps follow one another.
+   * Workers serve single requests or batches; the steps are their service times. Absent: steps
+   * follow one another.
    */
-  readonly workers?: number
-  /** Workers share all requests (processor-sharing.ts); the steps are the work of each request. */
-  readonly sharesCores?: boolean
-  /** Workers serve batches; the steps are batch durations by batch size. */
-  readonly batching?: Batching
+  readonly discipline?: ServiceDiscipline
   /** System capacity K: further requests are refused. Absent: unlimited. */
   readonly systemCapacity?: number
 }
 
 /** Identified properties of the server, in addition to its service log. */
-interface ModelOptions
-  extends Pick<QueueModel, 'workers' | 'sharesCores' | 'batching' | 'systemCapacity'> {
+interface ModelOptions extends Pick<QueueModel, 'discipline' | 'systemCapacity'> {
   /** Largest batch of the closed loops. */
   readonly largest?: number
 }
@@ -173,7 +161,11 @@ const bootstrapVarianceFactor = { departures: 2, services: 1.5 } as const
  * correlated through the state of other workers, which this preserves (stationary bootstrap:
  * Politis and Romano 1994). Runs are five steps long on average.
  */
-export const continueProbability = 0.8
+const continueProbability = 0.8
+
+/** Whether each step is the service time of one request. */
+export const isServiceSample = ({ discipline }: Pick<QueueModel, 'discipline'>): boolean =>
+  discipline?.maxBatch === 1
 
 /** Builds the queue model of a service log. Throws a RangeError for an empty log. */
 export function buildQueueModel(
@@ -181,14 +173,14 @@ export function buildQueueModel(
   { largest = 0, ...options }: ModelOptions = {},
 ): QueueModel {
   if (!(Math.max(...log.present) >= 1)) throw new RangeError('no step of the server was observed')
-  const line = options.batching && fitLine(log)
+  const line = options.discipline && fitLine(log)
   const compared = line ? [divideByLine(line, log)] : [log.tookMs, log.departed]
   const { binOf, bins } = binByQueueLength(log, compared, largest)
   return {
     log,
     binOf,
     bins,
-    gated: options.batching ? undefined : fitGatedService(log, largest),
+    gated: options.discipline ? undefined : fitGatedService(log, largest),
     line,
     lastComeFirst: isLastComeFirstServed(log),
     ...options,
@@ -227,10 +219,7 @@ export function bootstrap(model: QueueModel, uniform: Uniform): QueueModel {
   for (
     let i = Math.floor(uniform() * n);
     resampled.present.length <
-    n /
-      bootstrapVarianceFactor[
-        model.workers === undefined || model.batching !== undefined ? 'departures' : 'services'
-      ];
+    n / bootstrapVarianceFactor[isServiceSample(model) ? 'services' : 'departures'];
     i = uniform() < continueProbability ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
@@ -249,23 +238,16 @@ export function bootstrap(model: QueueModel, uniform: Uniform): QueueModel {
     ...model,
     log: resampled,
     bins: resampledBins.map((bin) => Int32Array.from(bin)),
-    line: model.batching && fitLine(resampled),
+    line: model.discipline && fitLine(resampled),
   }
-}
-
-/** Whether requests depart in arrival order: by workers, by gated batches, or one by one. */
-export function servesInOrder({ log, workers, gated }: QueueModel): boolean {
-  return workers !== undefined || gated !== undefined || log.rank.every((rank) => rank === 0)
 }
 
 /** Computes the throughput of the model when its queue is always long, per second. */
 export function computeSaturation(model: QueueModel): number {
-  const { log, bins, gated, batching, workers = 1 } = model
-  if (batching !== undefined) {
-    const byBatchesRps =
-      (1000 * workers * batching.maxBatch * bins.at(-1)!.length) /
-      collectFullDurations(model).reduce((sum, ms) => sum + ms, 0)
-    return Math.min(byBatchesRps, maxCoresRps(batching.cores))
+  const { log, bins, gated, discipline } = model
+  if (discipline !== undefined) {
+    const full = discipline.workers * discipline.maxBatch * bins.at(-1)!.length
+    return (1000 * full) / sum(collectFullDurations(model))
   }
   let ms = 0
   let departed = 0
@@ -275,7 +257,7 @@ export function computeSaturation(model: QueueModel): number {
     ms += log.tookMs[i]! + (gated?.msEach ?? 0) * (leaving - log.departed[i]!)
     departed += leaving
   }
-  return (1000 * workers * departed) / ms
+  return (1000 * departed) / ms
 }
 
 /**
@@ -285,20 +267,20 @@ export function computeSaturation(model: QueueModel): number {
 export function computeSaturationError(model: QueueModel): number {
   const tookMs = collectFullDurations(model)
   const { mean, variance } = computeMoments(tookMs)
-  const answers = (computeSaturation(model) * mean) / 1000 / (model.workers ?? 1)
+  const answers = (computeSaturation(model) * mean) / 1000 / (model.discipline?.workers ?? 1)
   return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
 }
 
 /** Durations of the steps of a saturated queue, ms, with full batches. */
-export const collectFullDurations = (model: QueueModel): number[] =>
+const collectFullDurations = (model: QueueModel): number[] =>
   Array.from(model.bins.at(-1)!, (i) =>
-    model.batching === undefined
+    model.discipline === undefined
       ? model.log.tookMs[i]!
-      : batchDurationMs(model, i, model.batching.maxBatch),
+      : serviceTimeMs(model, i, model.discipline.maxBatch),
   )
 
-/** Duration of an observed batch, transferred to another size, ms. */
-function batchDurationMs({ log, line }: QueueModel, step: number, size: number): number {
+/** Duration of an observed service, transferred to another batch size, ms. */
+function serviceTimeMs({ log, line }: QueueModel, step: number, size: number): number {
   const [tookMs, observed] = [log.tookMs[step]!, log.departed[step]!]
   return line === undefined
     ? tookMs
@@ -307,23 +289,20 @@ function batchDurationMs({ log, line }: QueueModel, step: number, size: number):
 
 /**
  * Samples the step that follows another: the next observed step, or any other in the bin.
- * @param fitting indices of the steps in the bin of the queue length, ascending
+ * @param bin bin of the queue length
  * @param last index of the step before; -1 for none
  */
-function drawNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
-  return last >= 0 && contains(fitting, last + 1) && uniform() < continueProbability
-    ? last + 1
-    : fitting[Math.floor(uniform() * fitting.length)]!
-}
-
-function contains(ascending: Int32Array, value: number): boolean {
-  let [from, to] = [0, ascending.length]
-  while (from < to) {
-    const middle = (from + to) >> 1
-    if (ascending[middle]! < value) from = middle + 1
-    else to = middle
-  }
-  return ascending[from] === value
+function drawNextStep(
+  { log: { present }, binOf, bins }: QueueModel,
+  bin: number,
+  last: number,
+  uniform: Uniform,
+): number {
+  const next = last + 1
+  const mayContinue = last >= 0 && next < present.length && binOf[present[next]!] === bin
+  if (mayContinue && uniform() < continueProbability) return next
+  const fitting = bins[bin]!
+  return fitting[Math.floor(uniform() * fitting.length)]!
 }
 
 /**
@@ -339,19 +318,13 @@ export function simulate(
   latencyMs: Float64Array,
   outageProcess: OutageProcess = () => 0,
 ): void {
-  if (model.batching !== undefined) {
-    const { cores } = model.batching
-    const batchDurationMs = batchSampler(model, slowness, uniform, outageProcess)
-    if (cores !== undefined)
-      simulateTwoStages(cores, model.batching, batchDurationMs, slowness, arrivalsMs, latencyMs)
-    else simulateBatches(model.batching, batchDurationMs, slowness, arrivalsMs, latencyMs)
+  const { binOf, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
+  if (model.discipline !== undefined) {
+    const servedMs = serviceSampler(model, slowness, uniform, outageProcess)
+    const { discipline } = model
+    simulateBulkService(discipline, servedMs, slowness, arrivalsMs, systemCapacity, latencyMs)
     return
   }
-  if (model.workers !== undefined) {
-    simulateWorkers(model, model.workers, arrivalsMs, slowness, uniform, latencyMs, outageProcess)
-    return
-  }
-  const { binOf, bins, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
   const { msEach = 0, maxBatch = 0 } = gated ?? {}
   const { tookMs, departed, rank } = model.log
   const n = arrivalsMs.length
@@ -369,7 +342,7 @@ export function simulate(
       queue[tail++] = arrived++
     }
     const present = tail - head
-    step = drawNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
+    step = drawNextStep(model, binOf[Math.min(present, largest)]!, step, uniform)
     // A gated step leaves as many requests behind as the observed step did.
     const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
@@ -393,70 +366,19 @@ export function simulate(
   }
 }
 
-/** Samples durations of batches by size; called in time order. */
-function batchSampler(
+/** Samples service times by batch size; called in time order. */
+function serviceSampler(
   model: QueueModel,
   slowness: number,
   uniform: Uniform,
   outageProcess: OutageProcess,
 ): (size: number, beganMs: number) => number {
-  const { binOf, bins } = model
+  const { binOf } = model
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    step = drawNextStep(bins[binOf[Math.min(size, largest)]!]!, step, uniform)
-    const took = batchDurationMs(model, step, size)
+    step = drawNextStep(model, binOf[Math.min(size, largest)]!, step, uniform)
+    const took = serviceTimeMs(model, step, size)
     return slowness * (took + outageProcess(beganMs, took))
-  }
-}
-
-/**
- * As `simulate`, for workers: service of a request begins at its arrival or, while all workers are
- * busy, at the next departure.
- */
-function simulateWorkers(
-  { log, sharesCores, systemCapacity = Number.POSITIVE_INFINITY }: QueueModel,
-  workers: number,
-  arrivalsMs: Float64Array,
-  slowness: number,
-  uniform: Uniform,
-  latencyMs: Float64Array,
-  outageProcess: OutageProcess,
-): void {
-  const { tookMs } = log
-  let step = -1
-  const serviceMs = (beganMs: number) => {
-    step =
-      step >= 0 && step + 1 < tookMs.length && uniform() < continueProbability
-        ? step + 1
-        : Math.floor(uniform() * tookMs.length)
-    return slowness * (tookMs[step]! + outageProcess(beganMs, tookMs[step]!))
-  }
-  if (sharesCores) {
-    simulateSharing(workers, systemCapacity, arrivalsMs, serviceMs, latencyMs)
-    return
-  }
-  const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
-  const unlimited = systemCapacity === Number.POSITIVE_INFINITY
-  /** Ends of the requests in the system, ascending from `head` on. */
-  const endsMs = new Float64Array(unlimited ? 0 : arrivalsMs.length)
-  let head = 0
-  let tail = 0
-  for (let i = 0; i < arrivalsMs.length; i++) {
-    const atMs = arrivalsMs[i]!
-    while (head < tail && endsMs[head]! <= atMs) head++
-    if (tail - head >= systemCapacity) {
-      latencyMs[i] = Number.POSITIVE_INFINITY
-      continue
-    }
-    const first = indexOfMin(freeMs)
-    const beganMs = Math.max(atMs, freeMs[first]!)
-    const endedMs = beganMs + serviceMs(beganMs)
-    freeMs[first] = endedMs
-    latencyMs[i] = endedMs - atMs
-    if (unlimited) continue
-    let place = tail++
-    for (; place > head && endsMs[place - 1]! > endedMs; place--) endsMs[place] = endsMs[place - 1]!
-    endsMs[place] = endedMs
   }
 }

@@ -1,20 +1,23 @@
-/** Service discipline of a server, as identified from its runs. */
+/** Service discipline of a server, with the service times that it implies for the observed runs. */
+import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import type { Batching } from './batching.ts'
 
-/** An identified discipline, with the service times that it implies for the observed runs. */
-export interface IdentifiedDiscipline {
-  readonly workers: number
+export interface ServiceDiscipline extends DeclaredDiscipline {
   /** Network and framework time of a request, before and after the workers, ms. */
   readonly overheadMs: number
-  /** Processor sharing: the logs hold the work of each request. */
-  readonly sharesCores?: boolean
-  /** Dynamic batching: the logs hold batch durations. */
-  readonly batching?: Batching
-  /** Service times of each open window, in order of their start. */
+}
+
+/** Time from which a batch waits for more requests, given its oldest one and a free worker. */
+export const startDelay = (
+  { delayFrom = 'arrival' }: Pick<ServiceDiscipline, 'delayFrom'>,
+  oldestMs: number,
+  freeMs: number,
+): number => (delayFrom === 'arrival' ? oldestMs : Math.max(oldestMs, freeMs))
+
+/** A discipline that fits the windows. */
+export interface CalibratedDiscipline extends ServiceDiscipline {
+  /** Services of each window: one step for each request or batch, in order of their start. */
   readonly windows: readonly ServiceLog[]
-  /** Service times of the closed loops that were served at the same speed. */
+  /** The same of the closed loops whose services took as long as those of the windows. */
   readonly loops: readonly ServiceLog[]
-  /** Service times of all closed loops. */
-  readonly history?: readonly ServiceLog[]
 }

@@ -1,53 +1,58 @@
-import type { Batching } from '../queue-model/batching.ts'
-import { extractBatchServices } from '../queue-model/disciplines/identify-batching.ts'
-import { extractFcfsServices } from '../queue-model/disciplines/workers.ts'
+import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
+import { doesContradict } from '../queue-model/goodness-of-fit.ts'
 import { isBatchServer } from '../queue-model/queue-model.ts'
-import type { IdentifiedDiscipline } from '../queue-model/service-discipline.ts'
-import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
-
-type Workers = Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'>
+import type { ServiceDiscipline } from '../queue-model/service-discipline.ts'
+import { extractServiceTimes } from '../queue-model/service-times.ts'
+import {
+  departureCoalescingMs,
+  joinServiceLogs,
+  type ObservedRun,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
 
 /**
- * Service discipline that successive estimates agree on. With it, steps of the service log become
- * durations that do not depend on the load: services, or batches.
+ * Service discipline that successive estimates agree on; at first the declared one. With it, runs
+ * become logs of durations that do not depend on the load: services, or batches.
  */
 export class AgreedDiscipline {
-  /** Workers that serve requests in arrival order; defined once two estimates in a row agree. */
-  workers: Workers | undefined
-  /** Batching parameters of a server with dynamic batching. */
-  batching: Batching | undefined
+  private agreed: ServiceDiscipline | undefined
   private lastWorkers: number | undefined
 
-  constructor(readonly coalescingMs: number) {}
+  /** @param unloadedMs median unloaded latency */
+  constructor(
+    private readonly unloadedMs: number,
+    declared?: DeclaredDiscipline,
+  ) {
+    this.agreed = declared && { ...declared, overheadMs: 0 }
+  }
 
-  /** Records the discipline that was identified after a window; undefined: none was. */
-  record(discipline: IdentifiedDiscipline | undefined): void {
-    const batching = discipline?.batching
-    this.batching = batching?.cores === undefined ? batching : undefined
-    if (discipline !== undefined && batching === undefined)
-      this.recordWorkers(discipline.sharesCores ? undefined : discipline)
+  /** Departure coalescing tolerance. */
+  get coalescingMs(): number {
+    return departureCoalescingMs(this.unloadedMs)
   }
 
   /**
-   * Records the number of workers of the latest estimate. It is discarded where it differs from the
-   * estimate before: the service times then depend on the load, which contradicts both.
+   * Records the discipline of the latest estimate. It is discarded where its number of workers
+   * differs from the estimate before: the service times then depend on the load, which contradicts
+   * both.
    */
-  recordWorkers(identified: Workers | undefined): void {
-    const { lastWorkers = identified?.workers } = this
-    this.workers = identified?.workers === lastWorkers ? identified : undefined
-    this.lastWorkers = identified?.workers
+  record(discipline: ServiceDiscipline | undefined): void {
+    if (discipline === undefined) return
+    const { lastWorkers = discipline.workers } = this
+    this.agreed = discipline.workers === lastWorkers ? discipline : undefined
+    this.lastWorkers = discipline.workers
   }
 
   /**
    * Extracts the service or batch durations of the windows, which are comparable between rates.
    * Undefined for other servers, for example with shared cores.
    */
-  extractServices(windows: ObservedRun[]): readonly ServiceLog[] | undefined {
-    const { batching, workers, coalescingMs } = this
+  extractServices(windows: readonly ObservedRun[]): readonly ServiceLog[] | undefined {
+    const { agreed, unloadedMs } = this
+    const services =
+      agreed && windows.map((window) => extractServiceTimes(window, agreed, unloadedMs))
+    if (services !== undefined && !doesContradict(services)) return services.map(({ log }) => log)
     const logs = windows.map(({ log }) => log)
-    const batches = batching && extractBatchServices(windows, batching, coalescingMs)
-    if (batches !== undefined) return batches
-    if (isBatchServer(joinServiceLogs(logs))) return logs
-    return workers && extractFcfsServices(windows, workers)
+    return isBatchServer(joinServiceLogs(logs)) ? logs : undefined
   }
 }

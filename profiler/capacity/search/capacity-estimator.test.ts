@@ -5,9 +5,10 @@ import type { Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { detectSlowdown } from '../changes/speed-change.ts'
 import { efforts } from '../effort.ts'
-import { identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import { chooseDiscipline } from '../queue-model/choose-discipline.ts'
 import { estimatePosterior } from '../queue-model/posterior.ts'
 import { Session } from '../session.ts'
+import { AgreedDiscipline } from './agreed-discipline.ts'
 import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
 
@@ -18,12 +19,13 @@ const server = fc.record({
   servers: fc.integer({ min: 1, max: 3 }),
   maxBatch: fc.constantFrom(1, 8),
   baseMs: fc.integer({ min: 3, max: 9 }),
+  isDeclared: fc.boolean(),
   seed: fc.integer({ min: 1, max: 1000 }),
 })
 
 test('repeated estimates are equal and leave the evidence unchanged', async () => {
   await fc.assert(
-    fc.asyncProperty(server, async ({ servers, maxBatch, baseMs, seed }) => {
+    fc.asyncProperty(server, async ({ servers, maxBatch, baseMs, isDeclared, seed }) => {
       const serviceMs = (batch: number) => baseMs + 0.5 * batch
       const target = {
         kind: 'virtual',
@@ -33,15 +35,18 @@ test('repeated estimates are equal and leave the evidence unchanged', async () =
       const session = new Session(target, slo, new VirtualLoadGenerator(), signal, () => {})
       const saturation = await session.closed(4 * servers * maxBatch, 1, 'saturation')
       const saturationRps = saturation.point.achievedRps
-      const evidence = new Evidence(slo, serviceMs(1))
+      const declared = { workers: servers, maxBatch, maxDelayMs: 0 }
+      const options = { discipline: isDeclared ? declared : undefined }
+      const agreed = new AgreedDiscipline(serviceMs(1), options.discipline)
+      const evidence = new Evidence(slo, agreed)
       for (const share of [0.5, 0.7]) {
         const { run, point } = await session.open(share * saturationRps, 2, seed, 'search')
         evidence.add(run, point, true)
       }
-      const estimators = { estimatePosterior, identifyWorkers, detectSlowdown }
+      const estimators = { estimatePosterior, chooseDiscipline, detectSlowdown }
       const effort = { ...efforts.quick, simulation: budget }
       const estimator = new CapacityEstimator(
-        { session, effort, seed, estimators },
+        { session, effort, options, seed, estimators },
         evidence,
         serviceMs(1),
         { saturationRps, isDisturbed: false, refusedLoop: undefined, quotaWaitShare: 0 },
@@ -50,18 +55,10 @@ test('repeated estimates are equal and leave the evidence unchanged', async () =
         const { posterior } = estimator.estimateFinal()!
         return { ...posterior, below: posterior.below(0.5 * saturationRps) }
       }
-      const before = [
-        evidence.discipline.workers,
-        evidence.discipline.batching,
-        evidence.windows.length,
-      ]
+      const services = agreed.extractServices(evidence.windows)
       const first = estimate()
       expect(estimate()).toEqual(first)
-      expect([
-        evidence.discipline.workers,
-        evidence.discipline.batching,
-        evidence.windows.length,
-      ]).toEqual(before)
+      expect(agreed.extractServices(evidence.windows)).toEqual(services)
     }),
     { numRuns: 6, seed: 5 },
   )

@@ -1,9 +1,8 @@
 /** Estimates the capacity from the windows of a pass by a queue model of the server. */
 import type { LoadRun } from '../../model/load-run.ts'
 import { adjustPosterior } from '../interval.ts'
-import { identifyDiscipline } from '../queue-model/disciplines/identify-discipline.ts'
+import type { ChosenDiscipline } from '../queue-model/choose-discipline.ts'
 import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
-import type { IdentifiedDiscipline } from '../queue-model/service-discipline.ts'
 import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/service-log.ts'
 import type { Evidence } from './evidence.ts'
 import type { LoopFacts } from './measure-saturation.ts'
@@ -12,16 +11,17 @@ import type { SearchContext } from './search-context.ts'
 /** Simulations for the estimates that choose the next rate. */
 const planningBudget = { requests: 6000, maxRequests: 30_000, replicates: 4 }
 
-interface CapacityEstimate {
+interface CapacityEstimate extends Pick<ChosenDiscipline, 'discipline'> {
   readonly posterior: CapacityPosterior
-  /** The server's service discipline; undefined where none was identified. */
-  readonly discipline: IdentifiedDiscipline | undefined
 }
 
 /** Reads the evidence without changing it: the same windows always give the same estimate. */
 export class CapacityEstimator {
   constructor(
-    private readonly context: Pick<SearchContext, 'session' | 'effort' | 'seed' | 'estimators'>,
+    private readonly context: Pick<
+      SearchContext,
+      'session' | 'effort' | 'options' | 'seed' | 'estimators'
+    >,
     private readonly evidence: Evidence,
     private readonly unloadedMs: number,
     private readonly loops: LoopFacts,
@@ -30,9 +30,7 @@ export class CapacityEstimator {
   /** Estimates the capacity to choose the next rate. Undefined without a window that counts. */
   estimateToPlan(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined
-    const systemCapacity = estimateSystemCapacity(this.collectOpenRuns())
-    const { posterior, discipline } = this.estimate(systemCapacity, planningBudget)
-    return { posterior: this.adjust(posterior), discipline }
+    return this.estimate([this.resolveSystemCapacity()], planningBudget)
   }
 
   /**
@@ -41,22 +39,18 @@ export class CapacityEstimator {
    */
   estimateFinal(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined
-    const { simulation } = this.context.effort
-    const runs = this.collectOpenRuns()
-    const systemCapacity = estimateSystemCapacity(runs)
+    const likeliest = this.resolveSystemCapacity()
     const others =
-      systemCapacity === undefined
+      likeliest === undefined || this.context.options.discipline?.queueLimit !== undefined
         ? []
-        : (boundSystemCapacity(runs) ?? []).filter((other) => other !== systemCapacity)
-    const { posterior, discipline } = this.estimate(systemCapacity, simulation)
-    const posteriors = others.map((other) => this.estimate(other, simulation).posterior)
-    return { posterior: this.adjust(posterior, ...posteriors), discipline }
+        : (boundSystemCapacity(this.collectOpenRuns()) ?? []).filter((other) => other !== likeliest)
+    return this.estimate([likeliest, ...others], this.context.effort.simulation)
   }
 
   /** Estimates the lower end of the interval for a given system capacity, requests per second. */
   estimateLowRps(systemCapacity: number): number {
-    const { posterior } = this.estimate(systemCapacity, this.context.effort.simulation)
-    return this.adjust(posterior).capacityCi90Rps[0]
+    const { posterior } = this.estimate([systemCapacity], this.context.effort.simulation)
+    return posterior.capacityCi90Rps[0]
   }
 
   /** Runs of open load, and the closed loop that was refused. */
@@ -66,35 +60,41 @@ export class CapacityEstimator {
     return refusedLoop === undefined ? runs : [refusedLoop, ...runs]
   }
 
-  private adjust(likeliest: CapacityPosterior, ...others: CapacityPosterior[]): CapacityPosterior {
-    const { saturationRps, quotaWaitShare } = this.loops
-    return adjustPosterior([likeliest, ...others], {
-      observedRps: Math.max(saturationRps, this.evidence.rates.servedRps),
-      fastestLoop: this.context.session.fastestLoop,
-      quotaWaitShare,
-    })
+  /** System capacity of a server that refused requests by a full queue; undefined for others. */
+  private resolveSystemCapacity(): number | undefined {
+    const { discipline } = this.context.options
+    const estimated = estimateSystemCapacity(this.collectOpenRuns())
+    return estimated === undefined || discipline?.queueLimit === undefined
+      ? estimated
+      : discipline.queueLimit + discipline.workers * discipline.maxBatch
   }
 
-  /** @param systemCapacity undefined for a server that refuses nothing */
-  private estimate(systemCapacity: number | undefined, budget: SimulationBudget): CapacityEstimate {
-    const { windows, coalescingMs } = this.evidence
-    const { session, seed, estimators } = this.context
-    const loopLogs = this.evidence.extractLoopLogs(session.loops)
-    const discipline = identifyDiscipline(
+  /** @param systemCapacities the likeliest first; undefined for a server that refuses nothing */
+  private estimate(
+    [likeliest, ...others]: readonly [number | undefined, ...number[]],
+    budget: SimulationBudget,
+  ): CapacityEstimate {
+    const { evidence, unloadedMs } = this
+    const { session, seed, estimators, options } = this.context
+    const { windows } = evidence
+    const { loops, slo, fastestLoop } = session
+    const loopLogs = evidence.extractLoopLogs(loops)
+    const { discipline, isMisfit } = estimators.chooseDiscipline({
       windows,
-      session.loops,
-      { systemCapacity, loopLogs, unloadedMs: this.unloadedMs, coalescingMs },
-      estimators.identifyWorkers,
-    )
-    const posterior = estimators.estimatePosterior(
-      windows,
-      session.slo,
-      budget,
-      seed,
-      systemCapacity,
-      discipline,
-      loopLogs,
-    )
+      loops,
+      areLoopsDisturbed: this.loops.isDisturbed,
+      declared: options.discipline,
+      unloadedMs,
+    })
+    const estimateFor = (systemCapacity: number | undefined) =>
+      estimators.estimatePosterior(windows, slo, budget, seed, systemCapacity, discipline, loopLogs)
+    const { saturationRps, quotaWaitShare } = this.loops
+    const posterior = adjustPosterior([estimateFor(likeliest), ...others.map(estimateFor)], {
+      observedRps: Math.max(saturationRps, evidence.rates.servedRps),
+      fastestLoop,
+      quotaWaitShare,
+      isMisfit,
+    })
     return { posterior, discipline }
   }
 }

@@ -232,10 +232,15 @@ function finish(server: ObservedServer, result: SearchResult): SearchState {
     : { at: 'end', result }
 }
 
-/** Concludes a pass whose last window ended it. */
+/**
+ * Concludes a pass whose last window ended it. Where most windows were invalid and none violated
+ * the SLO, the capacity is not bounded above: the model knows the server only as it was disturbed.
+ */
 function finishEarly(pass: SearchPass, end: WindowEnd): SearchState {
   if (end.ended === 'server died') return finish(pass.server, pass.result('server-died', end.cause))
-  return pass.posterior !== undefined && pass.evidence.rates.metRps > 0
+  const { screen, rates } = pass.evidence
+  const isBounded = Number.isFinite(rates.violatedRps) || !screen.isMostlyInvalid
+  return pass.posterior !== undefined && rates.metRps > 0 && isBounded
     ? { at: 'conclusion', pass }
     : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbed))
 }

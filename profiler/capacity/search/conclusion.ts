@@ -80,7 +80,6 @@ function concludeByPrecision(pass: SearchPass, posterior: CapacityPosterior): Se
   const { evidence, context, relativeHalfWidth } = pass
   const isNarrow =
     relativeHalfWidth < 2 * context.effort.precision &&
-    !posterior.hasFadingOutages &&
     !isContradicted(posterior, evidence.windowRates) &&
     computeShareOfLoops(posterior, context.session.fastestLoop) === undefined
   return pass.result(

@@ -8,7 +8,6 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   below: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
-  hasFadingOutages: false,
   saturationRps: 100,
   saturationError: 0.5,
 })

@@ -7,6 +7,7 @@ import { summariseRun } from '../../load/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
+import { AgreedDiscipline } from './agreed-discipline.ts'
 import { Evidence } from './evidence.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -39,7 +40,8 @@ const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
 const outageWindow = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
 const add = (evidence: Evidence, run: LoadRun, steady = true) =>
   evidence.add(run, summariseRun(run, slo), steady)
-const evidence = () => new Evidence(slo, unloadedMs)
+const workersInOrder = (workers: number) => ({ workers, maxBatch: 1, maxDelayMs: 0, overheadMs: 0 })
+const evidence = (of = slo) => new Evidence(of, new AgreedDiscipline(unloadedMs))
 /** What the windows showed, in one object. */
 const observe = ({ rates, offered, speed, screen, windows }: Evidence) => ({
   ...rates,
@@ -252,7 +254,7 @@ describe('a window with host interference', () => {
 
   test('loses the overlapping steps; a caveat reports it from 2 % of the time on', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
-      const seen = new Evidence(of, unloadedMs)
+      const seen = evidence(of)
       for (let i = 0; i < windows; i++)
         add(seen, windowOf(100, slow, { generatorPausesMs: Float64Array.of(1000, 1000 + ms) }))
       return seen.caveats()
@@ -337,19 +339,21 @@ describe('an outage longer than the limit', () => {
   })
 })
 
-test('workers are kept while two estimates in a row agree', () => {
-  const seen = evidence()
-  const told = (workers: number | undefined) => {
-    seen.discipline.recordWorkers(workers === undefined ? undefined : { workers, overheadMs: 0 })
-    return seen.discipline.workers?.workers
+test('a discipline is kept while two estimates in a row agree on its workers', () => {
+  const agreed = new AgreedDiscipline(unloadedMs)
+  const seen = new Evidence(slo, agreed)
+  add(seen, windowOf(100, 4))
+  const isKnown = (workers: number | undefined) => {
+    agreed.record(workers === undefined ? undefined : workersInOrder(workers))
+    return agreed.extractServices(seen.windows) !== undefined
   }
-  expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
+  expect([2, 2, 3, 3, undefined, 3].map(isKnown)).toEqual([true, true, false, true, true, true])
 })
 
 describe('a server that changed its speed', () => {
   const oneWorker = () => {
     const seen = evidence()
-    seen.discipline.workers = { workers: 1, overheadMs: 0 }
+    seen.discipline.record(workersInOrder(1))
     return seen
   }
 

@@ -6,13 +6,12 @@ import { type detectSlowdown, estimateSpeedUpPerS } from '../changes/speed-chang
 import type { WindowRates } from '../interval.ts'
 import { findOutageSpans } from '../outage-spans.ts'
 import {
-  departureCoalescingMs,
   emptyServiceLog,
   extractServiceLog,
   type ObservedRun,
   type ServiceLog,
 } from '../service-log/service-log.ts'
-import { AgreedDiscipline } from './agreed-discipline.ts'
+import type { AgreedDiscipline } from './agreed-discipline.ts'
 import { OfferedRates } from './offered-rates.ts'
 import { type CountedWindow, findMetRate, RateBounds } from './rate-bounds.ts'
 import { SpeedChanges } from './speed-changes.ts'
@@ -30,7 +29,6 @@ const rateTolerance = 0.05
 
 export class Evidence {
   readonly offered = new OfferedRates()
-  readonly discipline: AgreedDiscipline
   readonly screen: WindowScreen
   readonly speed: SpeedChanges
   rates: RateBounds
@@ -39,10 +37,9 @@ export class Evidence {
 
   constructor(
     private readonly slo: Slo,
-    unloadedMs: number,
+    readonly discipline: AgreedDiscipline,
     slowdownDetector?: typeof detectSlowdown,
   ) {
-    this.discipline = new AgreedDiscipline(departureCoalescingMs(unloadedMs))
     this.screen = new WindowScreen(slo.limitMs)
     this.speed = new SpeedChanges(slowdownDetector)
     this.rates = new RateBounds(slo)

@@ -3,8 +3,10 @@
  * in spoilt-loops.test.ts.
  */
 import { describe, expect, test } from 'vitest'
+import type { LoadRun } from '../../model/load-run.ts'
 import {
   missing,
+  type Open,
   posterior,
   rates,
   searched,
@@ -41,16 +43,30 @@ describe('a window', () => {
   test('that stays invalid keeps an earlier estimate', async () => {
     const { asked, found } = await searched({
       effort: ten,
-      window: (load, i) => (i >= 3 ? missing(load, waited) : windowOf(load)),
+      window: (load, i) => (i >= 4 ? missing(load, waited) : windowOf(load)),
       estimate: () => ({ ...posterior(600), capacityCi90Rps: [400, 700] }),
     })
-    expect(asked).toHaveLength(7)
+    expect(asked).toHaveLength(8)
     expect(found).toMatchObject({
       outcome: 'budget',
       bounds: 'both',
       capacityRps: 600,
       capacityCi90Rps: [400, 700],
     })
+  })
+
+  test('that stays invalid like most windows leaves no estimate unless one violated the SLO', async () => {
+    const outcome = async (first: (load: Open) => LoadRun) =>
+      (
+        await searched({
+          effort: ten,
+          window: (load, i) =>
+            i >= 3 ? missing(load, waited) : i === 1 ? first(load) : windowOf(load),
+          estimate: () => ({ ...posterior(600), capacityCi90Rps: [400, 700] }),
+        })
+      ).found.outcome
+    expect(await outcome(windowOf)).toBe('host-interference')
+    expect(await outcome(missing)).toBe('budget')
   })
 
   test('that met the SLO in spite of interference is not repeated', async () => {

@@ -2,7 +2,7 @@
 import type { LatencySummary } from '../../model/load-point.ts'
 import type { detectSlowdown } from '../changes/speed-change.ts'
 import type { Effort } from '../effort.ts'
-import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import type { chooseDiscipline } from '../queue-model/choose-discipline.ts'
 import type { estimatePosterior } from '../queue-model/posterior.ts'
 import type { CapacitySearchOptions } from '../search-options.ts'
 import type { Played, Session } from '../session.ts'
@@ -11,7 +11,7 @@ import type { RequestWarmUp, WarmUp } from '../warm-up.ts'
 /** Statistics that tests replace by scripted ones. */
 interface Estimators {
   readonly estimatePosterior: typeof estimatePosterior
-  readonly identifyWorkers: typeof identifyWorkers
+  readonly chooseDiscipline: typeof chooseDiscipline
   readonly detectSlowdown: typeof detectSlowdown
 }
 

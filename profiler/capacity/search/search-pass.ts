@@ -7,10 +7,8 @@ import { computeShareOfLoops, describeShareOfLoops } from '../closed-loop-share.
 import { findDisagreements } from '../consistency-checks.ts'
 import { agreesWithExpectation } from '../expectation.ts'
 import { boundBelow, boundByWindows, type ReportedCapacity } from '../interval.ts'
-import { fadingOutagesCaveat } from '../queue-model/closed-loop-outages.ts'
-import { estimateBusyWorkers } from '../queue-model/disciplines/workers.ts'
 import type { CapacityPosterior } from '../queue-model/posterior.ts'
-import { estimateMaxBatch } from '../queue-model/queue-model.ts'
+import { AgreedDiscipline } from './agreed-discipline.ts'
 import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
 import type { LoopFacts } from './measure-saturation.ts'
@@ -30,15 +28,12 @@ export class SearchPass {
     readonly loops: LoopFacts,
     readonly attempt: Attempt,
   ) {
-    const { session, estimators } = context
-    const unloaded = server.unloaded.point
-    this.evidence = new Evidence(session.slo, unloaded.p50Ms, estimators.detectSlowdown)
-    this.estimator = new CapacityEstimator(context, this.evidence, unloaded.p50Ms, loops)
+    const { session, estimators, options } = context
+    const { p50Ms } = server.unloaded.point
+    const agreed = new AgreedDiscipline(p50Ms, options.discipline)
+    this.evidence = new Evidence(session.slo, agreed, estimators.detectSlowdown)
+    this.estimator = new CapacityEstimator(context, this.evidence, p50Ms, loops)
     this.windows = new WindowPlayer(context, server, this.evidence)
-    const maxBatch = estimateMaxBatch(this.evidence.extractLoopLogs(session.loops))
-    this.evidence.discipline.recordWorkers(
-      estimateBusyWorkers(loops.saturationRps, unloaded, maxBatch),
-    )
   }
 
   /** Estimates the capacity to choose the next rate. */
@@ -106,7 +101,6 @@ export class SearchPass {
     const caveats = [
       ...findDisagreements(runs, slo.limitMs),
       ...evidence.caveats(),
-      ...(posterior?.hasFadingOutages ? [fadingOutagesCaveat] : []),
       ...(loops.quotaWaitShare > 0 ? [describeQuotaWait(loops.quotaWaitShare)] : []),
       ...(share === undefined ? [] : [describeShareOfLoops(share)]),
     ]

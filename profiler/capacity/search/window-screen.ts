@@ -25,6 +25,7 @@ export class WindowScreen {
   readonly outages = new OutageScreen<CountedWindow>()
   private invalidInARow = 0
   private invalidWindows = 0
+  private validWindows = 0
   private playedMs = 0
   private disturbedMs = 0
 
@@ -36,6 +37,11 @@ export class WindowScreen {
       this.invalidInARow > 0 &&
       (this.invalidInARow > maxRepeats || this.invalidWindows > maxTotalRepeats)
     )
+  }
+
+  /** Whether most windows were invalid: those that count were probably disturbed as well. */
+  get isMostlyInvalid(): boolean {
+    return this.invalidWindows > this.validWindows
   }
 
   /** Finds the host interference of a run. */
@@ -64,6 +70,7 @@ export class WindowScreen {
 
   countValid(): void {
     this.invalidInARow = 0
+    this.validWindows++
   }
 
   caveats(): string[] {

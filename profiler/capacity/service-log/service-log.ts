@@ -42,22 +42,6 @@ export const emptyServiceLog: ServiceLog = {
 }
 
 /**
- * Service times of the requests of a run under an assumed discipline, as a log of single
- * departures.
- */
-export interface ServiceTimes {
-  readonly log: ServiceLog
-  /** Requests in the system at each arrival, without the arriving one. */
-  readonly found: readonly number[]
-}
-
-/** Logs steps of one request each. */
-export function logSingleServices(tookMs: number[], endedMs: number[]): ServiceLog {
-  const each = (value: number) => new Array<number>(tookMs.length).fill(value)
-  return { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs, spreadMs: each(0) }
-}
-
-/**
  * Squared coefficient of variation (SCV) of the gaps between departures from which a server counts
  * as answering in bursts. Random departures have 1. Assumed.
  */

@@ -20,10 +20,12 @@ const minHold = 0.85
 const { signal } = new AbortController()
 
 async function measure(index: number): Promise<Cases> {
-  const { name, slo, server } = gateServers(gateSeeds.servers)[index]!
+  const { name, slo, declared, server } = gateServers(gateSeeds.servers)[index]!
   const trueRps = gateCapacities()[name]
   if (trueRps === undefined)
     throw new Error(`tuner/bench/gate/true-capacities.json lacks '${name}': write it anew`)
+  // Every second server is measured as a trial measures it, the others as `tune profile --url` does.
+  const discipline = index % 2 === 0 ? declared : undefined
   const cases: Record<string, Cases[string]> = {}
   for (const { effort, seeds } of runs)
     for (let i = 0; i < seeds; i++) {
@@ -34,6 +36,7 @@ async function measure(index: number): Promise<Cases> {
         signal,
         seed: 1000 * seed,
         effort: efforts[effort],
+        discipline,
       })
       const [low, high] = found.capacityCi90Rps
       cases[`${effort}: ${name} ${i + 1}`] = {

@@ -5,11 +5,11 @@ import { UnitError } from '../units.ts'
 
 /** Listed values, or a range. */
 export interface ValueDomain {
-  readonly values?: readonly (numberPattern | string)[]
-  readonly min?: numberPattern
-  readonly max?: numberPattern
-  readonly step?: numberPattern
-  readonly factor?: numberPattern
+  readonly values?: readonly (number | string)[]
+  readonly min?: number
+  readonly max?: number
+  readonly step?: number
+  readonly factor?: number
 }
 
 const numberPattern = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?`
@@ -24,7 +24,7 @@ const rangePattern = new RegExp(
  * @throws UnitError for an empty list, a range the wrong way round, a step that is not above 0 or a
  * factor not above 1.
  */
-export function parseShorthand(input: string | numberPattern): ValueDomain {
+export function parseShorthand(input: string | number): ValueDomain {
   if (typeof input === 'number') {
     if (!Number.isFinite(input)) throw new UnitError(`${input} is not a number`, rangeHint)
     return { values: [input] }
@@ -51,10 +51,10 @@ const rangeHint = "write a range such as 1..32, '1..9 step 2', '1..64 x2', or a 
 
 function readRange(
   input: string,
-  min: numberPattern,
-  max: numberPattern,
+  min: number,
+  max: number,
   word: string | undefined,
-  by: numberPattern,
+  by: number,
 ): ValueDomain {
   if (min > max) throw new UnitError(`'${input}' is in descending order`, `write ${max}..${min}`)
   if (word === 'step' && !(by > 0))
@@ -66,24 +66,20 @@ function readRange(
 }
 
 /** '8' → 8, '1e3' → 1000, 'T4' → 'T4', '0x10' → '0x10'. */
-export function parseNumber(value: string): numberPattern | string {
+export function parseNumber(value: string): number | string {
   return new RegExp(`^${numberPattern}$`, 'i').test(value) ? Number(value) : value
 }
 
 /** min, min × factor, ... up to max, and max itself. */
-export function listGeometricValues(
-  min: numberPattern,
-  max: numberPattern,
-  factor: numberPattern,
-): numberPattern[] {
-  const values: numberPattern[] = []
+export function listGeometricValues(min: number, max: number, factor: number): number[] {
+  const values: number[] = []
   for (let value = min; value < max * (1 - 1e-9) && values.length < 10_000; value *= factor)
     values.push(Number(value.toPrecision(12)))
   return [...values, max]
 }
 
 /** Powers of two within [min, max], and both ends. */
-export function listPowersOfTwo(min: numberPattern, max: numberPattern): numberPattern[] {
+export function listPowersOfTwo(min: number, max: number): number[] {
   const values = new Set([min])
   for (let value = 1; value < max; value *= 2) if (value > min) values.add(value)
   return [...values.add(max)]

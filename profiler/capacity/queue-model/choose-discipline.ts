@@ -1,0 +1,320 @@
+/**
+ * Chooses the service discipline of a server: the declared one where it fits, else workers of single
+ * requests or of batches that fit. Otherwise the queue model samples the steps of the service log.
+ */
+import { mean, median, sum } from 'simple-statistics'
+import { computeMeanThroughput } from '../../load/throughput.ts'
+import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import { binomialCdf } from '../../statistics/percentile.ts'
+import { compareSpeeds, computeStepSpeeds } from '../changes/speed-change.ts'
+import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
+import { collectSojourns } from '../service-log/sojourns.ts'
+import { evaluateLine, fitLine } from './bulk-service.ts'
+import { doesContradict, type Fit, minServicesToCompare, testFit } from './goodness-of-fit.ts'
+import type { CalibratedDiscipline, ServiceDiscipline } from './service-discipline.ts'
+import {
+  closeDeparturesShare,
+  estimateDelay,
+  estimateExcess,
+  extractServiceTimes,
+  type ServiceTimes,
+} from './service-times.ts'
+
+interface DisciplineInput {
+  readonly windows: readonly ObservedRun[]
+  /** Closed loops, which show the highest throughput. */
+  readonly loops: readonly LoadRun[]
+  /** Host interference slowed the loops: they show batches, but not how long services take. */
+  readonly areLoopsDisturbed: boolean
+  readonly declared: DeclaredDiscipline | undefined
+  readonly unloadedMs: number
+}
+
+/** A discipline, or none, and whether it describes the server. */
+export interface ChosenDiscipline {
+  /** Undefined: the queue model samples the steps of the service log. */
+  readonly discipline: CalibratedDiscipline | undefined
+  /** Significantly, neither a discipline nor one step at a time describes the server. */
+  readonly isMisfit: boolean
+}
+
+/** Chooses the discipline from open windows, and adds the closed loops that it explains. */
+export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
+  const { discipline, isMisfit } = choose(input)
+  if (discipline === undefined || input.areLoopsDisturbed) return { discipline, isMisfit }
+  const complete = addLoops(discipline, input)
+  // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
+  const isRefuted =
+    input.declared === undefined && input.loops.length > 0 && complete.loops.length === 0
+  return isRefuted ? { discipline: undefined, isMisfit: true } : { discipline: complete, isMisfit }
+}
+
+/**
+ * Adds the latest closed loops whose services took as long as those of the windows, read backwards
+ * until one differs. They show rare slow services, of which windows have few.
+ */
+function addLoops(
+  discipline: CalibratedDiscipline,
+  { loops, unloadedMs }: DisciplineInput,
+): CalibratedDiscipline {
+  const similar: ServiceLog[] = []
+  for (const run of loops.toReversed()) {
+    const services = extractServiceTimes({ run, disturbed: [] }, discipline, unloadedMs)
+    const { windows } = discipline
+    if (
+      doesContradict([services]) ||
+      compareSpeeds(windows, services.log).changed ||
+      hasMoreLongServices(windows, services.log)
+    )
+      break
+    similar.unshift(services.log)
+  }
+  return { ...discipline, loops: similar }
+}
+
+/** A service is long from this multiple of its typical duration. */
+const minLongFactor = 1.5
+/** Significance level at which a loop has more long services than windows. */
+const maxMoreLongPValue = 0.01
+
+/**
+ * Whether a loop had significantly more long services than the windows, as while a cache was still
+ * filling. Consecutive long services count once, as one outage.
+ */
+function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): boolean {
+  const speeds = computeStepSpeeds([...windows, loop])
+  const isLong = (speed: number | undefined) => speed !== undefined && speed < 1 / minLongFactor
+  const countLong = (of: readonly number[]) =>
+    of.filter((speed, i) => isLong(speed) && !isLong(of[i - 1])).length
+  const counts = speeds.map(countLong)
+  const inWindows = sum(counts.slice(0, -1))
+  // Outages occur by service or by time; the clock that explains the counts better decides.
+  const exposures = [countServices, sumDurationsMs].map((exposure) => {
+    const ofWindows = sum(windows.map(exposure))
+    return ofWindows / (ofWindows + exposure(loop))
+  })
+  const pValues = exposures.map((share) =>
+    binomialCdf(inWindows, inWindows + counts.at(-1)!, share),
+  )
+  return Math.max(...pValues) < maxMoreLongPValue
+}
+
+const countServices = ({ tookMs }: ServiceLog): number => tookMs.length
+const sumDurationsMs = ({ tookMs }: ServiceLog): number => sum([...tookMs])
+
+function choose(input: DisciplineInput): ChosenDiscipline {
+  const { windows, declared, unloadedMs } = input
+  if (declared !== undefined) {
+    const { discipline, fit } = calibrateOverhead(windows, declared, unloadedMs)
+    if (fit.fits !== false) return { discipline, isMisfit: false }
+  }
+  return isOutOfOrder(joinServiceLogs(windows.map(({ log }) => log)))
+    ? { discipline: undefined, isMisfit: false }
+    : identifyWorkers(input)
+}
+
+/** A discipline with the services that it implies for each window, and their fit. */
+interface Calibration {
+  readonly discipline: CalibratedDiscipline
+  readonly services: readonly ServiceTimes[]
+  readonly fit: Fit
+}
+
+/** Extracts the services that a discipline implies, and tests its fit. */
+function calibrate(
+  windows: readonly ObservedRun[],
+  discipline: ServiceDiscipline,
+  unloadedMs: number,
+): Calibration {
+  const services = windows.map((window) => extractServiceTimes(window, discipline, unloadedMs))
+  return {
+    discipline: { ...discipline, windows: services.map(({ log }) => log), loops: [] },
+    services,
+    fit: testFit(services),
+  }
+}
+
+/** An overhead is credible between these shares of a typical service. */
+const minOverheadShare = 0.02
+const maxOverheadShare = 0.35
+
+/**
+ * Calibrates a discipline without an overhead, or with an estimated one where it does not fit.
+ */
+function calibrateOverhead(
+  windows: readonly ObservedRun[],
+  declared: DeclaredDiscipline,
+  unloadedMs: number,
+): Calibration {
+  const discipline = { ...declared, overheadMs: 0 }
+  const plain = calibrate(windows, discipline, unloadedMs)
+  if (plain.fit.fits !== false) return plain
+  const overheadMs = estimateExcess(plain.services, minServicesToCompare)
+  const typicalMs = median(plain.services.flatMap(({ log }) => log.tookMs))
+  return overheadMs > minOverheadShare * typicalMs && overheadMs < maxOverheadShare * typicalMs
+    ? calibrate(windows, { ...discipline, overheadMs }, unloadedMs)
+    : plain
+}
+
+/**
+ * Calibrates workers that take batches at once or, where that does not fit, after a delay from the
+ * arrival of the oldest request or from a free worker. An unloaded request waits for the delay and
+ * is then served, so durations of batches refine the delay that waits show.
+ */
+function calibrateBatches(
+  windows: readonly ObservedRun[],
+  workers: number,
+  maxBatch: number,
+  unloadedMs: number,
+): Calibration {
+  const discipline = { workers, maxBatch, maxDelayMs: 0, overheadMs: 0 }
+  const atOnce = calibrate(windows, discipline, unloadedMs)
+  if (atOnce.fit.fits !== false) return atOnce
+  const candidates = (['arrival', 'free worker'] as const).flatMap((delayFrom) => {
+    const delayedBy = (maxDelayMs: number) =>
+      calibrate(windows, { ...discipline, delayFrom, maxDelayMs }, unloadedMs)
+    const atOnceFrom = { ...discipline, delayFrom }
+    // The delay may be most of the unloaded latency, so departures of one batch have to be close.
+    const { services } = calibrate(windows, atOnceFrom, closeDeparturesShare * unloadedMs)
+    const byWaits = delayedBy(estimateDelay(services))
+    const aloneMs = evaluateLine(fitLine(joinServiceLogs(byWaits.discipline.windows)), 1)
+    return [delayedBy(Math.max(0, unloadedMs - aloneMs)), byWaits]
+  })
+  return minBy(candidates, rankByMisfit) ?? atOnce
+}
+
+/** Calibrations that do not fit come last; the fewest contradictions decide between the others. */
+const rankByMisfit = ({ fit, services }: Calibration): number =>
+  fit.fits === false
+    ? Number.POSITIVE_INFINITY
+    : sum(services.map(({ contradicting }) => contradicting))
+
+/**
+ * Whether batches fit. Where too few services waited, or too few did not, a delay fits by the
+ * requests that joined batches during it and those that came after it.
+ */
+const doBatchesFit = ({ fit, services, discipline }: Calibration): boolean =>
+  fit.fits ??
+  (discipline.maxDelayMs === 0 ||
+    sum(services.map(({ waits }) => waits.joinedMs.length + waits.missedMs.length)) >=
+      minServicesToCompare)
+
+/** A server counts as out of order from this share of steps in which a request overtakes. */
+const minOvertakingShare = 0.02
+
+/**
+ * Whether a single worker serves requests out of order, each in a time that does not depend on the
+ * queue. Its service log holds those steps and their order, and workers would misread them.
+ */
+function isOutOfOrder(log: ServiceLog): boolean {
+  const overtaking = log.rank.filter((rank) => rank > 0).length
+  if (overtaking <= minOvertakingShare * log.rank.length) return false
+  if (log.departed.some((departed) => departed > 1)) return false
+  const steps = {
+    log: { ...log, present: log.departed },
+    found: log.present.map((present) => present - 1),
+    waited: log.present.map((present) => present > 1),
+    waits: { joinedMs: [], missedMs: [] },
+    requests: log.present.length,
+    contradicting: 0,
+  }
+  return testFit([steps]).fits === true
+}
+
+const maxWorkers = 64
+/** Numbers of workers are tried within this factor of the estimated number of busy workers. */
+const workerSearchFactor = 1.6
+/**
+ * Reduction of the misfit that an overhead must earn. Too few workers look like the right number
+ * with a large overhead.
+ */
+const overheadMisfitPenalty = 4
+
+/** Workers that serve batches are tried up to this number. */
+const maxBatchWorkers = 6
+
+/**
+ * Identifies workers in arrival order. Where closed loops show batches, it is the smallest number
+ * whose batches hold what they should. Else, of the numbers that fit, it is the one with the
+ * smallest misfit. None where the server was too seldom busy to decide.
+ */
+function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
+  const { windows, loops, unloadedMs } = input
+  const departures = countSimultaneous(loops, unloadedMs)
+  for (const workers of range(1, maxBatchWorkers))
+    for (const maxBatch of range(1, workers).map((batches) => departures / batches)) {
+      if (maxBatch <= 1 || !Number.isInteger(maxBatch)) continue
+      const calibration = calibrateBatches(windows, workers, maxBatch, unloadedMs)
+      if (!doBatchesFit(calibration)) continue
+      return { discipline: calibration.discipline, isMisfit: false }
+    }
+  const busy = estimateMeanBusy(input)
+  const minWorkers = Math.max(1, Math.floor(busy / workerSearchFactor))
+  const candidates = range(minWorkers, Math.min(maxWorkers, workerSearchFactor * busy + 1)).map(
+    (workers) => calibrateOverhead(windows, { workers, maxBatch: 1, maxDelayMs: 0 }, unloadedMs),
+  )
+  const penalise = ({ fit, discipline }: Calibration) =>
+    fit.misfit + (discipline.overheadMs > 0 ? overheadMisfitPenalty : 0)
+  const fitting = candidates.filter(({ fit }) => fit.fits)
+  return {
+    discipline: minBy(fitting, penalise)?.discipline,
+    isMisfit: candidates.every(({ fit }) => fit.fits === false),
+  }
+}
+
+/** Departures within this share of the unloaded latency are simultaneous. */
+const simultaneousShare = 0.005
+/**
+ * Smallest share of the requests of closed loops that full batches serve. It is 38 % and more on the
+ * servers with batches of `npm run bench:profiler -- 1 '^drawn:'`, 24 % on one with two stages.
+ */
+const minFullBatchShare = 1 / 3
+
+/**
+ * Counts the requests that depart simultaneously in closed loops: of all numbers, the one that most
+ * requests are in. It is a full batch, or several of them. 1 where batches serve too few.
+ */
+function countSimultaneous(loops: readonly LoadRun[], unloadedMs: number): number {
+  const requests = new Map<number, number>()
+  for (const loop of loops) {
+    const { endMs } = collectSojourns(loop)
+    for (let from = 0, i = 1; i <= endMs.length; i++) {
+      if (Math.abs(endMs[i]! - endMs[i - 1]!) <= simultaneousShare * unloadedMs) continue
+      requests.set(i - from, (requests.get(i - from) ?? 0) + i - from)
+      from = i
+    }
+  }
+  const [size, departed] = [...requests].reduce((a, b) => (b[1] > a[1] ? b : a), [1, 0])
+  return departed < minFullBatchShare * sum([...requests.values()]) ? 1 : size
+}
+
+const minBy = <T>(values: readonly T[], of: (value: T) => number): T | undefined =>
+  values.reduce<T | undefined>(
+    (best, value) => (best === undefined || of(value) < of(best) ? value : best),
+    undefined,
+  )
+
+/** Whole numbers from one to another; none for NaN. */
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: Math.max(0, Math.floor(to) - from + 1) }, (_, i) => from + i)
+
+/**
+ * Mean number of busy workers at the highest observed throughput, by Little's law. Service times
+ * are the latencies of the tenth of requests that found the fewest others. NaN without answers.
+ */
+function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
+  const open = windows.map(({ run }) => run)
+  const maxRps = [...open, ...loops].reduce(
+    (highest, run) => Math.max(highest, computeMeanThroughput(run)),
+    0,
+  )
+  const answers = open.flatMap((run) => {
+    const { sentMs, endMs, foundPresent } = collectSojourns(run)
+    return Array.from(sentMs, (at, i) => ({ latencyMs: endMs[i]! - at, found: foundPresent[i]! }))
+  })
+  const ascending = answers.map(({ found }) => found).sort((a, b) => a - b)
+  const few = ascending[Math.floor(answers.length / 10)]!
+  const unqueuedMs = answers.flatMap(({ latencyMs, found }) => (found <= few ? [latencyMs] : []))
+  return unqueuedMs.length === 0 ? Number.NaN : (maxRps * mean(unqueuedMs)) / 1000
+}
