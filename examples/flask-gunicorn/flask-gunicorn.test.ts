@@ -11,7 +11,7 @@ import { createLocalLauncher } from '../../trials/launchers/local/local-launcher
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { Predictor } from '../../trials/types.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 

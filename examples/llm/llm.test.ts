@@ -15,9 +15,9 @@ import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { createProtocol } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 import type { Experiment } from '../../tuner/config/types.ts'
-import { buildContainer, resolveServing } from '../../tuner/delivery/serving-from.ts'
+import { buildContainer, resolveServing } from '../../tuner/artifacts/serving.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -8,7 +8,7 @@ import { templateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-node-workers-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -16,7 +16,7 @@ import type { TrialObjects } from '../../trials/launchers/kubernetes/planned-obj
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { JobBase } from './load-from-inside.ts'
+import type { JobBase } from './cluster-load.ts'
 
 /** Placeholder owner of objects in dry runs. */
 const dryRunOwner = { name: 'tune-check', uid: 'check' }

@@ -18,7 +18,7 @@ import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { type LoadWork, runLoadWork } from './load-work.ts'
 import { addMetrics, type MetricsRequest } from './server-metrics.ts'
-import { addServerMessages } from './server-words.ts'
+import { addServerMessages } from './server-messages.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string

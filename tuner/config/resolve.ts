@@ -43,7 +43,7 @@ import {
   type LocalGpu,
   listLocalGpus,
   reportUnknownGpus,
-} from './gpus-here.ts'
+} from './local-gpus.ts'
 import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
 import { defaults } from './names.ts'
 import { findKnownParameter } from './parameters.ts'
@@ -77,7 +77,7 @@ import {
   resolvePayload,
   resolvePrices,
   resolveWarmUp,
-} from './sources.ts'
+} from './input-files.ts'
 import { describeTrace } from './trace.ts'
 import { type ConfigProblem, type Experiment, type ModelSpec, pickPlainSettings } from './types.ts'
 import type { Path } from './yaml-file.ts'

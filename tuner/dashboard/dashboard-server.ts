@@ -15,7 +15,7 @@ import { guard, MalformedRequest, mayWrite, securityHeaders } from './guard.ts'
 import { exportFormats, parseQuestion, renderSpecText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
 import { addTrialFiles } from './trial-files.ts'
-import { StoreWatcher } from './watch.ts'
+import { StoreWatcher } from './store-watcher.ts'
 
 export interface DashboardServer {
   readonly server: FastifyInstance

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { computeNeighbourhood } from './around.ts'
+import { computeNeighbourhood } from './neighbourhood.ts'
 import { computeEffects } from './importance.ts'
 
 describe('what matters', () => {

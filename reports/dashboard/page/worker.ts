@@ -4,7 +4,7 @@
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { computeNeighbourhood, type Neighbourhood } from '../data/around.ts'
+import { computeNeighbourhood, type Neighbourhood } from '../data/neighbourhood.ts'
 import { computeEffects, type Effects, type ServedPoint } from '../data/importance.ts'
 
 interface EffectsQuestion {
