@@ -212,9 +212,9 @@ test('the date is read for stamps alone: durations go by the steady clock of tri
     'trials/predictor/llm/llm-http.ts',
     'trials/launchers/kubernetes/launch/pod-launch.ts',
     // How long ago a stamp in the store was.
-    'tuner/commands/list/run.ts',
+    'tuner/cli/commands/list/run.ts',
     // Until when production was looked at.
-    'tuner/commands/watch/run.ts',
+    'tuner/cli/commands/watch/run.ts',
   ]
   const readers = Object.keys(below)
     .flatMap(sources)

@@ -54,12 +54,12 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'reports/dashboard/page/sections/details.tsx': [1, 'the page, from its own server'],
   'reports/dashboard/page/sections/exports.tsx': [1, 'the page, from its own server'],
   'reports/dashboard/page/source.ts': [4, 'the page, from its own server'],
-  'tuner/commands/delete/run.ts': [1, 'asks whether a person is there, and reads nothing'],
-  'tuner/commands/report/run.ts': [1, ourOwn],
-  'tuner/commands/watch/log-source.ts': [4, 'a regular file, line by line with a limit'],
+  'tuner/cli/commands/delete/run.ts': [1, 'asks whether a person is there, and reads nothing'],
+  'tuner/cli/commands/report/run.ts': [1, ourOwn],
+  'tuner/cli/commands/watch/log-source.ts': [4, 'a regular file, line by line with a limit'],
   'tuner/reference-docs/write-reference.ts': [1, ourOwn],
-  'tuner/program-version.ts': [2, ourOwn],
-  'tuner/render/asker.ts': [3, 'what a person types at a terminal'],
+  'tuner/cli/program-version.ts': [2, ourOwn],
+  'tuner/cli/render/prompt.ts': [3, 'what a person types at a terminal'],
 }
 
 const isProduct = (file: string) =>

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** `tune`. */
-import { run } from './tune-program.ts'
+import { run } from './cli/tune-program.ts'
 
 // A reader that went away (`tune list | head`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

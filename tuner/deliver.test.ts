@@ -8,9 +8,9 @@ import { checkManifests } from '../reports/specs/validate.contract.ts'
 import { openStore } from '../trials/store/index.ts'
 import { parseCsv } from '../trials/testing/parsed-csv.ts'
 import type { FinishedTrial } from '../trials/types.ts'
-import { type PlanFlags, plan } from './commands/plan/run.ts'
-import { report } from './commands/report/run.ts'
-import { spec } from './commands/spec/run.ts'
+import { type PlanFlags, plan } from './cli/commands/plan/run.ts'
+import { report } from './cli/commands/report/run.ts'
+import { spec } from './cli/commands/spec/run.ts'
 import { loadExperiment } from './config/load-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-deliver-'))

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseTraceDemand } from '../reports/plan/trace-demand.ts'
-import { readModelSource } from './commands/fleet/model-source.ts'
-import { readRecording } from './commands/replay/replay-inputs.ts'
-import { readLengths } from './config/lengths.ts'
+import { readModelSource } from './cli/commands/fleet/model-source.ts'
+import { readRecording } from './cli/commands/replay/replay-inputs.ts'
+import { readGivenFile } from './cli/given-file.ts'
+import { readLengths } from './config/recorded-lengths.ts'
 import { readTrace } from './config/trace.ts'
-import { readGivenFile } from './given-file.ts'
 
 let folder: string
 beforeAll(() => {

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { defaultPriceBook } from '../trials/prices/book.ts'
-import { readFleetFile } from './commands/fleet/fleet-file.ts'
-import { readModelSource } from './commands/fleet/model-source.ts'
+import { readFleetFile } from './cli/commands/fleet/fleet-file.ts'
+import { readModelSource } from './cli/commands/fleet/model-source.ts'
 import { tune } from './library/tune-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pools-'))

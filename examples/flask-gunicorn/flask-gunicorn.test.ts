@@ -10,8 +10,8 @@ import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { Predictor } from '../../trials/types.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 

@@ -12,12 +12,12 @@ import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
+import { buildContainer, resolveServing } from '../../tuner/artifacts/serving.ts'
 import { createProtocol } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
 import type { Experiment } from '../../tuner/config/types.ts'
-import { buildContainer, resolveServing } from '../../tuner/delivery/serving-from.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -7,8 +7,8 @@ import { protocolFor } from '../../profiler/protocols/index.ts'
 import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import { createHostContext } from '../../tuner/config/host-context.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
-import { createHostContext } from '../../tuner/config/surroundings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-node-workers-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -16,7 +16,7 @@ import type { PayloadMap } from '../../trials/launchers/kubernetes/manifests/pay
 import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { JobBase } from './load-from-inside.ts'
+import type { JobBase } from './cluster-load.ts'
 
 /** Placeholder owner of objects in dry runs. */
 const dryRunOwner = { name: 'tune-check', uid: 'check' }

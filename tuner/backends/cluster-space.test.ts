@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { inspectCluster } from '../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
-import { listClusterFindings } from '../commands/doctor/run.ts'
+import { listClusterFindings } from '../cli/commands/doctor/run.ts'
 import { useWorkspace } from '../config/testing/workspace.ts'
 import { fitToCluster } from './cluster-space.ts'
 

@@ -28,11 +28,11 @@ import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'
 import { dryRunObjects } from './cluster-check.ts'
+import { createClusterLoad, type JobBase } from './cluster-load.ts'
 import { fitToCluster } from './cluster-space.ts'
-import { createLocalLoad } from './load-from-here.ts'
-import { createClusterLoad, type JobBase } from './load-from-inside.ts'
+import { withLoadJobCheck } from './load-job-check.ts'
+import { createLocalLoad } from './local-load.ts'
 import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
-import { withLoadJobCheck } from './tried-job.ts'
 
 interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher

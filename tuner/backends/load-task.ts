@@ -17,8 +17,8 @@ import { prepareOnceReady } from '../../profiler/protocols/until-serving.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { type LoadWork, runLoadWork } from './load-work.ts'
+import { addServerMessages } from './server-messages.ts'
 import { addMetrics, type MetricsRequest } from './server-metrics.ts'
-import { addServerMessages } from './server-words.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string

@@ -11,7 +11,7 @@ import { parseResources } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
-import { createLocalLoad } from './load-from-here.ts'
+import { createLocalLoad } from './local-load.ts'
 import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
 
 export function localBackend(

@@ -3,7 +3,7 @@ import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import { createUrlLauncher } from '../../trials/launchers/url/url-launcher.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
-import { createLocalLoad } from './load-from-here.ts'
+import { createLocalLoad } from './local-load.ts'
 import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
 
 export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {

@@ -8,8 +8,8 @@ import type { LoadPoint } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import { applyEvent, estimateRemainingSeconds, initialProgress } from '../cli/render/progress.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { applyEvent, estimateRemainingSeconds, initialProgress } from '../render/progress.ts'
 import { experimentIn, modelledCosts } from './emulated-truth.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))

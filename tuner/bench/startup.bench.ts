@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { formatTable } from '../render/columns.ts'
+import { formatTable } from '../cli/render/columns.ts'
 
 const runs = 15
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))

@@ -17,8 +17,8 @@ import { parseArgs } from 'node:util'
 import { quantile } from '../../search/bench/score.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
+import { formatTable } from '../cli/render/columns.ts'
 import { parseDurationMs } from '../config/units.ts'
-import { formatTable } from '../render/columns.ts'
 import {
   type VirtualJobRun as Run,
   runVirtualJob,

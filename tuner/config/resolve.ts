@@ -40,6 +40,15 @@ import {
 } from './experiment-checks.ts'
 import { resolveObjective, resolveSlo } from './goal.ts'
 import {
+  resolveArchitecture,
+  resolveArrivals,
+  resolveGpus,
+  resolvePayload,
+  resolvePrices,
+  resolveWarmUp,
+} from './input-files.ts'
+import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
+import {
   checkGpuVisibility,
   describeGpuDivision,
   formatShareHint,
@@ -47,8 +56,7 @@ import {
   type LocalGpu,
   listLocalGpus,
   reportUnknownGpus,
-} from './gpus-here.ts'
-import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
+} from './local-gpus.ts'
 import { defaults } from './names.ts'
 import { findKnownParameter } from './parameters.ts'
 import {
@@ -74,14 +82,6 @@ import {
   resolveVariants,
   withVariantParameter,
 } from './settings/variant-settings.ts'
-import {
-  resolveArchitecture,
-  resolveArrivals,
-  resolveGpus,
-  resolvePayload,
-  resolvePrices,
-  resolveWarmUp,
-} from './sources.ts'
 import { describeTrace } from './trace.ts'
 import { type ConfigProblem, type Experiment, type ModelSpec, pickPlainSettings } from './types.ts'
 import type { Path } from './yaml-file.ts'

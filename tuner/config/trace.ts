@@ -5,7 +5,7 @@
 
 import type { PayloadOrder } from '../../profiler/payload-source.ts'
 import { readNumber, type TextRow } from '../../trials/table-text.ts'
-import { findLengthColumns, hasNoTokens } from './lengths.ts'
+import { findLengthColumns, hasNoTokens } from './recorded-lengths.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
 import { millisecondsPer, parseTimeHeader, type TimeUnit } from './time-unit.ts'
 import { readTraceRows } from './trace-rows.ts'

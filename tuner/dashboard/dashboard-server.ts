@@ -13,9 +13,9 @@ import { UserError } from '../exit-codes.ts'
 import { addEdits, type Edits } from './edits.ts'
 import { guard, MalformedRequest, mayWrite, securityHeaders } from './guard.ts'
 import { exportFormats, parseQuestion, renderSpecText } from './page-exports.ts'
+import { StoreWatcher } from './store-watcher.ts'
 import { streamExperiment } from './stream.ts'
 import { addTrialFiles } from './trial-files.ts'
-import { StoreWatcher } from './watch.ts'
 
 export interface DashboardServer {
   readonly server: FastifyInstance

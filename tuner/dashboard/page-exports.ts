@@ -13,13 +13,13 @@ import { renderReport } from '../../reports/report/report-blocks.ts'
 import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { loadTarget, renderSpec, specTargets } from '../../reports/specs/index.ts'
 import { getDemand } from '../../search/objective.ts'
-import { resolveMeasuredWith } from '../config/measured-of.ts'
-import { applyOwnPod } from '../delivery/own-pod.ts'
-import { resolveServing } from '../delivery/serving-from.ts'
+import { applyOwnPod } from '../artifacts/own-pod.ts'
+import { resolveServing } from '../artifacts/serving.ts'
+import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { UserError } from '../exit-codes.ts'
-import type { ExperimentView } from './described.ts'
+import type { ExperimentView } from './experiment-view.ts'
 import { MalformedRequest } from './guard.ts'
-import type { Feed } from './watch.ts'
+import type { Feed } from './store-watcher.ts'
 
 type Current = Feed & { readonly described: ExperimentView }
 

@@ -1,7 +1,7 @@
 /** Server-sent events of one experiment: first what is known, then updates. */
 import type { ServerResponse } from 'node:http'
 import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
-import { type Feed, noAnnotations, type StoreWatcher } from './watch.ts'
+import { type Feed, noAnnotations, type StoreWatcher } from './store-watcher.ts'
 
 /** Larger batches delay the first rows of the page. */
 const maxTrialsPerEvent = 500

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { UserError } from '../exit-codes.ts'
-import type { StoreWatcher } from './watch.ts'
+import type { StoreWatcher } from './store-watcher.ts'
 
 /** Bytes that are shown, from the end of a log. */
 const logBytes = 64 * 1024

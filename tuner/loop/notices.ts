@@ -20,7 +20,7 @@ import {
   resolveAnchor,
   resolveLlmEngine,
 } from '../backends/estimators.ts'
-import { resolveMeasuredWith } from '../config/measured-of.ts'
+import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment } from '../config/types.ts'
 

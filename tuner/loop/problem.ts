@@ -26,9 +26,9 @@ import {
   type EstimatorLookup,
   hasServerPrior,
 } from '../backends/estimators.ts'
+import { readGivenFile } from '../cli/given-file.ts'
 import { createQualityLookup } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
-import { readGivenFile } from '../given-file.ts'
 
 /**
  * @param name a provider, or the path of a user's price book; absent: the built-in price book

@@ -2,10 +2,10 @@
 import type { Argument, Command, Help, Option } from 'commander'
 import { grouped } from '../../trials/grouped.ts'
 import { formatSettingsHelp } from '../../trials/predictor/settings.ts'
+import { commandGroups, otherCommands } from '../cli/render/short-help.ts'
+import { createProgram, loadCommands } from '../cli/tune-program.ts'
 import { experimentFlags } from '../config/flags/flags.ts'
 import { defaults } from '../config/names.ts'
-import { commandGroups, otherCommands } from '../render/short-help.ts'
-import { createProgram, loadCommands } from '../tune-program.ts'
 import { code, escapeText, sentence, table } from './markdown.ts'
 
 interface Entry {

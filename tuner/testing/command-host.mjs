@@ -3,7 +3,7 @@
  * tuner/cli.ts does, with what they print sent back. TUNE_TEST_COLUMNS is the width of the terminal
  * that they believe to print on.
  */
-const { run } = await import('../../dist/tuner/tune-program.js')
+const { run } = await import('../../dist/tuner/cli/tune-program.js')
 
 const streams = { stdout: process.stdout, stderr: process.stderr }
 const own = process.env

@@ -12,12 +12,12 @@ import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { escapeHtml } from '../../reports/report/document/html.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { openReader } from '../../trials/store/index.ts'
-import { reopenExperiment } from '../commands/reopened.ts'
-import { createHostContext } from '../config/surroundings.ts'
+import { reopenExperiment } from '../cli/commands/reopen-experiment.ts'
+import { paint } from '../cli/render/glyphs.ts'
+import { formatResult } from '../cli/render/results.ts'
+import { formatTrial } from '../cli/render/trial-line.ts'
+import { createHostContext } from '../config/host-context.ts'
 import { createDashboard } from '../dashboard/dashboard-server.ts'
-import { paint } from '../render/glyphs.ts'
-import { formatResult } from '../render/results.ts'
-import { formatTrial } from '../render/trial-line.ts'
 
 const columns = 120
 const rows = 40

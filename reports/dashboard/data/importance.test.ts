@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { computeNeighbourhood } from './around.ts'
 import { computeEffects } from './importance.ts'
+import { computeNeighbourhood } from './neighbourhood.ts'
 
 describe('what matters', () => {
   const parameters = [

@@ -4,8 +4,8 @@
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { computeNeighbourhood, type Neighbourhood } from '../data/around.ts'
 import { computeEffects, type Effects, type ServedPoint } from '../data/importance.ts'
+import { computeNeighbourhood, type Neighbourhood } from '../data/neighbourhood.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]

@@ -16,9 +16,9 @@ import { promisify } from 'node:util'
 import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { openBackend } from '../../backends/assemble.ts'
+import { formatTable } from '../../cli/render/columns.ts'
+import { createHostContext } from '../../config/host-context.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
-import { createHostContext } from '../../config/surroundings.ts'
-import { formatTable } from '../../render/columns.ts'
 import { type MainJobRun, runMainJob } from '../main-job.ts'
 
 const folderFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))

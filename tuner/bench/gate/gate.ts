@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runParallel } from '../../../search/bench/parallel.ts'
-import { formatDuration, formatTable } from '../../render/columns.ts'
+import { formatDuration, formatTable } from '../../cli/render/columns.ts'
 import { readBaseline, refuseToReplace, roundCases, writeBaseline } from './baseline.ts'
 import { virtualParts } from './parts.ts'
 import { realJob } from './real-job.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { expect, test } from 'vitest'
-import { examples } from '../../render/short-help.ts'
+import { examples } from '../../cli/render/short-help.ts'
 import { loadExperiment } from '../load-experiment.ts'
 import { experimentJsonSchema } from '../schema/experiment-schema.ts'
 import { addExperimentOptions, environmentToLayer, experimentFlags, flagsToLayer } from './flags.ts'

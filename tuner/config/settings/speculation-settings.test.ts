@@ -4,7 +4,7 @@ import { estimateAll } from '../../backends/estimate-table.ts'
 import { listNotices } from '../../loop/notices.ts'
 import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
-import { resolveMeasuredWith } from '../measured-of.ts'
+import { resolveMeasuredWith } from '../measured-with.ts'
 import { machine, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { describeAcceptance } from './speculation-settings.ts'
 

@@ -4,9 +4,14 @@
  */
 import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
-import { maxLines, parallelOption, sliceOption, surfaceOption } from '../../charts/around-chart.ts'
-import type { Neighbourhood } from '../../data/around.ts'
+import {
+  maxLines,
+  parallelOption,
+  sliceOption,
+  surfaceOption,
+} from '../../charts/neighbourhood-chart.ts'
 import { listVarying } from '../../data/importance.ts'
+import type { Neighbourhood } from '../../data/neighbourhood.ts'
 import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 

@@ -1,0 +1,457 @@
+/** `tune init`: writes an experiment file for a server, a command or a model, and tests it. */
+import { existsSync, writeFileSync } from 'node:fs'
+import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
+import { isRecord } from '../../../../profiler/plain-record.ts'
+import { type ProtocolName, protocolTable } from '../../../../profiler/protocols/protocol-table.ts'
+import { isGrpcUrl, isSocketUrl } from '../../../../profiler/server-address.ts'
+import { findArchitecture } from '../../../../trials/devices/architecture.ts'
+import { DeviceModelError } from '../../../../trials/devices/device-model-error.ts'
+import { findServer } from '../../../../trials/launchers/local/processes.ts'
+import type { TypedCommand } from '../../../../trials/launchers/typed-command.ts'
+import { inspectMachine, type MachineFacts } from '../../../../trials/machine/machine-facts.ts'
+import { findProgram, isProgram as isProgramFile } from '../../../../trials/machine/programs.ts'
+import { makeFolder } from '../../../../trials/private-files.ts'
+import { redactSecrets } from '../../../../trials/secrets.ts'
+import { findServerByHeader, recogniseServer } from '../../../../trials/servers/own-command.ts'
+import { quoteWord } from '../../../../trials/shell-words.ts'
+import { type FlagValues, flagsToLayer } from '../../../config/flags/flags.ts'
+import { createHostContext } from '../../../config/host-context.ts'
+import { loadExperiment } from '../../../config/load-experiment.ts'
+import { experimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
+import { extractSecrets } from '../../../config/secret-values.ts'
+import { ConfigError, type Experiment } from '../../../config/types.ts'
+import { exitCodes, UserError } from '../../../exit-codes.ts'
+import { requireWritableFiles } from '../../../writable-paths.ts'
+import { createPrompt, type Prompt } from '../../render/prompt.ts'
+import { listenForInterrupts } from '../../signals.ts'
+import type { DiscoveredServer } from './discover.ts'
+import { renderExperimentFile } from './experiment-text.ts'
+import {
+  explainSloFault,
+  nameModel,
+  type Plan,
+  parseCommandTarget,
+  parseTarget,
+  planCommand,
+  suggestSlo,
+  type Target,
+} from './plan.ts'
+import { probeServer } from './probe.ts'
+import { runSmokeTest } from './smoke.ts'
+
+export interface InitFlags extends FlagValues {
+  readonly file: string
+  readonly force?: boolean
+  readonly yes?: boolean
+  readonly smoke: boolean
+  readonly url?: string
+  readonly command?: string
+  readonly model?: string
+}
+
+type Draft = Record<string, unknown>
+
+/** Returns the exit code. */
+export async function init(words: readonly string[], flags: InitFlags): Promise<number> {
+  const cwd = process.cwd()
+  if (existsSync(resolve(cwd, flags.file)) && !flags.force)
+    throw new UserError(
+      `${flags.file} already exists`,
+      'choose another file with -f FILE, or overwrite it with --force',
+      exitCodes.usage,
+    )
+  requireWritableFiles({ '-f': flags.file })
+  const { layer, problems } = flagsToLayer(flags, cwd)
+  if (problems.length > 0) throw new ConfigError(problems)
+  const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
+  const ask = createPrompt(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
+  try {
+    const target = await resolveTarget(words, flags, ask)
+    const machine = await inspectMachine()
+    return await new ExperimentInit(target, layer.raw as Draft, flags, machine, ask, signal).run()
+  } catch (error) {
+    if (signal.aborted) return exitCodes.interrupted
+    throw error
+  } finally {
+    ask.close()
+    dispose()
+  }
+}
+
+async function resolveTarget(
+  words: readonly string[],
+  { url, command, model }: InitFlags,
+  ask: Prompt,
+): Promise<Target> {
+  if (words.length === 0 && url !== undefined) return { kind: 'url', url }
+  if (words.length === 0 && command !== undefined) return parseCommandTarget(command)
+  if (words.length === 0 && model !== undefined) return { kind: 'model', model }
+  const said =
+    words.length > 0
+      ? words
+      : [
+          await ask.say(
+            'What do you want to tune? Enter the URL of a server, the command that starts one, or a model',
+          ),
+        ]
+  if (said[0] === '')
+    throw new UserError(
+      'tune init: no server, command or model',
+      'tune init http://127.0.0.1:8000, tune init gunicorn app:app, or tune init bert',
+      exitCodes.usage,
+    )
+  return parseTarget(said, isProgram)
+}
+
+const isProgram = (name: string): boolean =>
+  name.includes('/')
+    ? isProgramFile(resolve(process.cwd(), name))
+    : findProgram((process.env.PATH ?? '').split(delimiter), name) !== undefined
+
+/**
+ * Whether a word starts a command, and is no URL, model or quoted command. Unknown words count as
+ * missing programs.
+ */
+export function startsCommand(word: string): boolean {
+  if (/\s/.test(word.trim())) return isProgram(word)
+  const target = parseTarget([word], isProgram)
+  return (
+    target.kind === 'command' ||
+    (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
+  )
+}
+
+function isArchitecture(name: string): boolean {
+  try {
+    return findArchitecture(name) !== undefined
+  } catch (error) {
+    if (error instanceof DeviceModelError) return false
+    throw error
+  }
+}
+
+class ExperimentInit {
+  readonly #cwd = process.cwd()
+  readonly #userValues: Draft
+  /** Settings found so far; those of the user take precedence. */
+  #document: Draft
+  readonly #comments: Record<string, string | undefined> = {}
+  readonly #footer: string[] = []
+  readonly #variables: string[] = []
+
+  constructor(
+    private readonly target: Target,
+    said: Draft,
+    private readonly flags: InitFlags,
+    private readonly machine: MachineFacts,
+    private readonly ask: Prompt,
+    private readonly signal: AbortSignal,
+  ) {
+    this.#userValues = said
+    this.#document = {}
+  }
+
+  async run(): Promise<number> {
+    const { target } = this
+    const plan = this.#planTarget()
+    this.#document = {
+      ...this.#document,
+      ...plan,
+      ...this.#userValues,
+      ...(this.#document.pin !== undefined && { pin: this.#document.pin }),
+    }
+    this.#document.predictor = plan.predictor && {
+      ...plan.predictor,
+      ...(this.#userValues.predictor as Draft),
+    }
+    this.#document.space = mergeDrafts(plan.space, this.#userValues.space)
+    const preset = plan.predictor && 'server' in plan.predictor
+    const found = target.kind === 'model' || preset ? undefined : await this.#probe()
+    if (found) this.#applyDiscovery(found)
+    await this.#chooseSlo(found)
+    const text = this.#renderText(this.#withoutSecrets())
+    const experiment = this.#load(text)
+    this.#write(text)
+    const next = `tune -f ${this.flags.file}`
+    const code = this.flags.smoke
+      ? await runSmokeTest(experiment, this.machine, this.signal)
+      : exitCodes.ok
+    for (const variable of this.#variables)
+      printLine(`The file does not contain the secret: export ${variable}=... before you run tune.`)
+    printLine(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
+    return code
+  }
+
+  #planTarget(): Partial<Plan> {
+    const { target } = this
+    if (target.kind === 'model') return { model: target.model }
+    return target.kind === 'url' ? this.#planUrl(target.url) : this.#planCommand(target)
+  }
+
+  #planCommand(typed: TypedCommand): Omit<Plan, 'comments'> {
+    const { tuned, comments, ...plan } = planCommand(
+      typed,
+      this.#cwd,
+      this.#userValues.model !== undefined,
+    )
+    const { server, parameters } = tuned
+    printNote(
+      server
+        ? `Recognised ${server.title}: ${parameters.map(({ name }) => name).join(', ') || 'no tunable arguments'}.`
+        : 'The server is unknown to tune: only CPU cores are tuned.',
+    )
+    if (server?.note) this.#footer.push(`${server.title}: ${server.note}`)
+    if (parameters.length === 0) this.#footer.push(...placeholderNote)
+    Object.assign(this.#comments, comments)
+    return plan
+  }
+
+  #planUrl(url: string): Pick<Plan, 'predictor'> {
+    const { hostname, port, protocol } = URL.canParse(url)
+      ? new URL(url)
+      : { hostname: '', port: '', protocol: '' }
+    const local = isSocketUrl(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+    const here =
+      local && hostname !== ''
+        ? findServer(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
+        : undefined
+    this.#comments.pin = local
+      ? 'the resources it runs on, which set its price'
+      : 'set the resources it runs on, which set its price'
+    const server = here && recogniseServer(here.words)
+    if (here && server) {
+      printNote(`Recognised ${server.title}, process ${here.pid}.`)
+      this.#footer.push(...this.#suggestCommand(here))
+    }
+    const cores = local ? this.machine.affinity.length : 1
+    this.#document.pin = { cpuCores: cores, ...(this.#userValues.pin as Draft) }
+    return { predictor: { url } }
+  }
+
+  /** Comment with the command that would start the running server in trials. */
+  #suggestCommand({ words, cwd }: { words: readonly string[]; cwd: string }): string[] {
+    const named = /^[\w-]+: (?:master|worker) \[(.*)\]/.exec(words[0]!)?.[1]
+    const command = named === undefined ? words : [words[0]!.split(':')[0]!, named]
+    const quoted = command.map(quoteWord).join(' ')
+    return [runningServerNote, `  cd ${cwd} && tune init ${quoted}`]
+  }
+
+  async #probe(): Promise<DiscoveredServer> {
+    const { predictor } = this.#document as { predictor: Draft }
+    this.#checkSlo()
+    // Placeholders: protocol json needs a path and a body to be valid.
+    const unknown = predictor.protocol === undefined && !isGrpcUrl(String(predictor.url ?? ''))
+    const provisional = {
+      ...this.#document,
+      predictor: {
+        ...predictor,
+        ...(unknown && { protocol: 'json' }),
+        ...(predictor.path === undefined &&
+          (unknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && {
+            path: '/predict',
+          }),
+      },
+    }
+    const experiment = this.#load(this.#renderText({ model: 'model', ...provisional, slo: '1s' }))
+    const said = {
+      protocol: predictor.protocol as string | undefined,
+      model: getModelName(this.#document.model),
+      path: predictor.path as string | undefined,
+    }
+    return probeServer(experiment, said, this.machine, this.signal)
+  }
+
+  /**
+   * Reports an invalid SLO before anything starts. A streaming protocol is assumed, because the
+   * real one is not known yet.
+   */
+  #checkSlo(): void {
+    const { slo } = this.#userValues
+    if (slo === undefined) return
+    const predictor = { url: 'http://localhost', protocol: 'openai' }
+    this.#load(this.#renderText({ model: 'model', slo, predictor, pin: { cpuCores: 1 } }))
+  }
+
+  #applyDiscovery(found: DiscoveredServer): void {
+    const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } =
+      found
+    printNote(
+      `It speaks ${protocolTable[protocol].title} and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
+    )
+    printLine(redactSecrets(`  ${request}\n  → ${answer}`))
+    const server =
+      this.target.kind === 'url' && this.#footer.length === 0
+        ? findServerByHeader(found.server)
+        : undefined
+    if (server) {
+      printNote(`Recognised ${server.title} by its answers.`)
+      this.#footer.push(runningServerNote, `  tune init ${server.programs[0]} ...`)
+    }
+    const { streams, needsPath } = protocolTable[protocol]
+    // A plain JSON server does not name its model, so use the name of the folder. A language-model
+    // server requires its own name.
+    if (streams && !isRecord(this.#document.model)) this.#document.model = nameModel(model)
+    else this.#document.model ??= needsPath ? basename(this.#cwd) : nameModel(model)
+    const known = {
+      protocol,
+      ...(path && { path }),
+      ...(healthPath && { healthPath }),
+      ...(body && { body }),
+      ...(form && { form }),
+    }
+    this.#document.predictor = {
+      ...(this.#document.predictor as Draft),
+      ...known,
+      ...(this.#userValues.predictor as Draft),
+    }
+    this.#comments['predictor.body'] =
+      'request template: tune fills in {{text}}, {{image}} and {{int}}; use --payload for your own requests'
+    if (found.knowsNoEos) {
+      const load = this.#document.load as Draft | undefined
+      this.#document.load = { ...load, payload: { ...(load?.payload as Draft), ignoreEos: false } }
+      this.#comments['load.payload.ignoreEos'] =
+        'the server rejects ignore_eos, so the model determines the length of answers'
+    }
+    if (otherPaths.length > 0)
+      this.#comments['predictor.path'] = `other paths: ${otherPaths.slice(0, 5).join(', ')}`
+  }
+
+  async #chooseSlo(found: DiscoveredServer | undefined): Promise<void> {
+    if (this.#document.slo !== undefined) return
+    const streams = found && protocolTable[found.protocol].streams
+    const guess = streams
+      ? { ttft: '500ms', tpot: '50ms' }
+      : found
+        ? suggestSlo(found.answerMs)
+        : '50ms'
+    const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
+    const question = `Latency SLO, such as 50ms or 'p95<80ms' [${text}]`
+    let said = await this.ask.say(question)
+    for (let fault = explainSloFault(said); fault !== undefined; fault = explainSloFault(said)) {
+      printNote(fault)
+      said = await this.ask.say(question)
+    }
+    this.#document.slo = said === '' ? guess : said
+    if (said === '') this.#comments.slo = 'a guess: set the latency that 99 % of requests must meet'
+    if (said === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
+  }
+
+  /** Replaces secrets by references, because the file may be shared. */
+  #withoutSecrets(): Draft {
+    const { predictor } = this.#document
+    if (!isRecord(predictor)) return this.#document
+    const taken = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
+      folder: this.#cwd,
+    })
+    for (const [reference, value] of taken.secrets) {
+      const name = reference.replace(/^env:/, '')
+      process.env[name] = value
+      this.#variables.push(name)
+    }
+    return { ...this.#document, predictor: taken.entries.predictor }
+  }
+
+  #renderText(document: Draft): string {
+    const order = [
+      'name',
+      'model',
+      'slo',
+      'demand',
+      'devices',
+      'predictor',
+      'space',
+      'pin',
+      'load',
+      'expect',
+    ]
+    const keys = [...order, ...Object.keys(document).filter((key) => !order.includes(key))]
+    const written: Draft = {
+      ...document,
+      slo: shortenSlo(document.slo),
+      predictor: orderPredictorKeys(document.predictor),
+    }
+    const isSaid = (value: unknown) =>
+      value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
+    const entries = keys.flatMap((key) => (isSaid(written[key]) ? [[key, written[key]]] : []))
+    const head = [
+      `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
+    ]
+    const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
+    return renderExperimentFile({
+      document: Object.fromEntries(entries),
+      comments: this.#comments,
+      head,
+      foot: this.#footer,
+      schemaPath,
+    })
+  }
+
+  #schemaFile(): string {
+    return join(this.#cwd, '.tune', 'experiment.schema.json')
+  }
+
+  #load(text: string): Experiment {
+    return loadExperiment({ file: this.flags.file, text, ...createHostContext(this.machine) })
+  }
+
+  #write(text: string): void {
+    makeFolder(dirname(this.#schemaFile()))
+    writeFileSync(this.#schemaFile(), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+    writeFileSync(resolve(this.#cwd, this.flags.file), text, {
+      flag: this.flags.force ? 'w' : 'wx',
+    })
+    printLine(`Wrote ${this.flags.file}.`)
+  }
+}
+
+const runningServerNote =
+  'tune measures a running server as it is. To tune it, let trials start it:'
+const placeholderNote = [
+  'To tune more, put a placeholder such as ${workers} into the command, its environment or a file, and list its values:',
+  '  space: {workers: {values: 1..4, category: server}}',
+]
+
+const printLine = (text: string) => process.stdout.write(`${text}\n`)
+const printNote = (text: string) => process.stderr.write(`${text}\n`)
+/** Order of keys in the file. */
+const predictorOrder = [
+  'url',
+  'server',
+  'command',
+  'env',
+  'protocol',
+  'path',
+  'healthPath',
+  'body',
+  'form',
+  'headers',
+]
+function orderPredictorKeys(predictor: unknown): unknown {
+  if (!isRecord(predictor)) return predictor
+  const rest = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))
+  return Object.fromEntries(
+    [...predictorOrder, ...rest].flatMap((key) =>
+      predictor[key] === undefined ? [] : [[key, predictor[key]]],
+    ),
+  )
+}
+
+/** {percentile: p95, limit: 80ms} as p95<80ms. */
+function shortenSlo(slo: unknown): unknown {
+  if (!isRecord(slo) || typeof slo.limit !== 'string') return slo
+  const { percentile = 'p99', limit, ...rest } = slo
+  return Object.keys(rest).length > 0
+    ? slo
+    : percentile === 'p99'
+      ? limit
+      : `${percentile}<${limit}`
+}
+
+const mergeDrafts = (a: unknown, b: unknown): Draft | undefined =>
+  a === undefined && b === undefined ? undefined : { ...(a as Draft), ...(b as Draft) }
+const getModelName = (model: unknown): string | undefined =>
+  typeof model === 'string'
+    ? model
+    : isRecord(model)
+      ? (model.name as string | undefined)
+      : undefined

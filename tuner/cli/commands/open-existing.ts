@@ -1,0 +1,69 @@
+import { existsSync } from 'node:fs'
+import {
+  type ListedExperiment,
+  openReader,
+  openStore,
+  type StoreReader,
+} from '../../../trials/store/index.ts'
+import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
+import { createDamageReporter } from '../../damage-reporter.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+
+/** @throws UserError without a store, so that a mistyped --db does not create an empty one */
+export function requireStore(path: string): void {
+  if (existsSync(path)) return
+  throw new UserError(
+    `no trial store at ${path}`,
+    'set the path of the store with --db, or run an experiment first: tune --model bert --slo 50ms',
+    exitCodes.usage,
+  )
+}
+
+/** Opens an existing store read-only, also while others write to it. Prints damage on stderr.
+ */
+export async function openExistingStore(path: string): Promise<StoreReader> {
+  requireStore(path)
+  return openReader(path, createDamageReporter(path))
+}
+
+/** Opens a new or existing store for writing. Prints damage on stderr. */
+export const openWritableStore = (path: string): Promise<TrialStore> =>
+  openStore(path, { onDamage: createDamageReporter(path) })
+
+/**
+ * The experiment of an id; default: the newest that is not archived. @throws UserError with the
+ * known ids
+ */
+export async function findExperiment(
+  store: Pick<StoreReader, 'list' | 'load'>,
+  id: string | undefined,
+): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
+  const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+  const wanted = id ?? findNewest(known)?.id
+  const found = wanted === undefined ? undefined : await store.load(wanted)
+  if (found) return found
+  throw createUnknownExperimentError(known, wanted)
+}
+
+/** The first that is not archived, or else the first. @param known newest first */
+export const findNewest = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
+  known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
+
+/** The error for an unknown experiment, with the known ids. @param known newest first */
+export function createUnknownExperimentError(
+  known: readonly ExperimentRecord[],
+  wanted: string | undefined,
+): UserError {
+  const ids = known.slice(0, 5).map((e) => e.id)
+  const hint =
+    ids.length > 0
+      ? `the store has: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}`
+      : 'the store is empty'
+  return new UserError(
+    wanted === undefined
+      ? 'the store has no experiments'
+      : `no experiment "${wanted}" in the store`,
+    hint,
+    exitCodes.usage,
+  )
+}

@@ -1,0 +1,169 @@
+/** The request that a record stands for: when, how long, with which status and path. */
+import {
+  millisecondsPer,
+  parseStatedDurationMs,
+  type TimeUnit,
+} from '../../../../config/time-unit.ts'
+import { type LogFields, startTimes } from './fields.ts'
+import { type KnownFormat, knownFormats } from './known-formats.ts'
+import { type LogLine, type LogShape, lookUpField, parseLogLine } from './log-record.ts'
+import type { LogRecord } from './text-shapes.ts'
+
+/** Plain data: a watch keeps it between its looks. */
+export interface LogFormat {
+  readonly shape: LogShape
+  /** Of a known format, whose lines alone are requests. */
+  readonly known?: string
+  /** Its unit is absent where each value states one. */
+  readonly latency: { readonly field: string; readonly unit?: TimeUnit }
+  /** What speaks against the unit that the user named. */
+  readonly warning?: string
+}
+
+export interface LoggedRequest {
+  /** When it ended, seconds since 1970. */
+  readonly atS: number
+  /** Absent only where the request failed and has none. */
+  readonly latencyMs?: number
+  /** Absent where the line has none. */
+  readonly status?: number
+  /** Absent where the line has none. */
+  readonly path?: string
+  readonly version?: string
+  /** Its time has no zone and was read as this machine's. */
+  readonly isLocalTime: boolean
+}
+
+/** Statuses of requests that ended before an answer: the client went away, the server broke. */
+const [clientClosed, serverBroke] = [499, 599]
+
+/** @returns undefined where the line is no request of the format */
+export function parseRequest(
+  text: string,
+  format: LogFormat,
+  fields: LogFields,
+): LoggedRequest | undefined {
+  const line = parseLogLine(text, [format.shape])
+  if (line === undefined) return undefined
+  const known = findKnownFormat(format.known)
+  const latencyField = known ? known.findLatency(line) : format.latency.field
+  const { record } = line
+  const given = latencyField === undefined ? undefined : lookUpField(record, latencyField)
+  const latencyMs = parseLatencyMs(given, format.latency.unit)
+  const status = findStatus(record, fields.status)
+  const answered = (status ?? 200) < 400
+  const time = findTime(line, fields)
+  if (time === undefined || status === null || (latencyMs === undefined && answered))
+    return undefined
+  const path = findPath(record, fields.path)
+  const version = findValue(record, fields.version)
+  const isAtStart =
+    time.field !== undefined &&
+    (known?.isStampedAtStart === true || startTimes.includes(time.field))
+  return {
+    atS: time.atS + (isAtStart ? (latencyMs ?? 0) / 1000 : 0),
+    ...(latencyMs !== undefined && { latencyMs }),
+    ...(status !== undefined && { status }),
+    ...(path !== undefined && { path }),
+    ...(version !== undefined && { version: String(version) }),
+    isLocalTime: time.isLocal,
+  }
+}
+
+export const findKnownFormat = (name: string | undefined): KnownFormat | undefined =>
+  knownFormats.find((known) => known.name === name)
+
+/** @param unit of a bare number; absent: none is a latency */
+export function parseLatencyMs(value: unknown, unit: TimeUnit | undefined): number | undefined {
+  if (typeof value === 'number' || (typeof value === 'string' && /^[\d.]+(?:e-?\d+)?$/.test(value)))
+    return unit !== undefined && Number(value) >= 0
+      ? Number(value) * millisecondsPer[unit]
+      : undefined
+  return typeof value === 'string' ? parseStatedDurationMs(value.trim()) : undefined
+}
+
+const hasValue = (value: unknown): boolean => value !== undefined && value !== null && value !== ''
+
+const findValue = (record: LogRecord, names: readonly string[]): unknown =>
+  names.map((name) => lookUpField(record, name)).find(hasValue)
+
+/**
+ * The first that is an HTTP status, for 'code' and 'status' may be something else.
+ * @returns undefined where the line has no such field, null where none of them is a status
+ */
+function findStatus(record: LogRecord, names: readonly string[]): number | undefined | null {
+  const values = names.map((name) => lookUpField(record, name)).filter(hasValue)
+  if (values.length === 0) return undefined
+  const status = values.map(Number).find((each) => each >= 100 && each <= 599)
+  if (status !== undefined) return status
+  const { response_code, response_flags, termination_state, msg } = record
+  const isBroken = [response_code, termination_state].some(hasValue) || msg === 'handled request'
+  if (!isBroken || !values.some((value) => Number(value) <= 0)) return null
+  // Envoy's and Caddy's 0 and HAProxy's -1: the connection ended before an answer. Envoy's flag DC,
+  // HAProxy's C and Caddy's 0 say that the client ended it.
+  const isClient = /^(?:DC|C)/.test(String(response_flags ?? termination_state ?? 'C'))
+  return isClient ? clientClosed : serverBroke
+}
+
+function findPath(record: LogRecord, names: readonly string[]): string | undefined {
+  const text = names
+    .map((name) => lookUpField(record, name))
+    .find((value) => typeof value === 'string' && value !== '') as string | undefined
+  if (text === undefined) return undefined
+  // Of a request's first line, 'POST /x HTTP/1.1'.
+  const target = text.split(' ', 2)[1] ?? text
+  return target.replace(/^[a-z]+:\/\/[^/?]*/, '') || '/'
+}
+
+interface FoundTime {
+  readonly atS: number
+  readonly isLocal: boolean
+  readonly field?: string
+}
+
+/** Of the line; of its prefix where the line has none, or none with a zone. */
+function findTime({ record, loggedAt }: LogLine, fields: LogFields): FoundTime | undefined {
+  const field = fields.time.find((name) => parseTime(lookUpField(record, name)) !== undefined)
+  const own = field === undefined ? undefined : parseTime(lookUpField(record, field))
+  const prefix = loggedAt === undefined ? undefined : parseTime(loggedAt)
+  if (own === undefined || (own.isLocal && prefix !== undefined)) return prefix
+  return { ...own, ...(field !== undefined && { field }) }
+}
+
+/** Seconds since 1970 from 1990 to 2100: of the same times, other units are outside. */
+const [minEpochS, maxEpochS] = [6.3e8, 4.1e9]
+
+/** An epoch in any unit, ISO 8601, or CLF. */
+function parseTime(value: unknown): FoundTime | undefined {
+  if (!hasValue(value) || typeof value === 'object') return undefined
+  const number = Number(value)
+  if (Number.isFinite(number)) {
+    const perSecond = [1, 1e3, 1e6, 1e9].find(
+      (each) => number / each >= minEpochS && number / each < maxEpochS,
+    )
+    return perSecond === undefined ? undefined : { atS: number / perSecond, isLocal: false }
+  }
+  return parseClfTime(String(value)) ?? parseDate(String(value))
+}
+
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+/** '23/Nov/2026:13:30:21 +0100', and HAProxy's '23/Nov/2026:13:30:21.655' */
+function parseClfTime(text: string): FoundTime | undefined {
+  const found = /^(\d\d)\/(\w{3})\/(\d{4}):(\d\d:\d\d:\d\d(?:\.\d+)?)(?: ([+-]\d\d)(\d\d))?$/.exec(
+    text,
+  )
+  if (!found) return undefined
+  const [, day, name = '', year, clock, zone, minutes] = found
+  const month = String(months.indexOf(name) + 1).padStart(2, '0')
+  return parseDate(
+    `${year}-${month}-${day}T${clock}${zone === undefined ? '' : `${zone}:${minutes}`}`,
+  )
+}
+
+function parseDate(text: string): FoundTime | undefined {
+  // Gin has a dash between day and time, Python a comma before the milliseconds.
+  const atS = Date.parse(text.replace(/(\d),(\d)/, '$1.$2').replace(' - ', ' ')) / 1000
+  if (!(atS >= minEpochS && atS < maxEpochS)) return undefined
+  return { atS, isLocal: !/(?:Z|UTC|GMT|[+-]\d\d:?\d\d)$/.test(text.trim()) }
+}

@@ -1,0 +1,267 @@
+/** The format of a log by a sample of its lines: recognised or named by flags, never guessed. */
+
+import { type TimeUnit, timeUnits } from '../../../../config/time-unit.ts'
+import { exitCodes, UserError } from '../../../../exit-codes.ts'
+import { type LogFields, parseLatencyName } from './fields.ts'
+import { type KnownFormat, knownFormats, listBareValues } from './known-formats.ts'
+import { type LogLine, type LogShape, listFields, lookUpField, parseLogLine } from './log-record.ts'
+import { findKnownFormat, type LogFormat, parseLatencyMs } from './logged-request.ts'
+
+/** A field that may have the latency of its line. */
+interface Candidate {
+  readonly field: string
+  readonly value: unknown
+  /** Of the field's name. */
+  readonly unit?: TimeUnit
+}
+
+interface SampledLine {
+  readonly line: LogLine
+  readonly known?: KnownFormat
+  readonly candidates: readonly Candidate[]
+}
+
+/** Enough that formats with a rare line among them show it; the first pass stays short. */
+const maxSampledLines = 1000
+const maxShownFields = 20
+
+/** Collects lines that may contain a latency. */
+export class LogSample {
+  readonly #lines: SampledLine[] = []
+  readonly #shapes: readonly LogShape[] | undefined
+  readonly #given: string | undefined
+  /** The last line without any latency. */
+  #other: LogLine | undefined
+  #text = ''
+
+  /** @param shape of `--log-format`; absent: any */
+  constructor(fields: LogFields, shape: LogShape | undefined) {
+    this.#shapes = shape && [shape]
+    this.#given = fields.latency?.name
+  }
+
+  get isFull(): boolean {
+    return this.#lines.length >= maxSampledLines
+  }
+
+  add(text: string): void {
+    this.#text = text
+    const line = parseLogLine(text, this.#shapes)
+    if (line === undefined) return
+    const sampled = sampleLine(line)
+    const named = this.#given !== undefined && isDuration(lookUpField(line.record, this.#given))
+    if (named || sampled.known || sampled.candidates.length > 0) this.#lines.push(sampled)
+    else this.#other = line
+  }
+
+  /** @param path of the log, for messages @throws UserError if field or unit are ambiguous */
+  recognise(path: string, fields: LogFields): LogFormat {
+    if (this.#lines.length === 0) throw createMissingLatencyError(path, this.#other, this.#text)
+    return fields.latency === undefined
+      ? recogniseByShape(path, this.#lines)
+      : recogniseByField(path, this.#lines, fields.latency)
+  }
+}
+
+function sampleLine(line: LogLine): SampledLine {
+  const known = knownFormats.find(
+    ({ shape, findLatency }) => shape === line.shape && findLatency(line) !== undefined,
+  )
+  return { line, ...(known && { known }), candidates: listCandidates(line) }
+}
+
+const isDuration = (value: unknown): boolean => parseLatencyMs(value, 'ms') !== undefined
+
+/**
+ * Of a combined line, named values come before bare ones, and those that state a unit before
+ * others.
+ */
+function listCandidates(line: LogLine): Candidate[] {
+  const named = listFields(line.record).flatMap(([field, value]): Candidate[] => {
+    const name = isDuration(value) ? parseLatencyName(field) : undefined
+    return name ? [{ field, value, ...name }] : []
+  })
+  if (line.shape !== 'combined' || named.length > 0) return named
+  const bare = listBareValues(line).map(([field, value]) => ({ field, value }))
+  const stated = bare.filter(({ value }) => !/^[\d.]+$/.test(value))
+  return stated.length > 0 ? stated : bare
+}
+
+function recogniseByShape(path: string, lines: readonly SampledLine[]): LogFormat {
+  const known = [...new Set(lines.flatMap((each) => each.known ?? []))]
+  const strong = known.filter((each) => !each.isWeak)
+  if (strong.length > 1)
+    throw createAmbiguousFormatError(
+      path,
+      strong.map(({ name }) => name),
+    )
+  const [format] = strong.length === 1 ? strong : known
+  if (format !== undefined) {
+    const values = lines.flatMap(({ line }) => {
+      const field = format.shape === line.shape ? format.findLatency(line) : undefined
+      return field === undefined ? [] : [lookUpField(line.record, field)]
+    })
+    const isAlone = !format.isWeak || values.length === lines.length
+    const [first] = lines.filter((each) => each.known === format)
+    const field = format.findLatency(first!.line)!
+    if (isAlone && (format.accepts?.(values) ?? true)) {
+      const { shape, name, unit } = format
+      return { shape, known: name, latency: { field, ...(unit && { unit }) } }
+    }
+    if (isAlone) throw createMissingUnitError(path, format.shape, field, values)
+  }
+  const shapes = [...new Set(lines.map(({ line }) => line.shape))]
+  if (shapes.length > 1) throw createAmbiguousFormatError(path, shapes)
+  const candidates = lines.flatMap((each) => each.candidates)
+  const fields = [...new Set(candidates.map((each) => each.field))]
+  const [field = ''] = fields
+  if (fields.length > 1 && !lines.every(({ candidates }) => haveSameLatency(candidates)))
+    throw createAmbiguousFieldError(
+      path,
+      lines.find((each) => each.candidates.length > 1) ?? lines[0]!,
+      fields,
+    )
+  return resolveUnit(path, lines, shapes[0]!, field, undefined)
+}
+
+/** The same latency in several fields, each with its unit. */
+function haveSameLatency(candidates: readonly Candidate[]): boolean {
+  const all = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
+  const [first] = all
+  const tolerance = 0.01
+  return (
+    first !== undefined &&
+    all.every((each) => each !== undefined && Math.abs(each - first) <= tolerance * first)
+  )
+}
+
+function recogniseByField(
+  path: string,
+  lines: readonly SampledLine[],
+  latency: NonNullable<LogFields['latency']>,
+): LogFormat {
+  const { name, unit } = latency
+  const having = lines.filter(({ line }) => isDuration(lookUpField(line.record, name)))
+  if (having.length > 0) {
+    const shapes = [...new Set(having.map(({ line }) => line.shape))]
+    if (shapes.length > 1) throw createAmbiguousFormatError(path, shapes)
+    return resolveUnit(path, having, shapes[0]!, name, unit)
+  }
+  // Behind a combined line a value has no name: the only one may be called as its writer calls it.
+  const bare = lines.filter((each) => each.line.shape === 'combined')
+  const fields = [...new Set(bare.flatMap((each) => each.candidates.map(({ field }) => field)))]
+  if (bare.length === lines.length && fields.length === 1)
+    return resolveUnit(path, bare, 'combined', fields[0]!, unit)
+  throw new UserError(
+    `${path} has no duration in the field ${name}`,
+    `its lines have ${describeFields(lines[0]!.line)}`,
+    exitCodes.usage,
+  )
+}
+
+/** By the flag, the field's name, each value, or a known format with that field: in this order. */
+function resolveUnit(
+  path: string,
+  lines: readonly SampledLine[],
+  shape: LogShape,
+  field: string,
+  given: TimeUnit | undefined,
+): LogFormat {
+  const values = lines
+    .map(({ line }) => lookUpField(line.record, field))
+    .filter((value) => value !== undefined && value !== null)
+  const unit = given ?? parseLatencyName(field)?.unit
+  const isStated = values.every((value) => parseLatencyMs(value, undefined) !== undefined)
+  if (unit === undefined && isStated) return { shape, latency: { field } }
+  const [{ known, line } = lines[0]!] = lines
+  const isKnown =
+    known?.findLatency(line) === field && !known.isWeak && (known.accepts?.(values) ?? true)
+  if (unit === undefined && isKnown)
+    return { shape, latency: { field, ...(known.unit && { unit: known.unit }) } }
+  if (unit !== undefined)
+    return {
+      ...{ shape, latency: { field, unit } },
+      ...(isKnown &&
+        known.unit !== unit && {
+          warning: `the lines look like ${known.name}, in ${known.unit ?? 'a stated unit'}, but --field sets ${unit}`,
+        }),
+    }
+  throw createMissingUnitError(path, shape, field, values)
+}
+
+/** 'Caddy JSON, duration in s'. */
+export function describeFormat({ shape, known, latency }: LogFormat): string {
+  const unit = latency.unit === undefined ? 'with its unit' : `in ${latency.unit}`
+  return known === undefined ? `${shape}, ${latency.field} ${unit}` : `${known} ${unit}`
+}
+
+/** Validates a stored format. */
+export function parseKeptFormat(value: unknown): LogFormat | undefined {
+  const format = value as Partial<LogFormat> | undefined
+  if (typeof format?.shape !== 'string' || typeof format.latency?.field !== 'string')
+    return undefined
+  return format.known !== undefined && findKnownFormat(format.known) === undefined
+    ? undefined
+    : (format as LogFormat)
+}
+
+const createMissingUnitError = (
+  path: string,
+  shape: LogShape,
+  field: string,
+  values: readonly unknown[],
+): UserError =>
+  new UserError(
+    `${path} does not name the unit of ${shape === 'combined' ? `the value ${field} at the end of its lines` : field} (${[...new Set(values)].slice(0, 3).join(', ')})`,
+    `set it: --field latency=${field}:UNIT, where UNIT is ${timeUnits.join(', ')}${
+      shape === 'combined'
+        ? ` (nginx $request_time, Apache %T and gunicorn %(L)s: s; %{ms}T, Tomcat %D before 10, gunicorn %(M)s, morgan :response-time: ms; Apache %D, Tomcat %D since 10, gunicorn %(D)s: us)`
+        : ''
+    }`,
+    exitCodes.usage,
+  )
+
+const createAmbiguousFieldError = (
+  path: string,
+  { line }: SampledLine,
+  fields: readonly string[],
+): UserError =>
+  new UserError(
+    `${path} has several fields that may be the latency: ${fields.slice(0, maxShownFields).join(', ')} (${describeFields(line)})`,
+    `choose one and set its unit: --field latency=${fields[0]}:UNIT, where UNIT is ${timeUnits.join(', ')}`,
+    exitCodes.usage,
+  )
+
+const createAmbiguousFormatError = (path: string, names: readonly string[]): UserError =>
+  new UserError(
+    `${path} has lines of several formats: ${names.join('; ')}`,
+    'choose one with --log-format, or set its field with --field latency=NAME:UNIT',
+    exitCodes.usage,
+  )
+
+function createMissingLatencyError(
+  path: string,
+  line: LogLine | undefined,
+  text: string,
+): UserError {
+  if (line === undefined)
+    return new UserError(
+      `${path} has no line in a known format: ${text.slice(0, 200)}`,
+      'docs/how-to/watch-production.md lists the formats; each line must contain the duration of its request',
+      exitCodes.usage,
+    )
+  return new UserError(
+    `${path} does not contain request durations: its lines are ${line.shape} and have ${describeFields(line)}`,
+    line.shape === 'uvicorn'
+      ? "uvicorn's access log has no durations: use the log of the gateway in front of it, or --prometheus"
+      : 'log them ($request_time in nginx, %D in Apache, docs/how-to/watch-production.md has more), or set their field: --field latency=NAME:UNIT',
+    exitCodes.usage,
+  )
+}
+
+const describeFields = ({ record }: LogLine): string =>
+  listFields(record)
+    .filter(([name, value]) => name !== 'behind' && !Array.isArray(value))
+    .slice(0, maxShownFields)
+    .map(([name, value]) => `${name}=${String(value).slice(0, 40)}`)
+    .join(', ')

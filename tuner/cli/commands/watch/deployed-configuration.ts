@@ -1,0 +1,118 @@
+/** Resolves the deployed configuration that a watch compares with production. */
+import { resolveLimits, sloText } from '../../../../profiler/model/slo.ts'
+import type { RankedCandidate } from '../../../../reports/recommendation/ranked-candidate.ts'
+import { rankCandidates } from '../../../../reports/recommendation/ranking.ts'
+import type { ReplanOption } from '../../../../reports/watch/replan.ts'
+import type { WatchTarget } from '../../../../reports/watch/watch.ts'
+import { parseCount, parseDurationMs, parseShare } from '../../../config/units.ts'
+import { exitCodes, UserError } from '../../../exit-codes.ts'
+import { createView } from '../../../loop/problem.ts'
+import type { ReopenedExperiment } from '../reopen-experiment.ts'
+import type { WatchFlags } from './watch-flags.ts'
+
+/** The configuration in production. */
+export interface DeployedConfiguration extends WatchTarget {
+  readonly trial: number
+  readonly label: string
+  /** What the experiment recommends today. */
+  readonly recommended?: number
+}
+
+type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unknown }
+
+/**
+ * @param before the trial that was watched until now; a newer recommendation is not deployed yet
+ * @throws UserError without a recommendation, or without its load curve
+ */
+export function resolveDeployed(
+  reopened: ReopenedExperiment,
+  flags: WatchFlags,
+  before: number | undefined,
+): DeployedConfiguration {
+  const { record, experiment, recommendation } = reopened
+  const { slo } = experiment
+  if (resolveLimits(slo).length > 1 || slo.classes !== undefined)
+    throw new UserError(
+      `tune watch follows one latency, but ${sloText(slo)} limits several`,
+      'watch an experiment with a single limit',
+      exitCodes.usage,
+    )
+  const result = (record.result ?? {}) as {
+    readonly best?: StoredCandidate
+    readonly alternatives?: readonly StoredCandidate[]
+  }
+  const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
+  const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
+  const trial = asked ?? before ?? recommended
+  const known = rankAtSlowness(reopened, 1).filter(
+    ({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined,
+  )
+  const found = known.find(({ candidate }) => candidate.trial === trial)
+  if (!found) {
+    const what =
+      trial === undefined
+        ? 'recommends nothing'
+        : `has no trial ${trial} that serves within its SLO under load`
+    const hint =
+      known.length > 0
+        ? `trials that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}`
+        : `to see why: tune show ${record.id}`
+    throw new UserError(`experiment ${record.id} ${what}`, hint, exitCodes.usage)
+  }
+  const { candidate, measurement, curve } = found
+  const stored = [result.best, ...(result.alternatives ?? [])].find(
+    (one) => one?.trial === candidate.trial,
+  )?.pricePerHour
+  return {
+    trial: candidate.trial,
+    label: candidate.label,
+    recommended,
+    server: {
+      capacityRps: candidate.capacityRps,
+      saturationRps: measurement?.saturationRps,
+      curve: curve!,
+    },
+    slo,
+    headroom: flags.headroom === undefined ? experiment.headroom : parseShare(flags.headroom),
+    ...(flags.replicas !== undefined && { replicas: parseCount(flags.replicas, 1) }),
+    ...(experiment.model.version !== undefined && { version: experiment.model.version }),
+    pricePerHour: {
+      stored: typeof stored === 'number' ? stored : candidate.pricePerHour,
+      today: candidate.pricePerHour,
+    },
+    ...(candidate.bundles && { bundles: candidate.bundles }),
+    drift: {
+      tolerance: parseShare(flags.tolerance),
+      falseAlarmDays: parseCount(flags.falseAlarmDays, 1),
+    },
+    ingressMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
+  }
+}
+
+/**
+ * Ranks the trials as if every server were `slowness` times slower: meeting a limit at a rate then
+ * means meeting limit × slowness at rate ÷ slowness.
+ */
+const rankAtSlowness = (
+  { experiment, trials, pricePerHour, label }: ReopenedExperiment,
+  slowness: number,
+): readonly RankedCandidate[] =>
+  rankCandidates(trials, {
+    ...createView(experiment, { pricePerHour, label }),
+    slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
+  })
+
+/** All measured configurations, slowed down like production. */
+export const listReplanOptions = (
+  reopened: ReopenedExperiment,
+  slowness: number,
+): readonly ReplanOption[] =>
+  rankAtSlowness(reopened, slowness).map(
+    ({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
+      trial,
+      label,
+      capacityRps: feasible ? capacityRps / slowness : 0,
+      pricePerHour,
+      ...(bundles && { bundles }),
+    }),
+  )

@@ -1,0 +1,352 @@
+/** Reads windows of production from a growing access log, across rotations. */
+import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
+import type { ProductionWindow } from '../../../../reports/watch/production-window.ts'
+import { exitCodes, UserError } from '../../../exit-codes.ts'
+import {
+  describeFormat,
+  type LogFields,
+  type LogFormat,
+  type LoggedRequest,
+  LogSample,
+  type LogShape,
+  parseKeptFormat,
+  parseRequest,
+} from './access-log/index.ts'
+import type { ProductionSource } from './production-source.ts'
+
+interface LogOptions {
+  readonly path: string
+  /** Absent: detected from its first lines. */
+  readonly shape?: LogShape
+  readonly fields: LogFields
+  /** Prefixes of the paths to count; empty: all paths. */
+  readonly paths: readonly string[]
+  readonly windowS: number
+  readonly percentile: number
+}
+
+/** Where reading continues: a file, and the byte before the first request of an incomplete window.
+ */
+interface LogPosition {
+  readonly inode: number
+  readonly offset: number
+  /** Detected format of the lines, kept so that slow requests cannot change the detected unit. */
+  readonly format?: LogFormat
+}
+
+interface LogFile {
+  readonly file: string
+  readonly inode: number
+  readonly offset: number
+}
+
+/** Lines and requests that are not counted. */
+interface SkippedLines {
+  lines: number
+  unread: number
+  unreadExample: string
+  otherPaths: number
+  otherPathExample: string
+  withoutPath: number
+  withoutStatus: number
+  localTimes: number
+}
+
+/** Plausible median latencies. Others suggest a wrong unit. */
+const [minMedianMs, maxMedianMs] = [1, 60_000]
+
+/** Maximum delay until a request is in the log, s. */
+const maxDelayS = 5
+const [maxLineBytes, shownLineBytes] = [1 << 20, 200]
+
+interface Line {
+  readonly text: string
+  /** Offset of the next line. */
+  readonly end: number
+}
+
+interface OpenWindow {
+  readonly latencies: number[]
+  readonly versions: Set<string>
+  requests: number
+  failed: number
+  withoutStatus: number
+}
+
+/**
+ * Continues where the last evaluation stopped: first the rest of a rotated file, then the current
+ * one. Requests of incomplete windows are read again.
+ */
+export class LogSource implements ProductionSource {
+  readonly #options: LogOptions
+
+  constructor(options: LogOptions) {
+    this.#options = options
+  }
+
+  async read(nowS: number, sinceS: number | undefined, place: unknown, signal: AbortSignal) {
+    const { path, windowS } = this.#options
+    const now = statLog(path)
+    if (now === undefined)
+      throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
+    const before = parsePosition(place)
+    const files = listFilesSince(path, now, before)
+    const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
+    // Nothing new.
+    if (format === undefined)
+      return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
+    const open = new Map<number, OpenWindow>()
+    const until = Math.floor((nowS - maxDelayS) / windowS) * windowS
+    let next: LogPosition = { ...(before ?? { inode: now.ino, offset: 0 }), format }
+    /** Whether a request of an incomplete window was read. */
+    let ahead = false
+    const uncounted: SkippedLines = {
+      ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
+      ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
+    }
+    /** Time of the first request of a new log: its first window begins there.
+     */
+    let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
+    for (const { file, inode, offset } of files) {
+      for await (const { text, end } of readLines(file, offset, signal)) {
+        if (text === '') continue
+        uncounted.lines++
+        const request = parseRequest(text, format, this.#options.fields)
+        if (!request) {
+          uncounted.unread++
+          uncounted.unreadExample = text
+          continue
+        }
+        const fromS = Math.floor(request.atS / windowS) * windowS
+        if (before === undefined) beginsS = Math.min(beginsS, Math.floor(request.atS))
+        ahead ||= fromS >= until
+        if (!ahead) next = { inode, offset: end, format }
+        if (request.isLocalTime) uncounted.localTimes++
+        if (this.#isWatched(request, uncounted) && fromS >= (sinceS ?? 0))
+          countRequest(open, fromS, request)
+      }
+    }
+    if (uncounted.lines > 0 && uncounted.unread === uncounted.lines)
+      throw createUnreadableError(path, format, uncounted.unreadExample)
+    if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unread)
+      throw new UserError(
+        `--path needs the path of requests, but no request of ${path} has one`,
+        'set its field: --field path=NAME',
+        exitCodes.usage,
+      )
+    const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
+    return {
+      windows: closed.map(([fromS, window]) =>
+        this.#window(Math.max(fromS, beginsS), fromS + windowS, window),
+      ),
+      place: next,
+      notes: [
+        `${path} is read as ${describeFormat(format)}`,
+        ...warnOfUnit(format, closed.at(-1)?.[1].latencies ?? []),
+        ...describeSkipped(path, uncounted),
+      ],
+    }
+  }
+
+  /** The stored format, unless flags set another one. */
+  #keptFormat(before: LogPosition | undefined): LogFormat | undefined {
+    const { shape, fields } = this.#options
+    return shape === undefined && fields.latency === undefined
+      ? parseKeptFormat(before?.format)
+      : undefined
+  }
+
+  /** @returns undefined for an empty log */
+  async #recognise(files: readonly LogFile[], signal: AbortSignal): Promise<LogFormat | undefined> {
+    const { path, shape, fields } = this.#options
+    const sample = new LogSample(fields, shape)
+    let isEmpty = true
+    for (const { file, offset } of files)
+      for await (const { text } of readLines(file, offset, signal)) {
+        if (text === '') continue
+        isEmpty = false
+        sample.add(text)
+        if (sample.isFull) return sample.recognise(path, fields)
+      }
+    return isEmpty ? undefined : sample.recognise(path, fields)
+  }
+
+  #isWatched({ path, status }: LoggedRequest, uncounted: SkippedLines): boolean {
+    const { paths } = this.#options
+    if (paths.length > 0 && path === undefined) {
+      uncounted.withoutPath++
+      return false
+    }
+    if (paths.length > 0 && !paths.some((start) => path!.startsWith(start))) {
+      uncounted.otherPaths++
+      uncounted.otherPathExample = path!
+      return false
+    }
+    if (status === undefined) uncounted.withoutStatus++
+    return true
+  }
+
+  #window(
+    fromS: number,
+    untilS: number,
+    { latencies, requests, failed, versions, withoutStatus }: OpenWindow,
+  ): ProductionWindow {
+    const seconds = untilS - fromS
+    return {
+      fromS,
+      seconds,
+      rateRps: requests / seconds,
+      ...(latencies.length > 0 && {
+        sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile),
+      }),
+      ...(withoutStatus === 0 && { errorShare: failed / requests }),
+      ...(versions.size > 0 && { versions: [...versions] }),
+    }
+  }
+}
+
+function countRequest(
+  open: Map<number, OpenWindow>,
+  fromS: number,
+  { status, latencyMs, version }: LoggedRequest,
+): void {
+  const window = open.get(fromS) ?? {
+    ...{ latencies: [], versions: new Set<string>(), requests: 0, failed: 0, withoutStatus: 0 },
+  }
+  window.requests++
+  if (status === undefined) window.withoutStatus++
+  // Client errors, including 499 (client closed), are not failures of the server.
+  if ((status ?? 0) >= 500) window.failed++
+  else if ((status ?? 0) < 400 && latencyMs !== undefined) window.latencies.push(latencyMs)
+  if (version !== undefined) window.versions.add(version)
+  open.set(fromS, window)
+}
+
+/** Warns about an implausible median if the unit is not part of the format. */
+function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
+  const warnings = format.warning === undefined ? [] : [`warning: ${format.warning}`]
+  const { unit, field } = format.latency
+  if (format.known !== undefined || unit === undefined || latencies.length === 0) return warnings
+  const medianMs = quantileOfSorted(Float64Array.from(latencies).sort(), 0.5)
+  if (medianMs >= minMedianMs && medianMs <= maxMedianMs) return warnings
+  return [
+    ...warnings,
+    `warning: half of the requests take ${Number(medianMs.toPrecision(3))} ms or less if ${field} is in ${unit}; if it has another unit, set --field latency=${field}:UNIT`,
+  ]
+}
+
+function describeSkipped(path: string, uncounted: SkippedLines): string[] {
+  const { lines, unread, otherPaths, withoutPath, withoutStatus, localTimes } = uncounted
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
+  return [
+    ...(unread > 0
+      ? [
+          `${unread} of ${lines} lines of ${path} are not requests of that format, e.g. ${uncounted.unreadExample.slice(0, 120)}`,
+        ]
+      : []),
+    ...(otherPaths > 0
+      ? [
+          `${otherPaths} of ${lines - unread} requests are to other paths, e.g. ${uncounted.otherPathExample.slice(0, 120)}`,
+        ]
+      : []),
+    ...(withoutPath > 0 ? [`${withoutPath} of the requests have no path and are left out`] : []),
+    ...(withoutStatus > 0
+      ? [
+          `${withoutStatus} of the requests have no status, so failures are unknown (set its field with --field status=NAME)`,
+        ]
+      : []),
+    ...(localTimes > 0
+      ? [`times without a zone are read in the zone of this machine (${zone})`]
+      : []),
+  ]
+}
+
+const createUnreadableError = (path: string, format: LogFormat, line: string): UserError =>
+  new UserError(
+    `${path} has no line of ${describeFormat(format)}: ${line.slice(0, 200)}`,
+    'if its format changed, add --reset to recognise it again, or set its fields with --field latency=NAME:UNIT (docs/how-to/watch-production.md)',
+    exitCodes.usage,
+  )
+
+const parsePosition = (value: unknown): LogPosition | undefined => {
+  const { inode, offset, format } = (value ?? {}) as Partial<LogPosition>
+  return typeof inode === 'number' && typeof offset === 'number'
+    ? { inode, offset, ...(format && { format }) }
+    : undefined
+}
+
+const statLog = (path: string): Stats | undefined => {
+  const about = statSync(path, { throwIfNoEntry: false })
+  if (about !== undefined && !about.isFile())
+    throw new UserError(`${path} is not a file`, 'set the access log with --log', exitCodes.usage)
+  return about
+}
+
+/**
+ * Files with new lines, oldest first: the last one read, even if it was rotated, later ones, and
+ * the log itself.
+ */
+function listFilesSince(path: string, now: Stats, place: LogPosition | undefined): LogFile[] {
+  const log = { file: path, inode: now.ino, offset: 0 }
+  if (place === undefined) return [log]
+  if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]
+  const folder = dirname(path)
+  const aside = readdirSync(folder)
+    .filter(
+      (name) => name.startsWith(`${basename(path)}.`) && !/\.(?:gz|bz2|xz|zst|lz4)$/.test(name),
+    )
+    .map((name) => ({
+      file: join(folder, name),
+      about: statSync(join(folder, name), { throwIfNoEntry: false }),
+    }))
+    .flatMap(({ file, about }) =>
+      !about?.isFile()
+        ? []
+        : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }],
+    )
+    .sort((a, b) => a.mtimeMs - b.mtimeMs)
+  const moved = aside.findIndex(({ inode }) => inode === place.inode && place.inode !== now.ino)
+  if (moved >= 0)
+    return [
+      ...aside
+        .slice(moved)
+        .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
+      log,
+    ]
+  // copytruncate: the newest copy contains the unread lines.
+  const copy = aside.filter(({ size }) => size >= place.offset).at(-1)
+  return place.inode === now.ino && copy
+    ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log]
+    : [log]
+}
+
+/**
+ * Complete lines from an offset. An incomplete last line is left for later, and an overlong line is
+ * truncated.
+ */
+async function* readLines(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
+  let rest: Buffer = Buffer.alloc(0)
+  let end = offset
+  let tooLong = false
+  for await (const part of createReadStream(file, {
+    start: offset,
+    signal,
+  }) as AsyncIterable<Buffer>) {
+    let data = rest.length > 0 ? Buffer.concat([rest, part]) : part
+    for (let at = data.indexOf(10); at >= 0; at = data.indexOf(10)) {
+      end += at + 1
+      if (!tooLong) yield { text: data.subarray(0, at).toString('utf8').trimEnd(), end }
+      tooLong = false
+      data = data.subarray(at + 1)
+    }
+    if (tooLong || data.length > maxLineBytes) {
+      end += data.length
+      if (!tooLong) yield { text: data.subarray(0, shownLineBytes).toString('utf8'), end }
+      tooLong = true
+      data = Buffer.alloc(0)
+    }
+    rest = data
+  }
+}

@@ -1,0 +1,223 @@
+/** Follows a store that other processes write to: polls for commits and passes on what is new.
+ */
+import {
+  type ExperimentEntry,
+  type ExperimentOutcome,
+  packTrial,
+  type SentAnnotations,
+} from '../../reports/dashboard/data/page-data.ts'
+import type { StoreReader } from '../../trials/store/index.ts'
+import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
+import type { HostContext } from '../config/context.ts'
+import { UserError } from '../exit-codes.ts'
+import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
+import { createExperimentView, type ExperimentView } from './experiment-view.ts'
+
+const pollMs = 500
+/** Trials per read: few enough to show the first ones early. */
+const maxTrialsPerRead = 500
+
+/** Everything read of one experiment, in the order of reading. */
+export interface Feed {
+  readonly id: string
+  readonly described?: ExperimentView
+  readonly trials: readonly FinishedTrial[]
+  /** The same, packed for the page. */
+  readonly packed: readonly string[]
+  readonly annotations: SentAnnotations
+  /** Everything that the store contained at the first read has been read. */
+  readonly caughtUp: boolean
+  /** Why the experiment cannot be shown: unknown, of another version, unreadable. */
+  readonly problem?: Error
+}
+
+/** Initial annotations of a feed; compared by identity. */
+export const noAnnotations: SentAnnotations = []
+
+interface MutableFeed extends Feed {
+  record?: ExperimentRecord
+  described?: ExperimentView
+  readonly trials: FinishedTrial[]
+  readonly packed: string[]
+  annotations: SentAnnotations
+  caughtUp: boolean
+  problem?: Error
+  readonly seen: Set<number>
+  /** All trials up to this number are known. */
+  complete: number
+  readonly listeners: Set<() => void>
+}
+
+export class StoreWatcher {
+  readonly #feeds = new Map<string, MutableFeed>()
+  #version = -1
+  #queue: Promise<void> = Promise.resolve()
+  #timer?: ReturnType<typeof setInterval>
+
+  constructor(
+    readonly reader: StoreReader,
+    readonly host: HostContext,
+  ) {}
+
+  /** Newest last. */
+  async list(): Promise<ExperimentEntry[]> {
+    const all = await this.reader.list()
+    return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
+      ...{ id, name, createdAt, state, provenance, trials },
+      ...(annotation && { annotation }),
+    }))
+  }
+
+  readonly #outcomes = new Map<
+    string,
+    { readonly asOf: string; readonly outcome: ExperimentOutcome }
+  >()
+
+  /** Outcomes of all experiments; unchanged ones are cached.
+   */
+  async outcomes(): Promise<ExperimentOutcome[]> {
+    const found: ExperimentOutcome[] = []
+    for (const record of await this.reader.list()) {
+      const { id, state, trials } = record
+      const asOf = `${state} ${trials}`
+      const known = this.#outcomes.get(id)
+      if (known?.asOf !== asOf) {
+        const outcome = await resolveOutcome(this.reader, record)
+        this.#outcomes.set(id, {
+          asOf,
+          outcome: { id, slo: formatOutcomeSlo(outcome), text: formatOutcome(outcome) },
+        })
+      }
+      found.push(this.#outcomes.get(id)!.outcome)
+    }
+    return found
+  }
+
+  /** Current experiment and trials. @throws the problem of the experiment */
+  async current(id: string): Promise<Feed & { readonly described: ExperimentView }> {
+    const feed = this.#feed(id)
+    await this.#enqueue(() => this.#update(feed))
+    const { described, problem } = feed
+    if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
+    if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
+    return { ...feed, described }
+  }
+
+  /** Follows an experiment: `changed` is called after each update until `stop`.
+   */
+  follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
+    const feed = this.#feed(id)
+    feed.listeners.add(changed)
+    void this.#enqueue(() => this.#update(feed))
+    this.#timer ??= setInterval(() => this.#poll(), pollMs)
+    const stop = () => {
+      feed.listeners.delete(changed)
+      if (feed.listeners.size === 0 && !feed.described) this.#feeds.delete(id)
+      if ([...this.#feeds.values()].some((f) => f.listeners.size > 0)) return
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+    return { feed, stop }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#closed = true
+    await this.#queue
+    await this.reader.close()
+  }
+  #closed = false
+
+  #feed(id: string): MutableFeed {
+    const known = this.#feeds.get(id)
+    if (known) return known
+    const feed = {
+      id,
+      listeners: new Set<() => void>(),
+      trials: [],
+      packed: [],
+      annotations: noAnnotations,
+      seen: new Set<number>(),
+      complete: 0,
+      caughtUp: false,
+    }
+    this.#feeds.set(id, feed)
+    return feed
+  }
+
+  /** Serialises reads of the store. */
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    this.#queue = this.#queue.then(() => (this.#closed ? undefined : work()))
+    return this.#queue
+  }
+
+  #polling = false
+  #poll(): void {
+    if (this.#polling) return
+    this.#polling = true
+    void this.#enqueue(async () => {
+      const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
+      const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
+      const changed = version !== this.#version
+      this.#version = version
+      for (const feed of followed) {
+        // A process that dies commits nothing, so running experiments are checked every time.
+        if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
+      }
+      this.#polling = false
+    })
+  }
+
+  /**
+   * Reads what is new of an experiment and notifies the listeners. Problems are kept in the feed.
+   */
+  async #update(feed: MutableFeed): Promise<void> {
+    const tell = () => {
+      for (const listener of feed.listeners) listener()
+    }
+    try {
+      const record = await this.reader.experiment(feed.id)
+      if (!record) feed.described = undefined
+      if (!record)
+        throw new UserError(
+          `there is no experiment ${feed.id} in the store`,
+          '`tune list` lists all experiments',
+        )
+      if (
+        feed.record?.state !== record.state ||
+        JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
+      ) {
+        feed.described = await createExperimentView(record, this.host)
+        feed.record = record
+        tell()
+      }
+      const annotations = [...((await this.reader.annotations(feed.id)).get(feed.id) ?? [])]
+      if (JSON.stringify(annotations) !== JSON.stringify(feed.annotations)) {
+        feed.annotations = annotations
+        tell()
+      }
+      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter(
+        (n) => !feed.seen.has(n),
+      )
+      for (let i = 0; i < numbers.length && !this.#closed; i += maxTrialsPerRead) {
+        const wanted = numbers.slice(i, i + maxTrialsPerRead)
+        for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {
+          if (feed.seen.has(trial.number)) continue
+          feed.seen.add(trial.number)
+          feed.trials.push(trial)
+          feed.packed.push(packTrial(trial))
+        }
+        tell()
+      }
+      while (feed.seen.has(feed.complete + 1)) feed.complete += 1
+      feed.problem = undefined
+      if (!feed.caughtUp) {
+        feed.caughtUp = true
+        tell()
+      }
+    } catch (error) {
+      feed.problem = error instanceof Error ? error : new Error(String(error))
+      tell()
+    }
+  }
+}
