@@ -4,7 +4,7 @@ import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
-import { countCpuInstances, readResources } from '../resources.ts'
+import { countCpuInstances, parseResources } from '../resources.ts'
 import { Knobs } from '../servers/knobs.ts'
 import { createServingEnvironment, getBuiltinProtocol } from './builtin.ts'
 import type { BuiltinTemplate, PredictorTemplate } from './template.ts'
@@ -39,7 +39,7 @@ function declareBuiltin(
   ownGpus: readonly Gpu[],
 ): DeclaredDiscipline | undefined {
   if (protocolTable[getBuiltinProtocol(template)].streams) return undefined
-  const { cpuCores, gpu } = readResources(configuration, {}, ownGpus)
+  const { cpuCores, gpu } = parseResources(configuration, {}, ownGpus)
   const {
     INSTANCES = gpu === undefined ? countCpuInstances(cpuCores) : 1,
     BATCH_SIZE,

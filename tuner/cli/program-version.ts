@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 /** '0.1.0 (454483a)'; without the commit if neither the build nor a repository has it. */
 export function readProgramVersion(): string {
-  const root = new URL(import.meta.url.endsWith('.ts') ? '../' : '../../', import.meta.url)
+  const root = new URL(import.meta.url.endsWith('.ts') ? '../../' : '../../../', import.meta.url)
   const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
     version: string
   }

@@ -6,7 +6,7 @@ import type { ServerCalibration } from '../../../../trials/devices/server-calibr
 import { gpuMachines, plantGpus } from '../../../testing/gpu-machines.ts'
 import { CliBox } from '../../../testing/run-cli.ts'
 
-const cli = fileURLToPath(new URL('../../../dist/tuner/cli.js', import.meta.url))
+const cli = fileURLToPath(new URL('../../../../dist/tuner/cli.js', import.meta.url))
 
 let box: CliBox
 beforeEach(() => {

@@ -11,7 +11,7 @@ const tune = new WarmCli()
 const box = new CliBox()
 const run = (...words: string[]) => tune.run(box, words)
 const fixture = (name: string) =>
-  fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
+  fileURLToPath(new URL(`../../../../reports/imports/fixtures/${name}`, import.meta.url))
 const triton = [fixture('metrics-model-inference.csv'), fixture('metrics-model-gpu.csv')]
 const onT4 = ['--slo', '30ms', '--on', 'gpu=T4,cpuCores=4']
 let id = ''

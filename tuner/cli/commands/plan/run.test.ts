@@ -9,7 +9,7 @@ import { WarmCli } from '../../../testing/warm-cli.ts'
 const tune = new WarmCli()
 const box = new CliBox()
 const fixture = (name: string) =>
-  fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
+  fileURLToPath(new URL(`../../../../reports/imports/fixtures/${name}`, import.meta.url))
 const planned = async (...words: string[]) => {
   const { code, stdout, stderr } = await tune.run(box, [
     'plan',

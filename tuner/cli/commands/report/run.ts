@@ -83,7 +83,7 @@ function buildReportInput({
 }
 
 function readPackageVersion(): string {
-  const up = import.meta.url.endsWith('.ts') ? '../../..' : '../../../..'
+  const up = import.meta.url.endsWith('.ts') ? '../../../..' : '../../../../..'
   const text = readFileSync(new URL(`${up}/package.json`, import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version
 }
