@@ -18,7 +18,7 @@ test('figures that were measured stand beside the command that prints them', () 
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     scripts: object
   }
-  const commands = readdirSync(join(root, 'tuner', 'commands'))
+  const commands = readdirSync(join(root, 'tuner', 'cli', 'commands'))
   // 12.5, .88, 1,049 ms, 7 %, 3x: not the bare numbers of a key or a code.
   const figure =
     /^[<>≤≥~±−+-]? ?\$?(\d[\d,]*\.\d+|\.\d+|[\d,.]+ ?(%|ms|s|µs|req\/s|rps|MiB|x))( .*)?$/

@@ -22,7 +22,7 @@ function reachedFrom(file) {
   const imported = [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['"](\.[^'"]+)['"]/g)].map(([, path]) =>
     declares ? path.replace(/\.tsx?$/, '.d.ts') : path,
   )
-  const started = declares ? [] : [...text.matchAll(/(?:fork|thread|process)Entry\('(\.[^']+)'/g)].map(([, path]) => `${path}.js`)
+  const started = declares ? [] : [...text.matchAll(/(?:fork|resolveThread|resolveProcess)Entry\('(\.[^']+)'/g)].map(([, path]) => `${path}.js`)
   return [...imported, ...started].map((path) => resolve(dirname(file), path))
 }
 
