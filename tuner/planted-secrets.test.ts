@@ -123,6 +123,8 @@ const load = ['--trial-time', '1s', '--max-trials', '1', '--time-limit', '1s', '
  * answers.
  */
 const chatty = `
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 const given = JSON.parse(readFileSync(process.argv[2], 'utf8'))
 const conf = readFileSync(process.argv[3] + '/conf.yaml', 'utf8')
 console.log(process.argv, process.env, conf)

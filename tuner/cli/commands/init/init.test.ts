@@ -14,6 +14,7 @@ import { type CliBox, cli } from '../../../testing/run-cli.ts'
  * of its own, whatever it is given; 0 is any.
  */
 const source = `
+import { createServer } from 'node:http'
 const at = process.argv.indexOf('--port')
 const port = Number(process.env.PORT_SAID ?? (at < 0 ? process.env.PORT : process.argv[at + 1]))
 const answer = (response, status, body) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
@@ -89,6 +90,7 @@ createServer().on('stream', (stream, headers) => {
 
 /** Streams by the OpenAI protocol, a token every 5 ms. */
 const streaming = `
+import { createServer } from 'node:http'
 const chunk = (content, finish = null) => 'data: ' + JSON.stringify({ model: 'm', choices: [{ delta: { content }, finish_reason: finish }] }) + '\\n\\n'
 createServer((request, response) => {
   request.resume()
@@ -106,6 +108,7 @@ createServer((request, response) => {
 
 /** Answers, and its model never gets ready. */
 const loading = `
+import { createServer } from 'node:http'
 createServer((_, response) => response.writeHead(503).end('{"status": "loading"}')).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
 `
 
