@@ -84,7 +84,7 @@ describe('refused before anything is kept', () => {
     [
       'pictures that are none',
       [...local, '--payload', 'pictures'],
-      /no picture, whatever its name says/,
+      /not an image, despite its name/,
     ],
   ])('%s', async (_, args, message) => {
     const result = await tune.run(box, args)
