@@ -57,7 +57,7 @@ test('errors that come within streams of status 200 are asked for likewise', asy
   const target = {
     ...targetOf(1),
     transport: 'sse',
-    meaning: () => 'with an error in its stream: slow down',
+    findFault: () => 'with an error in its stream: slow down',
   } as const
   const { caveats } = await addServerMessages(measured({ 'error in stream': 100 }), target, never)
   expect(caveats).toEqual([

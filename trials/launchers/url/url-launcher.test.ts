@@ -102,7 +102,7 @@ describe.concurrent('a server that does not serve', () => {
     },
   )
   test.each([
-    [404, '/v2/health/ready answers 404, as for any unknown path', 'is it oip-v2?'],
+    [404, '/v2/health/ready answers 404, as for any unknown path', 'does it speak oip-v2?'],
     [401, '/v2/health/ready answers 401', 'give the required credentials'],
   ])(
     'answers %i to whoever asks whether it is ready: not waited for',

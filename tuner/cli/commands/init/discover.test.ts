@@ -190,7 +190,7 @@ describe('what is of no use is told with what to do', () => {
       'an error alone, with its status',
       openai(event({ error: { message: 'slow down', code: 429 } }), 'm'),
       /with an error in its stream: slow down/,
-      /limits the rate/,
+      /a rate limit rejects/,
     ],
     [
       'an error of older servers',

@@ -342,7 +342,9 @@ describe.concurrent('a server that runs', () => {
     const { code, stderr } = await box.run(['init', '--no-smoke', url])
     expect({ code, stderr }).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the required credentials/),
+      stderr: expect.stringMatching(
+        /answered 403: no key\n {2}hint: give the required credentials/,
+      ),
     })
   })
 

@@ -131,7 +131,7 @@ describe.concurrent('what it takes', () => {
 
 /** What it said on the lines that begin with its name, or the result of a run. */
 test.for<[path: string, what: string, hint: string]>([
-  ['/job', 'answered 202', 'answers them later, which is not measured here'],
+  ['/job', 'answered 202', 'answers them later, which cannot be measured'],
   ['/upload', 'answered 422: body.file: Field required', "--form 'file=@FILE' or 'file={{image}}'"],
   ['/picture', 'answered 415: image/jpeg alone', '--content-type'],
 ])(

@@ -110,7 +110,7 @@ export class LogSource implements ProductionSource {
      */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     for (const { file, inode, offset } of files) {
-      for await (const { text, end } of readLines(file, offset, signal)) {
+      for await (const { text, end } of readLogLines(file, offset, signal)) {
         if (text === '') continue
         uncounted.lines++
         const request = parseRequest(text, format, this.#options.fields)
@@ -164,7 +164,7 @@ export class LogSource implements ProductionSource {
     const sample = new LogSample(fields, shape)
     let isEmpty = true
     for (const { file, offset } of files)
-      for await (const { text } of readLines(file, offset, signal)) {
+      for await (const { text } of readLogLines(file, offset, signal)) {
         if (text === '') continue
         isEmpty = false
         sample.add(text)
@@ -326,7 +326,11 @@ function listFilesSince(path: string, now: Stats, place: LogPosition | undefined
  * Complete lines from an offset. An incomplete last line is left for later, and an overlong line is
  * truncated.
  */
-async function* readLines(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
+async function* readLogLines(
+  file: string,
+  offset: number,
+  signal: AbortSignal,
+): AsyncGenerator<Line> {
   let rest: Buffer = Buffer.alloc(0)
   let end = offset
   let tooLong = false
