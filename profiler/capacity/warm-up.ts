@@ -95,7 +95,7 @@ export class RequestWarmUp {
 
   /**
    * Checks again whether the server speeds up, if it did at the last check. It has been under other
-   * load since. The check plays as many windows as the last one used.
+   * load since. Compares up to `minGainWindows` new windows with as many before.
    */
   async recheckGain(): Promise<void> {
     if (this.gainPerS === 0) return

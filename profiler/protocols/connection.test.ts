@@ -116,7 +116,7 @@ describe.each(kinds)('over %s', (kind) => {
       http2 ? /does not speak HTTP\/2: / : /cannot be reached: /,
     )
     await expect(failure).rejects.toMatchObject({
-      hint: expect.stringMatching(http2 ? /^drop --http2/ : /HTTP\/2 alone\? Then say --http2/),
+      hint: expect.stringMatching(http2 ? /^drop --http2/ : /only HTTP\/2\? Then add --http2/),
     })
   })
 

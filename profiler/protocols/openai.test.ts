@@ -118,7 +118,7 @@ describe('requests', () => {
     await writeFile(path, '{"prompt":"hi","n":2}\n')
     await expect(
       protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal),
-    ).rejects.toThrow(/body 1: asks for 2 answers at once/)
+    ).rejects.toThrow(/body 1: requests 2 answers at once/)
     await writeFile(path, '{"prompt":"hi","stream_options":null}\n')
     await protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)
     expect(bodies.at(-1)).toMatchObject({ stream: true, stream_options: null })

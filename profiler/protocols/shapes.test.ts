@@ -292,7 +292,7 @@ test('an invalid encoding has its own error class', async () => {
   ])
   await expect(
     protocolFor('json', { path: '/p' }).prepare(url, 'm', generated, signal),
-  ).rejects.toThrow('no gzip')
+  ).rejects.toThrow('not valid gzip')
 })
 
 const chunk = (delta: object, finish: string | null = null) =>

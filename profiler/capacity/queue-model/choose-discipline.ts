@@ -1,6 +1,7 @@
 /**
- * Chooses the service discipline of a server: the declared one where it fits, else workers of single
- * requests or of batches that fit. Otherwise the queue model samples the steps of the service log.
+ * Chooses the service discipline of a server: the declared one or, where nothing is declared, workers
+ * of single requests or of batches. Where it does not fit, the queue model samples the steps of the
+ * service log.
  */
 import { mean, median, sum } from 'simple-statistics'
 import { computeMeanThroughput } from '../../load/throughput.ts'
@@ -35,7 +36,11 @@ interface DisciplineInput {
 export interface ChosenDiscipline {
   /** Undefined: the queue model samples the steps of the service log. */
   readonly discipline: CalibratedDiscipline | undefined
-  /** Significantly, neither a discipline nor one step at a time describes the server. */
+  /**
+   * Significantly, neither a discipline nor one step at a time describes the server. Never for a
+   * declared one: it departs from its discipline by work beside the batches or by a busy host, which
+   * the steps of its log show.
+   */
   readonly isMisfit: boolean
 }
 
@@ -107,7 +112,7 @@ function choose(input: DisciplineInput): ChosenDiscipline {
   const { windows, declared, unloadedMs } = input
   if (declared !== undefined) {
     const { discipline, fit } = calibrateOverhead(windows, declared, unloadedMs)
-    if (fit.fits !== false) return { discipline, isMisfit: false }
+    return { discipline: fit.fits === false ? undefined : discipline, isMisfit: false }
   }
   return isOutOfOrder(joinServiceLogs(windows.map(({ log }) => log)))
     ? { discipline: undefined, isMisfit: false }
@@ -259,7 +264,7 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
   const fitting = candidates.filter(({ fit }) => fit.fits)
   return {
     discipline: minBy(fitting, penalise)?.discipline,
-    isMisfit: candidates.every(({ fit }) => fit.fits === false),
+    isMisfit: input.declared === undefined && candidates.every(({ fit }) => fit.fits === false),
   }
 }
 

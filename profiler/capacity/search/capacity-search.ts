@@ -140,7 +140,7 @@ async function advance(
       const { server } = state
       const attempt = state.attempt ?? {
         warmUps: 0,
-        isLast: false,
+        saturationRepeated: false,
         earlierPoints: session.points.length,
       }
       const loops = await measureSaturation(context, server)
@@ -169,7 +169,7 @@ async function advance(
     case 'windows': {
       const { pass, played, probe } = state
       pass.updateEstimate()
-      if (pass.exceedsLoops && !pass.attempt.isLast)
+      if (pass.exceedsLoops && !pass.attempt.saturationRepeated)
         return repeat(pass, concludeSaturationTooLow(pass).result, 'saturation too low')
       const pruning = decidePruning(pass, probe)
       if (pruning !== undefined && 'result' in pruning) return finish(pass.server, pruning.result)
@@ -254,8 +254,8 @@ function repeat(
   const { attempt, server } = pass
   if (reason === 'server is cold' && attempt.warmUps < maxWarmUps)
     return { at: 'further warm-up', pass, saturationRps: result.saturationRps }
-  if (reason === 'saturation too low' && !attempt.isLast)
-    return startAgain(pass, { ...attempt, isLast: true })
+  if (reason === 'saturation too low' && !attempt.saturationRepeated)
+    return startAgain(pass, { ...attempt, saturationRepeated: true })
   return finish(server, result)
 }
 

@@ -43,15 +43,15 @@ export interface ObservedServer {
   readonly warmUp?: RequestWarmUp
 }
 
-/** Pass of a search: a search from the saturation to a conclusion. */
+/** Which pass of a search this is. A pass leads from the saturation to a conclusion. */
 export interface Attempt {
   /** Further warm-ups so far. */
   readonly warmUps: number
   /**
-   * No further pass follows. Where host interference disturbed the closed loops, windows continue
-   * until one violates the SLO or the time is up.
+   * The saturation was repeated after host interference, and is not repeated again: where the loops
+   * are disturbed again, windows continue until one violates the SLO or the time is up.
    */
-  readonly isLast: boolean
+  readonly saturationRepeated: boolean
   /** Load points from before the first pass, which every pass keeps. */
   readonly earlierPoints: number
 }

@@ -180,7 +180,7 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
       /INVALID_ARGUMENT: expected shape \[-1,16\]/,
     ],
     ['no outputs', () => wire([1, 'bert']), /without outputs/],
-    ['garbage', () => Buffer.from([0xff, 0xff, 0xff]), /what is no answer/],
+    ['garbage', () => Buffer.from([0xff, 0xff, 0xff]), /unreadable answer/],
   ])('%s is a ProtocolError with the evidence', async (_, infer, message) => {
     const url = await serve(oipServer(infer))
     const failure = protocolFor('grpc-v2').prepare(url, 'bert', generated, signal)

@@ -99,9 +99,9 @@ const dialect = ({ signature: signatureName }: ProtocolOptions): GrpcDialect => 
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return {
       model: model_spec?.name,
-      tensors: Object.entries(outputs).map(([name, buildTensorProto]) => ({
+      tensors: Object.entries(outputs).map(([name, tensor]) => ({
         name,
-        ...decodeTensor(buildTensorProto),
+        ...decodeTensor(tensor),
       })),
     }
   },
@@ -129,8 +129,8 @@ interface PredictAnswer {
 }
 
 /** Shape of a tensor. */
-const readDimensions = (buildTensorProto: TensorProto | undefined): number[] =>
-  (buildTensorProto?.tensor_shape?.dim ?? []).map(({ size }) => size)
+const readDimensions = (tensor: TensorProto | undefined): number[] =>
+  (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
 /** Limit on the values of a tensor that are expanded, because its shape is untrusted. */
 const maxRepeated = 1_000_000
@@ -139,12 +139,12 @@ const maxRepeated = 1_000_000
  * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list, and its last
  * value then fills the rest of the shape.
  */
-function decodeTensor(buildTensorProto: TensorProto) {
-  const shape = readDimensions(buildTensorProto)
-  const datatype = toOipDatatype(buildTensorProto.dtype)
-  if (buildTensorProto.tensor_content.byteLength > 0)
-    return { datatype, shape, data: decodeRawContents(datatype, buildTensorProto.tensor_content) }
-  const listed = Object.entries(buildTensorProto).find(
+function decodeTensor(tensor: TensorProto) {
+  const shape = readDimensions(tensor)
+  const datatype = toOipDatatype(tensor.dtype)
+  if (tensor.tensor_content.byteLength > 0)
+    return { datatype, shape, data: decodeRawContents(datatype, tensor.tensor_content) }
+  const listed = Object.entries(tensor).find(
     ([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0,
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
