@@ -99,9 +99,9 @@ function* readParts(path: string, maxBytes: number): Generator<Buffer> {
   }
 }
 
-const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) =>
-  letter.charCodeAt(0),
-) as [number, number, number, number]
+const [quote, backslash] = [0x22, 0x5c] // " and \
+const [bracket, closingBracket] = [0x5b, 0x5d]
+const [brace, closingBrace] = [0x7b, 0x7d]
 /** Bytes allowed between the objects of a list, and the byte order mark of UTF-8. */
 const separators = new Set(
   [...' \t\r\n,[]\u00ef\u00bb\u00bf'].map((letter) => letter.charCodeAt(0)),
@@ -136,7 +136,7 @@ export function* readObjects(path: string): Generator<unknown> {
             objectsHint,
           )
       } else if (byte === quote) inText = true
-      else if (byte === brace + 2 && --depth === 0) {
+      else if (byte === closingBrace && --depth === 0) {
         count++
         yield parseObject(
           Buffer.concat([...pending, part.subarray(from, at + 1)]),
@@ -278,21 +278,22 @@ export async function* readLines(
   maxBytes: number = maxAnswerBytes(),
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
-  let rest: string[] = []
-  let restLength = 0
+  /** Beginning of an unfinished line, from earlier parts. */
+  let pending: string[] = []
+  let pendingLength = 0
   for await (const part of body) {
     const lines = decoder.decode(part, { stream: true }).split('\n')
     const last = lines.pop()!
     for (const line of lines) {
-      yield [...rest, line].join('')
-      rest = []
-      restLength = 0
+      yield [...pending, line].join('')
+      pending = []
+      pendingLength = 0
     }
-    restLength += last.length
-    if (restLength > maxBytes) throw createAnswerTooLongError(maxBytes)
-    if (last !== '') rest.push(last)
+    pendingLength += last.length
+    if (pendingLength > maxBytes) throw createAnswerTooLongError(maxBytes)
+    if (last !== '') pending.push(last)
   }
-  if (rest.length > 0) yield rest.join('')
+  if (pending.length > 0) yield pending.join('')
 }
 
 /**
@@ -337,7 +338,7 @@ function measureNesting(text: string): number {
       else if (letter === quote) quoted = false
     } else if (letter === quote) quoted = true
     else if (letter === bracket || letter === brace) max = Math.max(max, ++open)
-    else if (letter === bracket + 2 || letter === brace + 2) open--
+    else if (letter === closingBracket || letter === closingBrace) open--
   }
   return max
 }

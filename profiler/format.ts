@@ -10,13 +10,14 @@ export function significant(value: number): string {
 }
 
 /**
- * Formats a number with so many decimals: 1,234.50. Unlike toLocaleString it loads no locale data,
+ * Formats a number with a number of decimals: 1,234.50. Unlike toLocaleString it loads no locale data,
  * which takes tens of milliseconds.
  */
 export function grouped(value: number, digits: number): string {
   if (!Number.isFinite(value)) return String(value)
-  const plain = Math.abs(value) < 1e21 ? value.toFixed(digits) : String(BigInt(value))
-  const [whole = '', decimals] = plain.split('.')
+  // Beyond 1e21, toFixed returns an exponent.
+  const ungrouped = Math.abs(value) < 1e21 ? value.toFixed(digits) : String(BigInt(value))
+  const [whole = '', decimals] = ungrouped.split('.')
   const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ',')
   return decimals === undefined ? thousands : `${thousands}.${decimals}`
 }

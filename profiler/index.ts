@@ -10,7 +10,7 @@ export type {
   ConfirmationWindows,
   ConfirmOptions,
 } from './capacity/confirmation/confirm-options.ts'
-export { spreadConfirmationS } from './capacity/confirmation/proof-time.ts'
+export { computeMinSpanS } from './capacity/confirmation/proof-time.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 export { isProvenUnder, judgeWindow } from './capacity/rederive/window-under-slo.ts'

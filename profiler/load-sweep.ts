@@ -7,6 +7,12 @@ import { meetsSlo, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
 /** A closed loop of a number of connections, or open load at a rate per second. */
 export type SweepLoad = { readonly connections: number } | { readonly rateRps: number }
 
+/** Connections of the warm-up before open load: one leaves a second worker cold. */
+const openWarmUpConnections = 2
+/** A load is this many times as long as its warm-up, which takes at most `maxWarmUpS`. Assumed. */
+const loadPerWarmUp = 5
+const maxWarmUpS = 1
+
 interface Sweep {
   readonly loads: readonly SweepLoad[]
   /** Duration of each load, seconds. */
@@ -25,9 +31,9 @@ export async function playSweep(
   { loads, durationS, arrivals, seed }: Sweep,
 ): Promise<LoadPoint[]> {
   const [first] = loads
-  await session.closed(
-    first !== undefined && 'connections' in first ? first.connections : 2,
-    Math.min(1, durationS / 5),
+  await session.playClosed(
+    first !== undefined && 'connections' in first ? first.connections : openWarmUpConnections,
+    Math.min(maxWarmUpS, durationS / loadPerWarmUp),
     'warm-up',
     false,
   )
@@ -35,8 +41,8 @@ export async function playSweep(
   for (const [i, load] of loads.entries()) {
     const played =
       'connections' in load
-        ? await session.closed(load.connections, durationS, 'curve')
-        : await session.open(load.rateRps, durationS, seed + i, 'curve', arrivals)
+        ? await session.playClosed(load.connections, durationS, 'curve')
+        : await session.playOpen(load.rateRps, durationS, seed + i, 'curve', arrivals)
     points.push(played.point)
   }
   return points

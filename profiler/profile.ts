@@ -28,10 +28,14 @@ import type { OnReason } from './protocols/protocol.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, prepareOnceAnswering } from './protocols/until-serving.ts'
-import { overShare } from './statistics/dependence.ts'
+import { computeOverShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
-import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
-import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
+import {
+  chooseTablePercentiles,
+  computeLatencyHistogram,
+  type HistogramBin,
+} from './statistics/histogram.ts'
+import { computeQuantileInterval, selectQuantile } from './statistics/percentile.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
@@ -164,9 +168,9 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       }
     }
     if (options.rateRps !== undefined) {
-      await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
+      await session.playClosed(2, Math.min(1, durationS / 5), 'warm-up', false)
       const steady = await summariseSteadyWindow(
-        await session.open(options.rateRps, durationS, seed, 'confirm', arrivals),
+        await session.playOpen(options.rateRps, durationS, seed, 'confirm', arrivals),
         slo,
       )
       const verdict = judgeSteadyWindow(steady.point, slo)
@@ -190,7 +194,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     for (const [i, share] of curveShares.entries())
       below.push(
         (
-          await session.open(
+          await session.playOpen(
             share * measurement.capacityRps,
             curveDurationShare * durationS,
             seed + 10 + i,
@@ -200,7 +204,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       )
     const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
     const steady = await summariseSteadyWindow(
-      await session.open(rate, durationS, seed + 1, 'confirm', arrivals),
+      await session.playOpen(rate, durationS, seed + 1, 'confirm', arrivals),
       slo,
     )
     const caveats = [...measurement.caveats]
@@ -226,15 +230,15 @@ async function summariseSteadyWindow(
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()
-  const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
+  const { nEff, over, dispersion } = computeOverShare(run.latencyMs, slo.limitMs)
   return {
     point,
-    percentiles: tablePercentiles(sorted.length).map((percentile) => ({
+    percentiles: chooseTablePercentiles(sorted.length).map((percentile) => ({
       percentile,
-      ms: quantileOfSorted(sorted, percentile),
-      ci95Ms: quantileInterval(sorted, percentile, 0.95),
+      ms: selectQuantile(sorted, percentile),
+      ci95Ms: computeQuantileInterval(sorted, percentile, 0.95),
     })),
-    histogram: latencyHistogram(run.latencyMs, histogramBins),
+    histogram: computeLatencyHistogram(run.latencyMs, histogramBins),
     hdrHistogram: encodeHdrHistogram(run.latencyMs),
     nEff,
     proven: provesPercentile(nEff, over / dispersion, slo.percentile),

@@ -30,7 +30,7 @@ export function seeded(seed: number): Uniform {
 }
 
 /** A standard normal value (Box and Muller). */
-export function normal(uniform: Uniform): number {
+export function sampleNormal(uniform: Uniform): number {
   return Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform())
 }
 
@@ -38,12 +38,13 @@ export function normal(uniform: Uniform): number {
  * A gamma value with the given shape and mean 1 (Marsaglia and Tsang 2000; shapes below 1 by their
  * boost).
  */
-export function gamma(uniform: Uniform, shape: number): number {
-  if (shape < 1) return (gamma(uniform, shape + 1) * (shape + 1) * uniform() ** (1 / shape)) / shape
+export function sampleGamma(uniform: Uniform, shape: number): number {
+  if (shape < 1)
+    return (sampleGamma(uniform, shape + 1) * (shape + 1) * uniform() ** (1 / shape)) / shape
   const d = shape - 1 / 3
   const c = 1 / Math.sqrt(9 * d)
   for (;;) {
-    const x = normal(uniform)
+    const x = sampleNormal(uniform)
     const v = (1 + c * x) ** 3
     if (v > 0 && Math.log(uniform()) < 0.5 * x * x + d - d * v + d * Math.log(v))
       return (d * v) / shape

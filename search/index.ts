@@ -25,8 +25,8 @@ export function createSampler(name: string = samplerNames[0]): Sampler {
   return samplers[sampler]
 }
 
-export { logCost } from './objective.ts'
-export { findBestObservation, meetsConstraint, observedLogCost } from './observed-cost.ts'
+export { computeLogCost } from './objective.ts'
+export { computeObservedLogCost, findBestObservation, meetsConstraint } from './observed-cost.ts'
 export { createRng } from './rng.ts'
 export * from './space/space.ts'
 export { validateConfiguration, validateSpace } from './space/validation.ts'

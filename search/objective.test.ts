@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  capacityToBeatRps,
+  computeCapacityToBeatRps,
+  computeCost,
   computeGainRatio,
+  computeLogCost,
   computeMetricScale,
   computeModelledRate,
   computeRelativeExcess,
-  cost,
   countReplicas,
   createObjective,
   formatCost,
@@ -21,7 +22,6 @@ import {
   isAbovePriceBound,
   isOrderUncertain,
   listKindsRequiring,
-  logCost,
   modelsCapacityOrLatency,
   type Objective,
   type ObjectiveKind,
@@ -49,17 +49,22 @@ describe.each(usual)('%s', (kind) => {
   test("the search's cost is the displayed cost", () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, unloadedMs) => {
-        const costs = cost(objective, { pricePerHour, capacityRps, unloadedMs, usage })
+        const costs = computeCost(objective, { pricePerHour, capacityRps, unloadedMs, usage })
         const shown = toDisplayedCost(objective, costs)
         expect(
           Math.abs(
-            logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(unloadedMs)),
+            computeLogCost(
+              objective,
+              { pricePerHour },
+              Math.log(capacityRps),
+              Math.log(unloadedMs),
+            ),
           ),
         ).toBeCloseTo(Math.abs(Math.log(shown)), 6)
         expect(
           Math.sign(
-            logCost(objective, { pricePerHour }, 3, 3) -
-              logCost(objective, { pricePerHour }, 3.1, 2.9),
+            computeLogCost(objective, { pricePerHour }, 3, 3) -
+              computeLogCost(objective, { pricePerHour }, 3.1, 2.9),
           ),
         ).toBeGreaterThanOrEqual(0)
       }),
@@ -69,20 +74,25 @@ describe.each(usual)('%s', (kind) => {
   test('the capacity to beat wins, and less does not', () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, other) => {
-        const bestCost = cost(objective, { pricePerHour: other, capacityRps, unloadedMs: 5, usage })
-        const toBeat = capacityToBeatRps(objective, { pricePerHour }, bestCost)
+        const bestCost = computeCost(objective, {
+          pricePerHour: other,
+          capacityRps,
+          unloadedMs: 5,
+          usage,
+        })
+        const toBeat = computeCapacityToBeatRps(objective, { pricePerHour }, bestCost)
         if (toBeat === undefined) return
         const at = (rps: number) =>
-          cost(objective, { pricePerHour, capacityRps: rps, unloadedMs: 5, usage })
+          computeCost(objective, { pricePerHour, capacityRps: rps, unloadedMs: 5, usage })
         expect(at(toBeat * 1.001)).toBeLessThanOrEqual(
           bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9),
         )
         expect(at(toBeat * 0.999)).toBeGreaterThan(bestCost)
       }),
     )
-    expect(capacityToBeatRps(objective, { pricePerHour: 1 }, undefined)).toBeUndefined()
+    expect(computeCapacityToBeatRps(objective, { pricePerHour: 1 }, undefined)).toBeUndefined()
     expect(
-      capacityToBeatRps(objective, { pricePerHour: 1 }, Number.POSITIVE_INFINITY),
+      computeCapacityToBeatRps(objective, { pricePerHour: 1 }, Number.POSITIVE_INFINITY),
     ).toBeUndefined()
   })
 
@@ -90,7 +100,7 @@ describe.each(usual)('%s', (kind) => {
     const [good, bad] = [
       { pricePerHour: 1, capacityRps: 900, unloadedMs: 5, usage },
       { pricePerHour: 2, capacityRps: 300, unloadedMs: 9, usage },
-    ].map((figures) => cost(objective, figures))
+    ].map((figures) => computeCost(objective, figures))
     expect(good).toBeLessThan(bad!)
     expect(computeGainRatio(objective, good!, bad!)).toBeGreaterThan(1)
   })
@@ -112,7 +122,7 @@ describe.each(usual)('%s', (kind) => {
 
   test('has words', () => {
     const figures = { pricePerHour: 1, capacityRps: 900, unloadedMs: 5, usage }
-    const costed = { ...figures, cost: cost(objective, figures) }
+    const costed = { ...figures, cost: computeCost(objective, figures) }
     for (const text of [
       formatCost(objective, costed, writing),
       formatVerdict(objective, costed, writing),
@@ -144,8 +154,8 @@ describe('a metric of the server', () => {
   const any = fc.double({ min: -1e9, max: 1e9, noNaN: true })
 
   test('ranks any sign; unmeasured, or without a served rate, it is worse than any', () => {
-    expect([3, 0, -3].map((value) => cost(least, at(value)))).toEqual([3, 0, -3])
-    expect([3, 0, -3].map((value) => toDisplayedCost(most, cost(most, at(value))))).toEqual([
+    expect([3, 0, -3].map((value) => computeCost(least, at(value)))).toEqual([3, 0, -3])
+    expect([3, 0, -3].map((value) => toDisplayedCost(most, computeCost(most, at(value))))).toEqual([
       3, 0, -3,
     ])
     for (const objective of [least, most])
@@ -155,10 +165,10 @@ describe('a metric of the server', () => {
         at(-5, 0),
         { ...at(1), metrics: { other: 7 } },
       ])
-        expect(cost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
-    expect(cost(createObjective('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(
-      Number.POSITIVE_INFINITY,
-    )
+        expect(computeCost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
+    expect(
+      computeCost(createObjective('min-metric', { ...given, metric: 'toString' }), at(3)),
+    ).toBe(Number.POSITIVE_INFINITY)
   })
 
   test('the search models it without a logarithm: the order is that of the costs, for any sign and scale', () => {
@@ -169,9 +179,9 @@ describe('a metric of the server', () => {
         any,
         fc.double({ min: 1e-6, max: 1e6, noNaN: true }),
         (objective, a, b, scale) => {
-          const [costA, costB] = [a, b].map((value) => cost(objective, at(value)))
+          const [costA, costB] = [a, b].map((value) => computeCost(objective, at(value)))
           const [badA, badB] = [a, b].map((value) =>
-            logCost(
+            computeLogCost(
               objective,
               { pricePerHour: 2 },
               Math.log(computeModelledRate(objective, at(value), scale)),
@@ -235,7 +245,7 @@ describe('a metric of the server', () => {
 
   test('texts have its name and value, and no money but the price', () => {
     const texts = (objective: Objective, value: number) => {
-      const costed = { ...at(value), cost: cost(objective, at(value)) }
+      const costed = { ...at(value), cost: computeCost(objective, at(value)) }
       return [
         formatCost(objective, costed, writing),
         formatVerdict(objective, costed, writing),
@@ -250,7 +260,7 @@ describe('a metric of the server', () => {
   })
 
   test('no capacity decides, no interval leaves it open, and no device model predicts it', () => {
-    expect(capacityToBeatRps(least, { pricePerHour: 1 }, 5)).toBeUndefined()
+    expect(computeCapacityToBeatRps(least, { pricePerHour: 1 }, 5)).toBeUndefined()
     expect(
       isOrderUncertain(
         least,
@@ -273,7 +283,7 @@ test('a price above the bound costs infinitely much', () => {
     isAbovePriceBound(bounded, 2.01),
     isAbovePriceBound(createObjective('price', given), 1e9),
   ]).toEqual([false, true, false])
-  expect(logCost(bounded, { pricePerHour: 2.01 }, 5, 2)).toBe(Number.POSITIVE_INFINITY)
+  expect(computeLogCost(bounded, { pricePerHour: 2.01 }, 5, 2)).toBe(Number.POSITIVE_INFINITY)
 })
 
 test('an objective has the settings it requires, and no others', () => {
@@ -286,18 +296,18 @@ test('an objective has the settings it requires, and no others', () => {
 })
 
 test('an unmeasured figure costs infinitely much', () => {
-  expect(cost(createObjective('min-latency', given), { pricePerHour: 1, capacityRps: 5 })).toBe(
-    Number.POSITIVE_INFINITY,
-  )
   expect(
-    cost(createObjective('price-per-request', given), { pricePerHour: 1, capacityRps: 0 }),
+    computeCost(createObjective('min-latency', given), { pricePerHour: 1, capacityRps: 5 }),
+  ).toBe(Number.POSITIVE_INFINITY)
+  expect(
+    computeCost(createObjective('price-per-request', given), { pricePerHour: 1, capacityRps: 0 }),
   ).toBe(Number.POSITIVE_INFINITY)
 })
 
 test('energy sums the components that report power; undefined without any, infinite without a served rate', () => {
   const energy = createObjective('min-energy', given)
   const costs = (usage: object | undefined, capacityRps = 100) =>
-    cost(energy, { pricePerHour: 1, capacityRps, usage })
+    computeCost(energy, { pricePerHour: 1, capacityRps, usage })
   expect([costs({ cpuWatts: 50 }), costs({ gpuWatts: 50, cpuWatts: 50 })]).toEqual([0.5, 1])
   expect([costs(undefined), costs({ cpuCores: 2 }), costs({ gpuWatts: 50 }, 0)]).toEqual(
     Array(3).fill(Number.POSITIVE_INFINITY),
@@ -332,7 +342,7 @@ describe('in figures', () => {
     usage: { gpuWatts: 60, cpuWatts: 40 },
   }
   const texts = (kind: ObjectiveKind, more: object = {}) => {
-    const costed = { ...figures, ...more, cost: cost(of(kind), { ...figures, ...more }) }
+    const costed = { ...figures, ...more, cost: computeCost(of(kind), { ...figures, ...more }) }
     return [formatCost(of(kind), costed, writing), formatVerdict(of(kind), costed, writing)]
   }
 
@@ -349,14 +359,13 @@ describe('in figures', () => {
     ['min-latency', 12, ['12 ms unloaded', '12 ms unloaded, $3.6 per hour']],
     ['min-energy', 0.5, ['0.5 J per request', '0.5 J per request, $3.6 per hour']],
   ] as const)('%s costs %d', (kind, costs, words) => {
-    expect(cost(of(kind), figures)).toBeCloseTo(costs, 9)
+    expect(computeCost(of(kind), figures)).toBeCloseTo(costs, 9)
     expect(texts(kind)).toEqual(words)
     const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
     const rate = computeModelledRate(of(kind), figures)
-    expect(logCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12))).toBeCloseTo(
-      learned,
-      9,
-    )
+    expect(
+      computeLogCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12)),
+    ).toBeCloseTo(learned, 9)
     expect([
       toDisplayedCost(of(kind), costs),
       computeGainRatio(of(kind), costs, 2 * costs),
@@ -371,7 +380,7 @@ describe('in figures', () => {
 
   test('the capacity to beat', () => {
     const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) =>
-      capacityToBeatRps(of(kind), { pricePerHour }, best)
+      computeCapacityToBeatRps(of(kind), { pricePerHour }, best)
     expect(toBeat('price', 1, 9)).toBeUndefined()
     expect(toBeat('min-latency', 1, 9)).toBeUndefined()
     expect(toBeat('price-per-request', 3.6, 10)).toBeCloseTo(100, 9)

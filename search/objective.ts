@@ -423,7 +423,7 @@ function computeQuantityCost(objective: Objective, price: ReplicaPrice, quantity
  * The objective's cost in its unit, to be minimised; the negated figure of an objective that is
  * maximised. Infinity where the figure was not measured.
  */
-export function cost(objective: Objective, figures: ConfigurationFigures): number {
+export function computeCost(objective: Objective, figures: ConfigurationFigures): number {
   const { models, measure } = getEntry(objective.kind)
   const quantity = measure
     ? measure(figures, withSettings(objective))
@@ -438,7 +438,7 @@ export function cost(objective: Objective, figures: ConfigurationFigures): numbe
  * goodness, which increases with the cost. Infinity above the price bound, NaN where the modelled
  * quantity is NaN.
  */
-export function logCost(
+export function computeLogCost(
   objective: Objective,
   price: ReplicaPrice,
   logRate: number,
@@ -458,7 +458,7 @@ export function logCost(
  * cannot win. Undefined where nothing is to be beaten, or where the capacity does not decide.
  * @param bestCost in the unit of `cost`
  */
-export function capacityToBeatRps(
+export function computeCapacityToBeatRps(
   objective: Objective,
   price: ReplicaPrice,
   bestCost: number | undefined,
@@ -491,7 +491,7 @@ export function isOrderUncertain(
 ): boolean {
   if (getModelledQuantity(objective) !== 'rate' || getEntry(objective.kind).isSigned) return false
   const costAt = (c: ConfigurationFigures, capacityRps: number) =>
-    cost(objective, withCapacity(c, capacityRps))
+    computeCost(objective, withCapacity(c, capacityRps))
   return costAt(a, a.capacityCi90Rps[1]) <= costAt(b, b.capacityCi90Rps[0])
 }
 

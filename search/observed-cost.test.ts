@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import {
   computeLogMetric,
+  computeObservedLogCost,
   countTrialsWithoutGain,
   findBestObservation,
   meetsConstraint,
-  observedLogCost,
 } from './observed-cost.ts'
 import type { Observation, Problem } from './types.ts'
 
@@ -68,7 +68,7 @@ describe('the constraint', () => {
 
 describe('the cost as measured', () => {
   const resolveReplicaPrice = (observation: Observation, change?: Partial<Problem>) =>
-    Math.exp(observedLogCost(problemOf(change), observation))
+    Math.exp(computeObservedLogCost(problemOf(change), observation))
 
   test('is price over rate, $ per million requests', () => {
     expect(resolveReplicaPrice(complete(2, 100, 10))).toBeCloseTo((2 / 3600 / 100) * 1e6, 9)

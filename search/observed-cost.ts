@@ -1,5 +1,5 @@
 /** Measured cost of finished trials under the objective. */
-import { getModelledQuantity, logCost } from './objective.ts'
+import { computeLogCost, getModelledQuantity } from './objective.ts'
 import { resolveReplicaPrice } from './replica-price.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
@@ -27,7 +27,7 @@ export const meetsConstraint = (problem: Problem, observation: Observation): boo
  * ln cost of a finished trial as measured. Infinity for a trial that is infeasible, violates the
  * constraint, was pruned, or lacks the quantity that the objective needs.
  */
-export function observedLogCost(problem: Problem, observation: Observation): number {
+export function computeObservedLogCost(problem: Problem, observation: Observation): number {
   if (
     observation.state !== 'complete' ||
     observation.censored ||
@@ -41,7 +41,7 @@ export function observedLogCost(problem: Problem, observation: Observation): num
   const logConstraint = observation.constraint
     ? computeLogMetric(problem, observation.constraint.value)
     : Number.NaN
-  return logCost(
+  return computeLogCost(
     problem.objective,
     resolveReplicaPrice(problem.pricePerHour, observation.configuration),
     logRate,
@@ -56,7 +56,7 @@ export function findBestObservation(
 ): { configuration: Configuration; logCost: number } | undefined {
   let best: { configuration: Configuration; logCost: number } | undefined
   for (const observation of observations) {
-    const cost = observedLogCost(problem, observation)
+    const cost = computeObservedLogCost(problem, observation)
     if (cost < (best?.logCost ?? Infinity))
       best = { configuration: observation.configuration, logCost: cost }
   }
@@ -75,7 +75,7 @@ export function countTrialsWithoutGain(
   let best = Infinity
   let since = 0
   for (const observation of observations) {
-    const cost = observedLogCost(problem, observation)
+    const cost = computeObservedLogCost(problem, observation)
     since = cost < best + Math.log1p(-minGain) ? 0 : since + 1
     best = Math.min(best, cost)
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { computeLogAcquisition } from './acquisition/expected-improvement.ts'
-import { capacityToBeatRps, cost, formatCost } from './objective.ts'
+import { computeCapacityToBeatRps, computeCost, formatCost } from './objective.ts'
 import {
   computeFleetPricePerHour,
   countAffordableReplicas,
@@ -48,9 +48,9 @@ describe('replicas that are sold together', () => {
     fc.assert(
       fc.property(price, price, fc.double({ min: 1, max: 500, noNaN: true }), (of, rival, rps) => {
         const objective = { kind: 'price-for-demand', demandRps: 500, headroom: 0.2 } as const
-        const best = cost(objective, { ...rival, capacityRps: rps })
-        const toBeat = capacityToBeatRps(objective, of, best)
-        const at = (capacityRps: number) => cost(objective, { ...of, capacityRps })
+        const best = computeCost(objective, { ...rival, capacityRps: rps })
+        const toBeat = computeCapacityToBeatRps(objective, of, best)
+        const at = (capacityRps: number) => computeCost(objective, { ...of, capacityRps })
         if (toBeat === undefined) {
           expect(at(1e9)).toBeGreaterThan(best * (1 - 1e-8))
           return
@@ -65,7 +65,7 @@ describe('replicas that are sold together', () => {
     const box = { pricePerHour: 0.25, bundles: [{ name: 'g4dn.xlarge', replicas: 4, perHour: 1 }] }
     const objective = { kind: 'price-for-demand', demandRps: 500, headroom: 0 } as const
     const figures = { ...box, capacityRps: 100 }
-    expect(cost(objective, figures)).toBe(2)
+    expect(computeCost(objective, figures)).toBe(2)
     const plain = (v: number) => `${v}`
     const write = {
       money: (v: number) => `$${v}`,

@@ -8,7 +8,7 @@ import { measureCapacity } from '../capacity/measure.ts'
 import type { Load } from '../model/load.ts'
 import { meetsSlo, type Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { gamma, normal, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { StreamingGenerator } from '../testing/streaming-generator.ts'
@@ -51,13 +51,13 @@ const keptApart: readonly Case[] = [
     name: '3 places, 500 ms, lognormal',
     streamsMs: 450,
     mostRps: 6,
-    server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * normal(u))),
+    server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * sampleNormal(u))),
   },
   {
     name: 'batches of 16, varied',
     streamsMs: 110,
     mostRps: 38,
-    server: queue(1, (n, u) => (100 + 20 * n) * gamma(u, 100), 16),
+    server: queue(1, (n, u) => (100 + 20 * n) * sampleGamma(u, 100), 16),
   },
 ]
 const slos: readonly Slo[] = [

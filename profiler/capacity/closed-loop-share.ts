@@ -27,6 +27,7 @@ export function computeShareOfLoops(
   model: Pick<CapacityPosterior, 'saturationRps' | 'saturationError' | 'refusesWhenFull'>,
   loops: LoopThroughput,
 ): number | undefined {
+  // The fastest of up to `maxLoops` loops is compared, so the significance level is shared among them.
   const errorFactor =
     1 + (criticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
   return model.refusesWhenFull ||

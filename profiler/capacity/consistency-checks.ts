@@ -3,7 +3,7 @@
 import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { criticalStandardErrors } from '../statistics/change-detector.ts'
-import { type OverShare, overShare } from '../statistics/dependence.ts'
+import { computeOverShare, type OverShare } from '../statistics/dependence.ts'
 
 /** Windows whose rates differ by at most this share are compared. Assumed. */
 const rateTolerance = 0.05
@@ -28,7 +28,7 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
     run.load.arrivals.kind !== 'sweep' &&
     run.cutMs === undefined &&
     run.sentMs.length > 0
-      ? [{ rateRps: run.load.rateRps, ...overShare(run.latencyMs, limitMs) }]
+      ? [{ rateRps: run.load.rateRps, ...computeOverShare(run.latencyMs, limitMs) }]
       : [],
   )
   for (const [i, a] of windows.entries()) {

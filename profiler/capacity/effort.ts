@@ -2,19 +2,24 @@ import type { SimulationBudget } from './queue-model/posterior.ts'
 
 /** Time and precision of a measurement. */
 export interface Effort {
+  /** Length of one window of the warm-up. */
   readonly warmUpS: number
+  /** Length of one measurement of the unloaded latency. */
   readonly idleS: number
   /** Length of one window of the search. */
   readonly windowS: number
-  /** Number of open windows to aim for. */
+  /** Number of open windows at which the budget aims. */
   readonly windows: number
-  /** Length of one closed loop of the warm-up and the saturation. */
+  /** Length of one closed loop of the saturation. */
   readonly saturationS: number
   /** Whether the unloaded latency is measured again at the end, to detect a server that changed. */
   readonly checksSpeed: boolean
   /** Simulations of the queue model for the final estimate. */
   readonly simulation: SimulationBudget
-  /** Half width of the interval, relative to the capacity, that ends a search. */
+  /**
+   * Half width of the interval, relative to the capacity, that ends a search. Results up to twice as
+   * wide count as converged.
+   */
   readonly precision: number
   /** Time under open load, after the warm-up. */
   readonly budgetS: number

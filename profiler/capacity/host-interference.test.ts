@@ -22,7 +22,7 @@ const run = (more: Partial<LoadRun>): LoadRun => ({
 test('a timer that fires late is an outage of the process', () => {
   const watch = new PauseDetector(10)
   for (const at of [10, 20.5, 31, 90, 100]) watch.tick(at)
-  expect([...watch.generatorPausesMs()]).toEqual([41, 90])
+  expect([...watch.listSpansMs()]).toEqual([41, 90])
 })
 
 test('outages count with twice their length after them, joined where they touch, short ones not', () => {

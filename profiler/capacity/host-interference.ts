@@ -51,6 +51,7 @@ export function findInterference(
   { generatorPausesMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
   minMs: number,
 ): TimeSpans {
+  // Starts and ends of the pauses in turn.
   const pausedMs = generatorPausesMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
   if (behindServerMs >= pausedMs) return []
   const spans: [number, number][] = []

@@ -13,7 +13,7 @@
  *    whose 95 % interval met it
  *
  * A search that ends for another reason reports a bound instead (rules from `failing rate` on). A
- * capacity that is derived for another SLO is widened by the last rules (from `load curve` on).
+ * capacity that is derived for another SLO is widened by the last rules (from `interpolation` on).
  * Each rule that changes something is listed in the result's `adjustments`.
  */
 import type { Capacity, IntervalAdjustment, IntervalRule } from '../model/measurement.ts'
@@ -57,9 +57,9 @@ const maxIntervalReach = 1.5
  * A met rate contradicts the model where it exceeds the interval by more than this factor. Windows
  * must have enough requests to show it (`RateBounds`).
  */
-export const farFactor = 1.25
-/** The same factor for windows with few requests. */
-const farFactorBrief = 2
+export const minContradictionFactor = 1.25
+/** The same for windows with few requests, which show less: only twice the capacity. */
+const minBriefContradictionFactor = 2
 /**
  * Error of a queue model for a server that waits for CPU quota, as a share of the waiting time.
  * Assumed.
@@ -176,10 +176,10 @@ function widenForMisfit(estimate: CapacityPosterior): CapacityPosterior {
 export function boundByWindows(estimate: Estimate, windows: WindowRates): ReportedCapacity {
   const { metRps, ciMetRps, ciViolatedRps = Number.POSITIVE_INFINITY } = windows
   const [low, high] = estimate.capacityCi90Rps
-  const farMetRps = findFarMetRate(estimate, windows)
-  if (farMetRps > 0) {
-    const highRps = Math.max(maxMedianReach * farMetRps, ciMetRps)
-    const capacityRps = Math.sqrt(estimate.capacityRps * farMetRps)
+  const contradictingRps = findContradictingRate(estimate, windows)
+  if (contradictingRps > 0) {
+    const highRps = Math.max(maxMedianReach * contradictingRps, ciMetRps)
+    const capacityRps = Math.sqrt(estimate.capacityRps * contradictingRps)
     return report(estimate, 'windows', boundedBetween(Math.min(low, metRps), highRps, capacityRps))
   }
   const capacityRps = isAboveViolations(estimate, windows)
@@ -191,7 +191,7 @@ export function boundByWindows(estimate: Estimate, windows: WindowRates): Report
 
 /** Whether windows contradict the model. */
 export const isContradicted = (estimate: Interval, windows: WindowRates): boolean =>
-  isAboveViolations(estimate, windows) || findFarMetRate(estimate, windows) > 0
+  isAboveViolations(estimate, windows) || findContradictingRate(estimate, windows) > 0
 
 /**
  * Chooses the rate of the next window: the estimated capacity. Where a met rate far above the
@@ -200,7 +200,7 @@ export const isContradicted = (estimate: Interval, windows: WindowRates): boolea
 export const chooseNextRate = (
   estimate: Interval & { readonly capacityRps: number },
   windows: WindowRates,
-): number => maxMedianReach * findFarMetRate(estimate, windows) || estimate.capacityRps
+): number => maxMedianReach * findContradictingRate(estimate, windows) || estimate.capacityRps
 
 /**
  * Bounds the capacity by a rate from which requests fail before they get slow. The limit behind the
@@ -381,13 +381,13 @@ const isAboveViolations = (
 ) => low > ciViolatedRps
 
 /** Finds a credibly met rate far above the whole interval; 0 without one. */
-const findFarMetRate = (
+const findContradictingRate = (
   { capacityCi90Rps: [, high] }: Interval,
   { credibleMetRps = 0, brieflyMetRps = 0 }: WindowRates,
 ): number =>
   Math.max(
-    farFactor * high < credibleMetRps ? credibleMetRps : 0,
-    farFactorBrief * high < brieflyMetRps ? brieflyMetRps : 0,
+    minContradictionFactor * high < credibleMetRps ? credibleMetRps : 0,
+    minBriefContradictionFactor * high < brieflyMetRps ? brieflyMetRps : 0,
   )
 
 type Figures = Pick<Capacity, 'capacityRps' | 'capacityCi90Rps'>

@@ -219,7 +219,7 @@ export async function saturate(
   // the server refuses a single connection; the throughput has stopped growing.
   for (let loop = 0; ; loop++) {
     const connections = plan.count
-    const { run, point } = await session.closed(connections, loopS, 'saturation')
+    const { run, point } = await session.playClosed(connections, loopS, 'saturation')
     if (!point.invalid) undisturbed.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     const isRefused = exceedsErrorRate(point, slo)
@@ -236,7 +236,7 @@ export async function saturate(
       point,
       refusedLoop,
     }
-    if (await session.died(point)) return { ...found, died: true }
+    if (await session.hasDied(point)) return { ...found, died: true }
     rps = found.rps
     if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...found, died: false }
     if (isRefused && connections === 1) return { ...found, died: false }

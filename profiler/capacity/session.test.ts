@@ -37,9 +37,9 @@ describe('a session', () => {
         connections: { opened: 4, closed: 3, retried: 0 },
       }),
     )
-    await session.closed(2, 1, 'warm-up', false)
-    await session.closed(1, 1, 'unloaded')
-    const { run, point } = await session.open(100, 1, 7, 'search')
+    await session.playClosed(2, 1, 'warm-up', false)
+    await session.playClosed(1, 1, 'unloaded')
+    const { run, point } = await session.playOpen(100, 1, 7, 'search')
     expect(run.load).toEqual({
       kind: 'open',
       rateRps: 100,
@@ -88,7 +88,7 @@ describe('a session', () => {
           { ...generator, play },
           new AbortController().signal,
           () => {},
-        ).closed(1, 1, 'unloaded')
+        ).playClosed(1, 1, 'unloaded')
       expect(targets).toEqual([{ ...http, transport: 'sse', silentMs }, http])
     },
   )
@@ -97,19 +97,19 @@ describe('a session', () => {
     const { session } = sessionWith((load) =>
       played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }),
     )
-    await session.closed(1, 1, 'search', false)
+    await session.playClosed(1, 1, 'search', false)
     expect(session.unloadedMs).toEqual([])
-    await session.open(100, 1, 7, 'search')
+    await session.playOpen(100, 1, 7, 'search')
     expect(session.unloadedMs.length).toBeGreaterThan(0)
   })
 
   test('has a budget that can restart and exclude time', async () => {
     const { session } = sessionWith((load) => played(load, { elapsedS: 3 }))
-    await session.closed(1, 1, 'warm-up')
+    await session.playClosed(1, 1, 'warm-up')
     expect(session.spentS).toBe(3)
     session.startBudget()
-    await session.closed(1, 1, 'unloaded')
-    await session.closed(1, 1, 'unloaded')
+    await session.playClosed(1, 1, 'unloaded')
+    await session.playClosed(1, 1, 'unloaded')
     expect(session.spentS).toBe(6)
     session.excludeFromBudget(2)
     expect([session.spentS, session.totalS]).toEqual([4, 9])
@@ -139,8 +139,8 @@ describe('a server counts as dead', () => {
     const { session, asked } = sessionWith((load, window) =>
       played(load, window === 0 ? first : second),
     )
-    const { point } = await session.closed(4, 1, 'search')
-    const died = await session.died(point)
+    const { point } = await session.playClosed(4, 1, 'search')
+    const died = await session.hasDied(point)
     // What it is asked once more is one request at a time, and no part of the curve.
     expect(
       asked
@@ -190,7 +190,7 @@ describe('after an overload', () => {
     const { session, asked } = sessionWith((load, window) =>
       played(load, {}, window === 0 ? unloadedMs : ms(window)),
     )
-    const { point } = await session.closed(1, 1, 'unloaded')
+    const { point } = await session.playClosed(1, 1, 'unloaded')
     await session.settle(point)
     expect(session.points).toEqual([point])
     expect(asked.every((load) => load.kind === 'closed' && load.connections === 1)).toBe(true)
@@ -215,9 +215,9 @@ describe('after an overload', () => {
       const { session, asked } = sessionWith((load, window) =>
         window === 0 ? played(load) : answer(load, window),
       )
-      const { point } = await session.closed(1, 1, 'unloaded')
+      const { point } = await session.playClosed(1, 1, 'unloaded')
       await session.settle(point)
-      return [asked.length - 1, session.unresponsive?.errorKinds, await session.died(point)]
+      return [asked.length - 1, session.unresponsive?.errorKinds, await session.hasDied(point)]
     }
     expect(await triesOf((load) => timedOut(load, 2))).toEqual([5, { timeout: 1 }, true])
     expect(await triesOf((load) => timedOut(load, 30))).toEqual([2, { timeout: 1 }, true])
@@ -253,10 +253,10 @@ test.each<[string, Target, boolean]>([
   )
   const died = []
   for (let window = 0; window < 4; window++)
-    died.push(await session.died((await session.open(10, 1, window, 'search')).point))
+    died.push(await session.hasDied((await session.playOpen(10, 1, window, 'search')).point))
   expect(died).toEqual([false, false, false, unresponsive])
   if (unresponsive)
-    expect(session.causeOfDeath(session.points[0]!)).toBe(
+    expect(session.describeDeath(session.points[0]!)).toBe(
       'nothing is answered any more: 10 of 10 requests failed (timeout × 10)',
     )
 })
@@ -268,7 +268,7 @@ test('errors are listed by frequency', async () => {
       errorKinds: { timeout: 1, 'status 503': 3, reset: 1 },
     }),
   )
-  const { point } = await session.closed(1, 1, 'unloaded')
+  const { point } = await session.playClosed(1, 1, 'unloaded')
   expect(describeErrors(point)).toBe(
     '5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)',
   )

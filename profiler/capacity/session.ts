@@ -96,14 +96,15 @@ export class Session extends LoadRecord {
     const { generator, target, signal } = this
     if (generator.rest !== undefined) await generator.rest(target, seconds, signal)
     else await sleep(1000 * seconds, undefined, { signal }).catch(() => signal.throwIfAborted())
+    // A virtual server spends the rest under a load of one request (VirtualGenerator).
     if (target.kind === 'virtual') this.totalS += seconds
   }
 
-  closed(connections: number, durationS: number, phase: Phase, keep = true) {
+  playClosed(connections: number, durationS: number, phase: Phase, keep = true) {
     return this.play({ kind: 'closed', connections, durationS }, phase, keep)
   }
 
-  open(
+  playOpen(
     rateRps: number,
     durationS: number,
     seed: number,
@@ -116,7 +117,9 @@ export class Session extends LoadRecord {
   /**
    * Opens connections for the following open load, so that its latencies do not include their
    * opening. Over TLS that takes CPU time on both sides. Servers in virtual time have no
-   * connections; they get the load only for a burst.
+   * connections.
+   * @param burst the load also shows whether the server admits that many requests at once, so a
+   * server in virtual time gets it too
    */
   async connect({
     connections,
@@ -132,11 +135,11 @@ export class Session extends LoadRecord {
   }
 
   /** Whether the server died or hangs. Checks again after refused or broken connections. */
-  async died(point: LoadPoint): Promise<boolean> {
+  async hasDied(point: LoadPoint): Promise<boolean> {
     if (isServerGone(point) || this.unresponsive !== undefined) return true
     return (
       brokenConnectionErrors.some((kind) => kind in point.errorKinds) &&
-      isServerGone((await this.closed(1, checkS, 'search', false)).point)
+      isServerGone((await this.playClosed(1, checkS, 'search', false)).point)
     )
   }
 
@@ -148,13 +151,13 @@ export class Session extends LoadRecord {
     const loadS = Math.max(minSettleS, (settledFactor * unloaded.p50Ms) / 1000)
     const settledMs = settledFactor * unloaded.p50Ms + settledJitterMs
     for (let i = 0; i < maxSettleLoads && this.unresponsive === undefined; i++) {
-      const { point } = await this.closed(1, loadS, 'search', false)
+      const { point } = await this.playClosed(1, loadS, 'search', false)
       if (point.p50Ms < settledMs) return
     }
   }
 
   /** Describes why the server counts as dead. */
-  causeOfDeath(point: LoadPoint): string {
+  describeDeath(point: LoadPoint): string {
     return this.unresponsive === undefined
       ? `nothing listens any more: ${describeErrors(point)}`
       : `nothing is answered any more: ${describeErrors(this.unresponsive)}`

@@ -106,7 +106,7 @@ export class RequestWarmUp {
   }
 
   private async playWindow(): Promise<LoadPoint> {
-    const { run, point } = await this.session.closed(
+    const { run, point } = await this.session.playClosed(
       firstConnections,
       this.windowS,
       'warm-up',

@@ -1,6 +1,6 @@
 /** Send times of open loads. */
 import type { OpenLoad } from '../model/load.ts'
-import { gamma, seeded } from '../seeded-random.ts'
+import { sampleGamma, seeded } from '../seeded-random.ts'
 
 /**
  * Schedules the intended send times of an open load, ms from its start, ascending. Random arrivals
@@ -22,6 +22,7 @@ export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Floa
     case 'sweep': {
       const { fromRps, toRps } = arrivals
       const rise = (toRps - fromRps) / durationS
+      // A constant rate, by whose rise the inverse would divide.
       if (Math.abs(rise) < 1e-9)
         return Float64Array.from({ length: n }, () => uniform() * durationMs).sort()
       // Inverse of the cumulative rate a t + b t² / 2, at sorted uniforms of its total.
@@ -33,7 +34,8 @@ export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Floa
     case 'gamma': {
       const shape = 1 / arrivals.cv ** 2
       const times = new Float64Array(n + 1)
-      for (let i = 0; i <= n; i++) times[i] = (i === 0 ? 0 : times[i - 1]!) + gamma(uniform, shape)
+      for (let i = 0; i <= n; i++)
+        times[i] = (i === 0 ? 0 : times[i - 1]!) + sampleGamma(uniform, shape)
       return times.subarray(0, n).map((t) => (t * durationMs) / times[n]!)
     }
     case 'on-off': {

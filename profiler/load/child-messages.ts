@@ -14,6 +14,7 @@ export type ToChild =
   | { readonly type: 'abort' }
 
 export type FromChild =
+  /** The child has started and waits for messages. */
   | { readonly type: 'ready' }
   | { readonly type: 'played'; readonly run: LoadRun }
   | { readonly type: 'aborted' }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 import { summariseRun } from './load-point.ts'
 
 const slo: Slo = {
@@ -78,13 +78,13 @@ test('each class has the latencies of its own answers, and the share of its requ
         )
         if (own.length === 0) continue
         expect(ttft.p99Ms).toBe(
-          quantileOfSorted(
+          selectQuantile(
             sorted((a) => a.ttft),
             0.99,
           ),
         )
         expect(tpot.p50Ms).toBe(
-          quantileOfSorted(
+          selectQuantile(
             sorted((a) => a.tpot),
             0.5,
           ),

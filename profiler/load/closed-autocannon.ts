@@ -27,6 +27,9 @@ const maxRequestBytes = 64 * 2 ** 20
  * Limit on the bodies that are used. The first ones of a long trace represent its mix.
  */
 const maxBodies = 1024
+/** Size of the head of a request. Assumed. */
+const assumedHeadBytes = 256
+/** Period of the checks for pauses and for the end of the loop. */
 const tickMs = 10
 /**
  * Tolerance, ms, between autocannon's latency of an answer and ours. A larger difference shows that
@@ -71,7 +74,7 @@ export async function playAutocannon(
   expectedRps: number,
 ): Promise<LoadRun | undefined> {
   const run = new AutocannonRun(target, load)
-  const watch = new PauseDetector(tickMs)
+  const pauses = new PauseDetector(tickMs)
   let stop = () => {}
   const finished = new Promise<void>((resolve, reject) => {
     const instance = autocannon(buildOptions(target, load, run, expectedRps), (error) =>
@@ -83,9 +86,9 @@ export async function playAutocannon(
   })
   // The clients exist with the requests they built, and none was sent yet.
   run.startClock()
-  const cpu = process.cpuUsage()
+  const cpuBefore = process.cpuUsage()
   const ticker = setInterval(() => {
-    watch.tick(run.now())
+    pauses.tick(run.now())
     if (signal.aborted || run.isFinished()) stop()
   }, tickMs)
   try {
@@ -95,13 +98,13 @@ export async function playAutocannon(
   }
   signal.throwIfAborted()
   if (run.isUnsuitable) return undefined
-  const used = process.cpuUsage(cpu)
+  const cpu = process.cpuUsage(cpuBefore)
   const elapsedMs = run.now()
   return run.recorder.buildRun(load, {
     seconds: load.durationS,
-    generatorPausesMs: watch.generatorPausesMs(),
+    generatorPausesMs: pauses.listSpansMs(),
     elapsedS: elapsedMs / 1000,
-    generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
+    generatorCores: (cpu.user + cpu.system) / 1e3 / elapsedMs,
     connections: { opened: load.connections, closed: 0, retried: 0 },
   })
 }
@@ -124,7 +127,7 @@ function buildOptions(
           : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     }),
   )
-  const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
+  const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + assumedHeadBytes
   const maxPerClient = Math.min(
     requests.length,
     Math.max(1, Math.floor(maxRequestBytes / connections / meanBytes)),
@@ -139,7 +142,7 @@ function buildOptions(
     url: formatHttpUrl(address),
     ...(address.socketPath !== undefined && { socketPath: address.socketPath }),
     connections,
-    // The end is timed here, as autocannon's own limits are whole seconds.
+    // The end is timed here, as autocannon's own limits are whole seconds; these are never reached.
     duration: Math.ceil(durationS + target.timeoutMs / 1000) + 1,
     timeout: Math.ceil(target.timeoutMs / 1000) + 60,
     sampleInt: tickMs,
@@ -147,11 +150,11 @@ function buildOptions(
     skipAggregateResult: true,
     setupClient: (client) => {
       // Clients start at different positions, so that together they cover the whole pool.
-      const from = Math.floor((clients++ * requests.length) / connections)
+      const firstRequest = Math.floor((clients++ * requests.length) / connections)
       client.setRequests(
         Array.from(
           { length: requestsPerClient },
-          (_, i) => requests[(from + i) % requests.length]!,
+          (_, i) => requests[(firstRequest + i) % requests.length]!,
         ),
       )
       client.on('headers', (head) => {
@@ -243,7 +246,7 @@ class AutocannonRun {
     if (failed) this.recorder.recordFailure(index, `status ${status}`)
     else this.recorder.recordAnswer(index, Math.min(ms, now - fromMs))
     this.last = { index, failed }
-    this.count(failed)
+    this.countAnswer(failed)
     this.slowestMs = Math.max(this.slowestMs, ms)
     // Requests sent after the end do not count.
     if (now >= this.endMs) this.sentMs.delete(client)
@@ -265,17 +268,17 @@ class AutocannonRun {
    */
   isFinished(): boolean {
     const now = this.now()
-    const slowest = Math.max(minDrainMs, drainFactor * this.slowestMs)
+    const drainMs = Math.max(minDrainMs, drainFactor * this.slowestMs)
     for (const sentMs of this.sentMs.values())
-      if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs)))
+      if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(drainMs, this.endMs)))
         this.markUnsuitable()
-    if (now > this.endMs + slowest && this.sentMs.size > 0) this.markUnsuitable()
+    if (now > this.endMs + drainMs && this.sentMs.size > 0) this.markUnsuitable()
     if (this.answers >= minAnswersToJudge && this.failures > maxFailedShare * this.answers)
       this.markUnsuitable()
     return this.isUnsuitable || this.sentMs.size === 0
   }
 
-  private count(failed: boolean): void {
+  private countAnswer(failed: boolean): void {
     this.answers++
     if (failed) this.failures++
   }

@@ -8,6 +8,7 @@ import type { HttpTarget } from '../model/target.ts'
 import { Exchanges } from './exchanges.ts'
 import type { Sender } from './sender.ts'
 
+/** Pause of a connection after a failed request. Assumed. */
 const pauseAfterFailureMs = 20
 
 /**
@@ -37,5 +38,5 @@ export async function playClosed(
   await exchanges.run(signal, () => {
     for (let i = 0; i < load.connections; i++) sendNext()
   })
-  return exchanges.result(load, { seconds: Math.min(exchanges.now(), endMs) / 1000 })
+  return exchanges.buildRun(load, { seconds: Math.min(exchanges.now(), endMs) / 1000 })
 }

@@ -18,8 +18,12 @@ interface Exchange {
 
 type OnExchangeEnd = (failure: string | undefined, latencyMs: number) => void
 
+/** Period of the checks of deadlines and for pauses of this process. */
 const sweepPeriodMs = 10
-/** A server has fallen silent after this multiple of the longest gap between its bytes so far. */
+/**
+ * A server has fallen silent after this multiple of the longest gap between its bytes so far.
+ * Assumed.
+ */
 const silentGapFactor = 3
 
 /**
@@ -31,10 +35,10 @@ export class Exchanges {
   private readonly recorder = new Recorder()
   /** By performance.now(). */
   readonly startMs: number
-  private readonly cpu = process.cpuUsage()
-  private readonly watch = new PauseDetector(sweepPeriodMs)
+  private readonly cpuBefore = process.cpuUsage()
+  private readonly pauses = new PauseDetector(sweepPeriodMs)
   private readonly countsBefore: Sender['counts']
-  private finished: () => void = () => {}
+  private resolveFinished: () => void = () => {}
 
   /** @param leadMs time until the run starts */
   constructor(
@@ -59,7 +63,7 @@ export class Exchanges {
     let sent: RequestHandle | undefined
     const exchange: Exchange = { index, intendedMs, onEnd, abandon: () => sent?.abandon() }
     this.inFlight.add(exchange)
-    sent = this.sender.send(index, (failure, stream) => this.ended(exchange, failure, stream))
+    sent = this.sender.send(index, (failure, stream) => this.recordEnd(exchange, failure, stream))
     if (sent.requestClass !== undefined) this.recorder.setClass(index, sent.requestClass)
   }
 
@@ -83,13 +87,13 @@ export class Exchanges {
     // An abort while the connections were opened fires no event any more.
     signal.throwIfAborted()
     const finished = new Promise<void>((resolve) => {
-      this.finished = resolve
+      this.resolveFinished = resolve
     })
-    const abort = () => this.finished()
+    const abort = () => this.resolveFinished()
     signal.addEventListener('abort', abort, { once: true })
     const sweeper = setInterval(() => {
       const now = this.now()
-      this.watch.tick(now)
+      this.pauses.tick(now)
       this.expire(now)
       sweep(now)
     }, sweepPeriodMs)
@@ -105,7 +109,7 @@ export class Exchanges {
   }
 
   end(): void {
-    this.finished()
+    this.resolveFinished()
   }
 
   /**
@@ -118,37 +122,37 @@ export class Exchanges {
       exchange.abandon()
     }
     this.inFlight.clear()
-    this.finished()
+    this.resolveFinished()
   }
 
-  /** Record of the run, once it has ended. */
-  result(
+  /** Builds the record of the run, once it has ended. */
+  buildRun(
     load: Load,
     { seconds, planned, cutMs }: { seconds: number; planned?: number; cutMs?: number },
   ): LoadRun {
-    const used = process.cpuUsage(this.cpu)
+    const cpu = process.cpuUsage(this.cpuBefore)
     const elapsedMs = this.now() + this.leadMs
     const { counts } = this.sender
-    const since = (name: 'opened' | 'closed' | 'retried') =>
+    const countSince = (name: 'opened' | 'closed' | 'retried') =>
       counts![name] - this.countsBefore![name]
     return this.recorder.buildRun(load, {
       seconds,
       planned,
       cutMs,
-      generatorPausesMs: this.watch.generatorPausesMs(),
+      generatorPausesMs: this.pauses.listSpansMs(),
       elapsedS: elapsedMs / 1000,
-      generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
+      generatorCores: (cpu.user + cpu.system) / 1e3 / elapsedMs,
       ...(counts && {
         connections: {
-          opened: since('opened'),
-          closed: since('closed'),
-          retried: since('retried'),
+          opened: countSince('opened'),
+          closed: countSince('closed'),
+          retried: countSince('retried'),
         },
       }),
     })
   }
 
-  private ended(exchange: Exchange, failure: string | undefined, stream?: StreamTimes): void {
+  private recordEnd(exchange: Exchange, failure: string | undefined, stream?: StreamTimes): void {
     if (!this.inFlight.delete(exchange)) return
     const latencyMs = this.now() - exchange.intendedMs
     if (failure === undefined) this.recorder.recordAnswer(exchange.index, latencyMs, stream)
@@ -156,13 +160,16 @@ export class Exchanges {
     exchange.onEnd(failure, latencyMs)
   }
 
-  /** Fails requests past their deadline, and all requests to a server that has fallen silent. */
+  /**
+   * Fails requests past their deadline, and all requests to a server that has fallen silent. Requests
+   * are in send order, so the first in time ends the search.
+   */
   private expire(nowMs: number): void {
     const silent = this.isSilent(nowMs)
     for (const exchange of this.inFlight) {
       if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
       exchange.abandon()
-      this.ended(exchange, 'timeout')
+      this.recordEnd(exchange, 'timeout')
     }
   }
 

@@ -15,8 +15,9 @@ import { answerTooLarge } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import { convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 
-/** HTTP/2 connections, each with as many concurrent requests as the server allows. */
+/** HTTP/2 connections, each with as many concurrent requests as the server allows. Assumed. */
 const defaultConnections = 4
+/** Longest wait for open connections; later ones open with their first call. Assumed. */
 const connectMs = 1000
 
 /** Sends unary gRPC calls with pre-serialized messages over a few connections. */
@@ -48,13 +49,13 @@ export class GrpcSender implements Sender {
 
   send(index: number, ended: OnRequestEnd): { abandon(): void } {
     let abandoned = false
-    const body = index % this.messages.length
-    const isSampled = this.sampler.shouldSample(body)
+    const bodyIndex = index % this.messages.length
+    const isSampled = this.sampler.shouldSample(bodyIndex)
     const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
       this.target.path,
       identity,
       identity,
-      this.messages[body]!,
+      this.messages[bodyIndex]!,
       this.metadata,
       // The server may abandon a call after its deadline.
       { deadline: Date.now() + this.target.timeoutMs },
@@ -64,7 +65,7 @@ export class GrpcSender implements Sender {
         else if (this.target.expect !== undefined && !answer?.includes(this.target.expect))
           ended('bad answer')
         else {
-          if (isSampled && answer !== undefined) this.sampler.addSample(body, answer)
+          if (isSampled && answer !== undefined) this.sampler.addSample(bodyIndex, answer)
           ended(undefined)
         }
       },
@@ -105,14 +106,14 @@ export function createGrpcClient(
   const checks = insecureSkipVerify
     ? { rejectUnauthorized: false, checkServerIdentity: () => undefined }
     : {}
-  const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text))
-  const how = secure
-    ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks)
+  const toPem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text))
+  const channelCredentials = secure
+    ? credentials.createSsl(toPem(ca), toPem(key), toPem(cert), checks)
     : credentials.createInsecure()
   // Without a port grpc-js uses 443 for both schemes.
-  const place = isSocketUrl(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
+  const address = isSocketUrl(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
   const authority = Object.entries(headers).find(([name]) => isAuthority(name))?.[1]
-  return new Client(place, how, {
+  return new Client(address, channelCredentials, {
     ...(authority !== undefined && { 'grpc.default_authority': authority }),
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,

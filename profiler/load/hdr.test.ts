@@ -1,12 +1,12 @@
 import { inflateSync } from 'node:zlib'
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
-import { normal, seeded } from '../seeded-random.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { sampleNormal, seeded } from '../seeded-random.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 import { encodeHdrHistogram } from './hdr.ts'
 
 const lognormal = (n: number, uniform = seeded(3)) =>
-  Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * normal(uniform)))
+  Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * sampleNormal(uniform)))
 const decoded = (text: string) => hdr.decodeFromCompressedBase64(text)
 
 test('percentiles are those of the latencies, to three digits in microseconds', () => {
@@ -14,7 +14,7 @@ test('percentiles are those of the latencies, to three digits in microseconds', 
   const histogram = decoded(encodeHdrHistogram(latencyMs))
   latencyMs.sort()
   for (const p of [0.5, 0.9, 0.99, 0.999]) {
-    const ratio = histogram.getValueAtPercentile(100 * p) / (1000 * quantileOfSorted(latencyMs, p))
+    const ratio = histogram.getValueAtPercentile(100 * p) / (1000 * selectQuantile(latencyMs, p))
     expect(Math.abs(ratio - 1)).toBeLessThan(0.0015)
   }
 })

@@ -14,6 +14,8 @@ import { findAllowedCores, pinIfPossible, readAllowedCores } from './cpu-affinit
 import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
 
+/** Last characters of the child's error output that a failure quotes. Assumed. */
+const maxStderrChars = 4000
 /** Minimum window to watch the machine: the CPU clocks of Linux tick every 10 ms. */
 const minWatchedS = 0.2
 
@@ -49,10 +51,11 @@ export class HttpLoadGenerator implements LoadGenerator {
     try {
       const child = await this.startChild()
       if (this.sentTarget !== target) {
-        const { serverPids: _, findFault: __, sample, ...plain } = target
+        // Functions cannot be sent to another process.
+        const { serverPids: _, findFault: __, sample, ...data } = target
         this.send(child, {
           type: 'target',
-          target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) },
+          target: { ...data, ...(sample && { sample: { bodies: sample.bodies } }) },
         })
         this.sentTarget = target
       }
@@ -74,10 +77,10 @@ export class HttpLoadGenerator implements LoadGenerator {
    * often wakes it on the server's core, where it waits and sends late.
    */
   private async avoidCores(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
-    const own = readAllowedCores(process.pid)
-    const taken = findAllowedCores(serverPids)
-    const free = own.filter((core) => !taken.includes(core))
-    const cores = free.length > 0 ? free : own
+    const allowed = readAllowedCores(process.pid)
+    const serverCores = findAllowedCores(serverPids)
+    const free = allowed.filter((core) => !serverCores.includes(core))
+    const cores = free.length > 0 ? free : allowed
     if (cores.join() === this.cores.join()) return
     this.cores = cores
     await pinIfPossible(pid!, cores)
@@ -101,7 +104,7 @@ export class HttpLoadGenerator implements LoadGenerator {
     this.cores = readAllowedCores(process.pid)
     this.stderr = ''
     child.stderr?.on('data', (chunk: Buffer) => {
-      this.stderr = (this.stderr + chunk.toString()).slice(-4000)
+      this.stderr = (this.stderr + chunk.toString()).slice(-maxStderrChars)
     })
     await this.awaitMessage(child)
     return child

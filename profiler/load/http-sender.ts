@@ -24,7 +24,10 @@ import { buildTlsOptions } from './tls.ts'
 const defaultConnections = 512
 /** Longer bodies are written separately from their heads, which saves a copy. */
 const maxCopiedBytes = 16 * 1024
-/** A connection is no longer reused this long before its announced idle timeout. */
+/**
+ * A connection is no longer reused this long before its announced idle timeout, but is for at least
+ * half of that.
+ */
 const idleMarginMs = 500
 
 /**
@@ -48,10 +51,10 @@ export class HttpSender implements Sender {
   private waiting: Exchange[] = []
   private connecting = 0
 
-  /** @param reader creates the reader of an answer when its request is sent */
+  /** @param createReader called when a request is sent, for the reader of its answer */
   constructor(
     target: HttpTarget,
-    private readonly reader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
+    private readonly createReader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
     this.endpoint = {
@@ -63,6 +66,7 @@ export class HttpSender implements Sender {
     this.requests = convertBodies(target, (body) => encodeRequest(target, body))
   }
 
+  /** Connections open on demand. */
   async connect(): Promise<void> {}
 
   takeSamples() {
@@ -70,11 +74,11 @@ export class HttpSender implements Sender {
   }
 
   send(index: number, ended: OnRequestEnd): { abandon(): void } {
-    const body = index % this.requests.length
+    const bodyIndex = index % this.requests.length
     const exchange = new Exchange(
-      this.requests[body]!,
+      this.requests[bodyIndex]!,
       ended,
-      this.sampler.wrapReader(body, this.reader()),
+      this.sampler.wrapReader(bodyIndex, this.createReader()),
       (failed) => this.retry(failed),
     )
     const connection = this.takeIdle()
@@ -182,7 +186,7 @@ function encodeRequest(
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const fields = {
     host: parseServerAddress(url)!.host,
-    ...lowerCased(headers),
+    ...lowerCaseNames(headers),
     'content-type': contentType,
     'content-length': String(bytes.byteLength),
   }
@@ -195,7 +199,7 @@ function encodeRequest(
   return bytes.byteLength <= maxCopiedBytes ? [Buffer.concat([head, bytes])] : [head, bytes]
 }
 
-const lowerCased = (headers: Readonly<Record<string, string>>) =>
+const lowerCaseNames = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** One request and its answer, over one or two connections. */

@@ -25,6 +25,7 @@ export class NotHttpError extends Error {
  * First bytes of every answer. A connection that begins otherwise fails without waiting for a head.
  */
 const versionPrefix = 'HTTP/1.'
+/** Longer heads, and longer lines of a chunked body, are not read. Assumed. */
 const maxHeadBytes = 64 * 1024
 const maxLineBytes = 4096
 const empty = Buffer.alloc(0)
@@ -130,11 +131,11 @@ export class Http1Answer {
 
   private readHead(chunk: Buffer): Buffer | undefined {
     let end = chunk.indexOf('\r\n\r\n')
-    let length = 4
+    let separatorLength = 4
     if (end < 0) {
       // Lines may end with LF alone (section 2.2).
       end = chunk.indexOf('\n\n')
-      length = 2
+      separatorLength = 2
     }
     if (end < 0) {
       if (
@@ -147,7 +148,7 @@ export class Http1Answer {
       return undefined
     }
     const head = parseHeadCached(chunk.toString('latin1', 0, end))
-    const rest = chunk.subarray(end + length)
+    const rest = chunk.subarray(end + separatorLength)
     // Interim answers: the final one follows (RFC 9110, section 15.2).
     if (head.status >= 100 && head.status < 200 && head.status !== 101) return rest
     this.head = head

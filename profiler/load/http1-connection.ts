@@ -49,7 +49,7 @@ interface ConnectionEvents {
 
 /**
  * Time for a server to close a connection as announced. The side that closes first keeps the port
- * in TIME_WAIT, and the generator must not run out of ports.
+ * in TIME_WAIT, and the generator must not run out of ports. Assumed.
  */
 const serverCloseMs = 200
 const requestTimeoutStatus = 408
@@ -163,7 +163,7 @@ export class Http1Connection {
     if (!this.ended) {
       this.ended = true
       if (this.isConnected) this.events.closed(this.closedByServer)
-      else this.events.unreachable(this.error ?? closedByServerError())
+      else this.events.unreachable(this.error ?? createCloseError())
     }
     this.socket.destroy()
     if (request === undefined) return
@@ -171,7 +171,7 @@ export class Http1Connection {
       request.on.answered(request.answer.head!.status)
     else
       request.on.failed({
-        error: this.error ?? closedByServerError(),
+        error: this.error ?? createCloseError(),
         retriable: this.isRetriable(request),
       })
   }
@@ -181,7 +181,7 @@ export class Http1Connection {
   }
 }
 
-const closedByServerError = () =>
+const createCloseError = () =>
   Object.assign(new Error('closed by server'), { code: 'closed by server' })
 
 function openSocket({ url, tls, session }: Endpoint): Socket {
@@ -190,13 +190,14 @@ function openSocket({ url, tls, session }: Endpoint): Socket {
   const { protocol, hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
   if (protocol !== 'https:') return connect({ host, port: Number(port || 80) })
-  const name = isIP(host) === 0 ? { servername: host } : {}
+  // TLS server names (SNI) are host names only (RFC 6066, section 3).
+  const serverName = isIP(host) === 0 ? { servername: host } : {}
   return connectTls({
     host,
     port: Number(port || 443),
     ALPNProtocols: ['http/1.1'],
     session: session.last,
-    ...name,
+    ...serverName,
     ...tls,
   })
 }

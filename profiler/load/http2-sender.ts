@@ -15,7 +15,7 @@ import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } 
 import { buildTlsOptions } from './tls.ts'
 
 const defaultConnections = 512
-/** Concurrent requests per connection, unless the server allows fewer. */
+/** Concurrent requests per connection, unless the server allows fewer. Assumed. */
 const streamsPerConnection = 100
 
 /**
@@ -33,7 +33,7 @@ export class Http2Sender implements Sender {
 
   constructor(
     private readonly target: HttpTarget,
-    private readonly reader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
+    private readonly createReader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
     this.checks = buildTlsOptions(target.tls)
@@ -48,6 +48,7 @@ export class Http2Sender implements Sender {
     }))
   }
 
+  /** Connections open on demand. */
   async connect(): Promise<void> {}
 
   takeSamples() {
@@ -55,11 +56,11 @@ export class Http2Sender implements Sender {
   }
 
   send(index: number, ended: OnRequestEnd): { abandon(): void } {
-    const body = index % this.requests.length
+    const bodyIndex = index % this.requests.length
     const exchange = new Exchange(
-      this.requests[body]!,
+      this.requests[bodyIndex]!,
       ended,
-      this.sampler.wrapReader(body, this.reader()),
+      this.sampler.wrapReader(bodyIndex, this.createReader()),
       (exchange) => {
         this.counts.retried++
         this.waiting.unshift(exchange)
@@ -84,16 +85,16 @@ export class Http2Sender implements Sender {
       }
       const connection = this.findConnection() ?? this.open()
       if (connection === undefined) return
-      this.add(connection, 1)
+      this.countStreams(connection, 1)
       this.waiting.shift()!.start(connection, () => {
-        this.add(connection, -1)
+        this.countStreams(connection, -1)
         this.startWaiting()
       })
     }
   }
 
   /** Changes the number of requests in progress on a connection. */
-  private add(connection: Http2Connection, streams: number): void {
+  private countStreams(connection: Http2Connection, streams: number): void {
     const before = this.connections.get(connection)
     if (before !== undefined) this.connections.set(connection, before + streams)
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { LoadRun } from '../model/load-run.ts'
-import { dispersion } from '../statistics/dependence.ts'
+import { computeDispersion } from '../statistics/dependence.ts'
 import { runOf as scriptedRun } from '../testing/scripted-generator.ts'
 import { countWithin, recordLatencies } from './latency-record.ts'
 
@@ -55,7 +55,7 @@ describe('the dispersion of a record', () => {
   test('is the largest of the shares over the median and the 90th, 95th and 99th percentile', () => {
     // Half of them slow, all in a row: the share over the median.
     expect(recordLatencies(runOf(slowest(0.5))).dispersion).toBe(
-      Number(dispersion(slowest(0.5).map((ms) => (ms > 10 ? 1 : 0))).toPrecision(4)),
+      Number(computeDispersion(slowest(0.5).map((ms) => (ms > 10 ? 1 : 0))).toPrecision(4)),
     )
     // One in twenty, in a row, which fill one of the twenty batches of 20: 20 (1 / 20) / (0.05
     // 0.95).
@@ -65,7 +65,9 @@ describe('the dispersion of a record', () => {
     const nested = Array.from({ length: 2000 }, (_, i) =>
       i % 2 === 0 ? 10 : i >= 1000 && i < 1200 ? 90 : 40,
     )
-    const overNinety = Number(dispersion(nested.map((ms) => (ms > 40 ? 1 : 0))).toPrecision(4))
+    const overNinety = Number(
+      computeDispersion(nested.map((ms) => (ms > 40 ? 1 : 0))).toPrecision(4),
+    )
     expect(overNinety).toBeGreaterThan(10)
     expect(recordLatencies(runOf(nested)).dispersion).toBe(overNinety)
   })
@@ -89,7 +91,7 @@ describe('the dispersion of a record', () => {
       tokens: even,
       gapsMs: even,
     }
-    const most = dispersion(Array.from(inARow, (ms) => (ms > 10 ? 1 : 0)))
+    const most = computeDispersion(Array.from(inARow, (ms) => (ms > 10 ? 1 : 0)))
     const found = recordLatencies(runOf([...even], stream)).dispersion
     expect(found).toBe(Number(most.toPrecision(4)))
     expect(found).not.toBe(most)

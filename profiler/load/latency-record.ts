@@ -5,11 +5,12 @@
  */
 import type { RecordedLatencies } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { dispersion } from '../statistics/dependence.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { computeDispersion } from '../statistics/dependence.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 
 /** Bins per doubling: each is 4.4 % wide. */
 const binsPerDoubling = 16
+/** Range of the bins: a microsecond to an hour. */
 const minMs = 1e-3
 const maxMs = 3_600_000
 
@@ -36,22 +37,22 @@ function countBins(latencyMs: Float64Array): number[] {
  * Pass the run as played, before `selectSloLatencies`.
  */
 export function recordLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
-  const each = stream?.latenciesMs ?? { e2e: latencyMs }
+  const byMetric = stream?.latenciesMs ?? { e2e: latencyMs }
   return {
-    e2e: countBins(each.e2e),
-    ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, countBins(ms)])),
-    dispersion: Number(Math.max(...Object.values(each).map(findMaxDispersion)).toPrecision(4)),
+    e2e: countBins(byMetric.e2e),
+    ...Object.fromEntries(Object.entries(byMetric).map(([metric, ms]) => [metric, countBins(ms)])),
+    dispersion: Number(Math.max(...Object.values(byMetric).map(findMaxDispersion)).toPrecision(4)),
   }
 }
 
 function findMaxDispersion(latencyMs: Float64Array): number {
-  const slow = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
-  const sorted = slow.slice().sort()
+  const withFailures = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
+  const sorted = withFailures.slice().sort()
   return Math.max(
     1,
     ...tailQuantiles.map((tail) => {
-      const limit = quantileOfSorted(sorted, tail)
-      return dispersion(Uint8Array.from(slow, (ms) => (ms > limit ? 1 : 0)))
+      const limit = selectQuantile(sorted, tail)
+      return computeDispersion(Uint8Array.from(withFailures, (ms) => (ms > limit ? 1 : 0)))
     }),
   )
 }

@@ -1,6 +1,6 @@
 /** Latency summaries. */
 import type { LatencySummary } from '../model/load-point.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 
 /** Percentiles of a summary beside the mean and the maximum, ascending, with their names. */
 export const storedPercentiles = [
@@ -15,11 +15,11 @@ export function summariseSorted(ascending: Float64Array): LatencySummary {
   return {
     requests: ascending.length,
     meanMs: ascending.reduce((sum, ms) => sum + ms, 0) / ascending.length,
-    p50Ms: quantileOfSorted(ascending, 0.5),
-    p90Ms: quantileOfSorted(ascending, 0.9),
-    p95Ms: quantileOfSorted(ascending, 0.95),
-    p99Ms: quantileOfSorted(ascending, 0.99),
-    maxMs: quantileOfSorted(ascending, 1),
+    p50Ms: selectQuantile(ascending, 0.5),
+    p90Ms: selectQuantile(ascending, 0.9),
+    p95Ms: selectQuantile(ascending, 0.95),
+    p99Ms: selectQuantile(ascending, 0.99),
+    maxMs: selectQuantile(ascending, 1),
   }
 }
 

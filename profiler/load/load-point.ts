@@ -14,7 +14,7 @@ import {
   selectSloLatencies,
   splitByClass,
 } from '../model/slo.ts'
-import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
+import { computeQuantileInterval, selectQuantile } from '../statistics/percentile.ts'
 import { recordLatencies } from './latency-record.ts'
 import { summariseSorted } from './latency-summary.ts'
 import { hasHostInterference, isGeneratorSaturated } from './window-validity.ts'
@@ -26,7 +26,7 @@ import { hasHostInterference, isGeneratorSaturated } from './window-validity.ts'
 export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const run = selectSloLatencies(played, slo)
   const n = run.latencyMs.length
-  const answered = answeredSorted(run.latencyMs)
+  const answered = sortAnswered(run.latencyMs)
   const errors = n - answered.length
   // In a closed loop, answers after the end of the window do not count as throughput; in an open
   // loop all answers count. `latencyMs` may be the time to the first token, so the end of a
@@ -73,16 +73,16 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
   const perClass = splitByClass(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
     const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
-    withFailures.set(answeredSorted(latencyMs))
+    withFailures.set(sortAnswered(latencyMs))
     return {
-      sloMs: n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile),
-      interval: quantileInterval(withFailures, slo.percentile, 0.95),
+      sloMs: n === 0 ? Number.POSITIVE_INFINITY : selectQuantile(withFailures, slo.percentile),
+      interval: computeQuantileInterval(withFailures, slo.percentile, 0.95),
     }
   })
-  const highest = (end: 0 | 1) => Math.max(...perClass.map(({ interval }) => interval[end]))
+  const findHighest = (end: 0 | 1) => Math.max(...perClass.map(({ interval }) => interval[end]))
   return {
     sloMs: Math.max(...perClass.map(({ sloMs }) => sloMs)),
-    sloCi95Ms: [highest(0), highest(1)],
+    sloCi95Ms: [findHighest(0), findHighest(1)],
   }
 }
 
@@ -166,11 +166,11 @@ function sumTokens(tokens: Float64Array): { readonly sum: number; readonly answe
 
 /** Summarises the latencies of answered requests, ms; all figures are NaN without one. */
 export function summarise(latencyMs: Float64Array): LatencySummary {
-  return summariseSorted(answeredSorted(latencyMs))
+  return summariseSorted(sortAnswered(latencyMs))
 }
 
-/** Latencies of the answered requests (NaN marks a failed one), ascending. */
-function answeredSorted(latencyMs: Float64Array): Float64Array {
+/** Sorts the latencies of the answered requests; NaN marks a failed one. */
+function sortAnswered(latencyMs: Float64Array): Float64Array {
   const answered = new Float64Array(latencyMs.length)
   let n = 0
   for (let i = 0; i < latencyMs.length; i++)

@@ -76,11 +76,12 @@ export function watchMachine(
       computeWaitShare(usage, usages, sumCores(usage.cores, 'busyMs'), wallMs)
     const allCores = [...coresAfter.keys()]
     const generatorShare = waitShare(generator)
+    const generatorInterferenceMs = generatorShare * wallMs
     return {
       ...(server && { server: waitShare(server) / countFilledCores(server, wallMs) }),
       generator: generatorShare,
-      behindServerMs: Math.max(0, generator.waitMs - generatorShare * wallMs),
-      generatorMs: (generatorShare * wallMs) / Math.max(1, generator.timeslices),
+      behindServerMs: Math.max(0, generator.waitMs - generatorInterferenceMs),
+      generatorMs: generatorInterferenceMs / Math.max(1, generator.timeslices),
       stolen: Math.min(1, sumCores(allCores, 'stolenMs') / (wallMs * allCores.length)),
     }
   }

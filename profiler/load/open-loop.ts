@@ -38,7 +38,7 @@ export async function playOpen(
   const endIfDone = () => {
     if (next >= atMs.length && exchanges.inFlight.size === 0) exchanges.end()
   }
-  const ended = (failure: string | undefined, latencyMs: number) => {
+  const onEnd = (failure: string | undefined, latencyMs: number) => {
     if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) overLimit++
     endIfDone()
   }
@@ -49,7 +49,7 @@ export async function playOpen(
       atMs[next]! <= exchanges.now() + clockToleranceMs
     ) {
       const intendedMs = atMs[next++]!
-      if (exchanges.inFlight.size < maxInFlight) exchanges.send(intendedMs, ended)
+      if (exchanges.inFlight.size < maxInFlight) exchanges.send(intendedMs, onEnd)
       else exchanges.recordDropped(intendedMs)
     }
     endIfDone()
@@ -82,7 +82,7 @@ export async function playOpen(
   } finally {
     pacing?.stop()
   }
-  return exchanges.result(load, {
+  return exchanges.buildRun(load, {
     planned: cutMs === undefined ? atMs.length : next,
     seconds: Math.min((cutMs ?? Number.POSITIVE_INFINITY) / 1000, load.durationS),
     cutMs,

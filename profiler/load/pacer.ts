@@ -14,8 +14,8 @@ export class Pacer {
     workerData: this.control,
     execArgv: [],
   })
-  private readonly clockAheadMs = monotonicAheadMs()
-  private due: (() => void) | undefined
+  private readonly clockAheadMs = measureClockAheadMs()
+  private onDue: (() => void) | undefined
   readonly ready: Promise<void>
 
   constructor() {
@@ -24,7 +24,7 @@ export class Pacer {
         resolve()
         this.worker.on('message', () => {
           Atomics.store(this.control, 1, 0)
-          this.due?.()
+          this.onDue?.()
         })
       })
       this.worker.once('error', reject)
@@ -36,16 +36,16 @@ export class Pacer {
    * Starts a run, and ends the one before.
    * @param atMs times, ascending, ms from the start
    * @param startMs start by performance.now()
-   * @param due called once one or more times have passed
+   * @param onDue called once one or more times have passed
    */
-  start(atMs: Float64Array, startMs: number, due: () => void): { stop(): void } {
+  start(atMs: Float64Array, startMs: number, onDue: () => void): { stop(): void } {
     const run = Atomics.add(this.control, 0, 1) + 1
     Atomics.store(this.control, 1, 0)
-    this.due = due
+    this.onDue = onDue
     this.worker.postMessage({ run, atMs, startMs: startMs + this.clockAheadMs } satisfies Pace)
     return {
       stop: () => {
-        this.due = undefined
+        this.onDue = undefined
         Atomics.add(this.control, 0, 1)
         Atomics.notify(this.control, 0)
       },
@@ -53,15 +53,18 @@ export class Pacer {
   }
 }
 
+/** Readings of the clocks. Assumed. */
+const clockReadings = 20
+
 /**
- * Offset of the clock shared by threads to this thread's performance.now(): the smallest of several
- * readings, as the thread may be delayed between the two clocks.
+ * Measures by how much the clock shared by threads is ahead of this thread's performance.now(): the
+ * smallest of several readings, as the thread may be delayed between the two clocks.
  */
-function monotonicAheadMs(): number {
-  const once = () => {
+function measureClockAheadMs(): number {
+  const readOffsetMs = () => {
     const before = performance.now()
     const [seconds, nanoseconds] = process.hrtime()
     return seconds * 1000 + nanoseconds / 1e6 - before
   }
-  return Math.min(...Array.from({ length: 20 }, once))
+  return Math.min(...Array.from({ length: clockReadings }, readOffsetMs))
 }

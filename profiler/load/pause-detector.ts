@@ -11,15 +11,16 @@ export class PauseDetector {
   /** Called every period with the time since the start of the run. */
   tick(nowMs: number): void {
     const lateMs = nowMs - this.lastMs - this.periodMs
+    // The first tick has no tick before it.
     if (lateMs > minPauseMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
     this.lastMs = nowMs
   }
 
   /** Start and end of each pause, one after the other, ms. */
-  generatorPausesMs(): Float64Array {
+  listSpansMs(): Float64Array {
     return Float64Array.from(this.spans)
   }
 }
 
-/** Shorter delays are normal for timers. */
+/** Shorter delays are normal for timers. Assumed. */
 const minPauseMs = 5

@@ -1,7 +1,7 @@
 /** Records requests one by one for a LoadRun, and classifies their errors. */
 import type { Load } from '../model/load.ts'
 import type { LoadRun, StreamRun } from '../model/load-run.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 import type { StreamTimes } from './sender.ts'
 
 /** Collects requests as they end, in any order, and returns them in send order. */
@@ -59,7 +59,7 @@ export class Recorder {
       lateMs: open ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
       latenessP99Ms:
         open && this.late.length > 0
-          ? quantileOfSorted(Float64Array.from(this.late).sort(), 0.99)
+          ? selectQuantile(Float64Array.from(this.late).sort(), 0.99)
           : 0,
       seconds: rest.seconds,
       elapsedS: rest.elapsedS,
@@ -81,6 +81,7 @@ export class Recorder {
     const streams = [...this.streams.values()]
     return {
       latenciesMs: {
+        // From the intended send, as `e2eMs` is; `firstTokenMs` counts from the actual one.
         ttft: collect((stream, i) => stream.firstTokenMs + this.late[i]!),
         tpot: collect(computeTpotMs),
         e2e: collect((stream) => stream.e2eMs),
@@ -95,7 +96,7 @@ export class Recorder {
 
 /**
  * Time per output token after the first, ms; 0 for an answer of one token, NaN for tokens that came
- * all at once.
+ * all at once. Hidden tokens precede the first observed one, so they do not count.
  */
 function computeTpotMs({
   firstTokenMs,
@@ -105,7 +106,8 @@ function computeTpotMs({
   arrivedAtOnce,
 }: StreamTimes): number {
   if (arrivedAtOnce) return Number.NaN
-  return tokens - hiddenTokens < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - hiddenTokens - 1)
+  const observedTokens = tokens - hiddenTokens
+  return observedTokens < 2 ? 0 : (lastTokenMs - firstTokenMs) / (observedTokens - 1)
 }
 
 /** Error class of a failed request, as in the load point's `errorKinds`. */

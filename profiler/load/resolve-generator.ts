@@ -4,9 +4,9 @@ import { HttpLoadGenerator } from './http-generator.ts'
 import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 /**
- * The given generator, or a new one for the target. Targets in virtual time always get their own.
+ * Returns the generator, or a new one for the target where none is passed. Targets in virtual time always get their own.
  */
-export function resolveGenerator(target: Target, given: LoadGenerator | undefined): LoadGenerator {
+export function resolveGenerator(target: Target, generator: LoadGenerator | undefined): LoadGenerator {
   if (target.kind === 'virtual') return new VirtualLoadGenerator()
-  return given ?? new HttpLoadGenerator()
+  return generator ?? new HttpLoadGenerator()
 }

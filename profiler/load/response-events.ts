@@ -16,13 +16,13 @@ export function toChatChunk(event: Event): Event | undefined {
   const type = String(event.type)
   if (type === 'error' || type === 'response.failed')
     return { error: event.error ?? asRecord(event.response).error ?? event }
-  const reason = finishReasons[type]
-  if (reason !== undefined)
+  const findReason = finishReasons[type]
+  if (findReason !== undefined)
     return {
       ...convertUsage(event),
-      choices: [{ finish_reason: reason(asRecord(event.response)) }],
+      choices: [{ finish_reason: findReason(asRecord(event.response)) }],
     }
-  const delta = type.endsWith('.delta') ? deltaConverters.find(([of]) => of.test(type)) : undefined
+  const delta = type.endsWith('.delta') ? deltaConverters.find(([eventType]) => eventType.test(type)) : undefined
   return (
     delta && { choices: [{ delta: delta[1](event.delta), logprobs: { content: event.logprobs } }] }
   )

@@ -10,18 +10,18 @@ import type {
 
 /** Spreads the load over several servers by weight, each with its own connections. */
 export class SpreadSender implements Sender {
-  private readonly next: () => number
+  private readonly nextIndex: () => number
   private constructor(
     private readonly senders: readonly Sender[],
     weights: readonly number[],
   ) {
-    this.next = createWeightedRoundRobin(weights)
+    this.nextIndex = createWeightedRoundRobin(weights)
   }
 
   /** @param make creates a sender to one server */
   static async create(
     target: HttpTarget,
-    make: (one: HttpTarget) => Promise<Sender>,
+    make: (server: HttpTarget) => Promise<Sender>,
   ): Promise<SpreadSender> {
     const { spread = [], ...common } = target
     const senders = await Promise.all(
@@ -34,10 +34,10 @@ export class SpreadSender implements Sender {
   }
 
   get counts(): ConnectionCounts | undefined {
-    const all = this.senders.flatMap(({ counts }) => counts ?? [])
+    const countsBySender = this.senders.flatMap(({ counts }) => counts ?? [])
     const sum = (name: keyof ConnectionCounts) =>
-      all.reduce((total, counts) => total + counts[name], 0)
-    return all.length < this.senders.length
+      countsBySender.reduce((total, counts) => total + counts[name], 0)
+    return countsBySender.length < this.senders.length
       ? undefined
       : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
   }
@@ -54,7 +54,7 @@ export class SpreadSender implements Sender {
   }
 
   send(index: number, ended: OnRequestEnd): RequestHandle {
-    return this.senders[this.next()]!.send(index, ended)
+    return this.senders[this.nextIndex()]!.send(index, ended)
   }
 
   takeSamples(): NonNullable<LoadRun['answerSamples']> {
@@ -73,6 +73,7 @@ export class SpreadSender implements Sender {
  */
 export function createWeightedRoundRobin(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
+  /** Requests that each server is short of its share, in units of the total weight. */
   const due = weights.map(() => 0)
   return () => {
     let chosen = 0

@@ -29,8 +29,8 @@ export function computeSteadyThroughput(
   )
   const steady = answers.sort((a, b) => a.at - b.at).slice(connections)
   if (steady.length < connections) return 0
-  const { m } = linearRegression(steady.map(({ at }, i) => [at / 1000, i]))
-  return Number.isFinite(m)
-    ? Math.min(m, (1000 * connections) / mean(steady.map(({ ms }) => ms)))
+  const { m: slopeRps } = linearRegression(steady.map(({ at }, i) => [at / 1000, i]))
+  return Number.isFinite(slopeRps)
+    ? Math.min(slopeRps, (1000 * connections) / mean(steady.map(({ ms }) => ms)))
     : 0
 }

@@ -22,8 +22,8 @@ export function buildTlsOptions({ ca, cert, key, insecureSkipVerify }: TlsOption
  * Whether a server closed the connection for lack of a client certificate: by an alert of TLS 1.3,
  * or one of TLS 1.2 that only reports a failed handshake.
  */
-export const requiresClientCertificate = (words: string): boolean =>
-  /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(words)
+export const requiresClientCertificate = (errorText: string): boolean =>
+  /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(errorText)
 
 /** Hint for a server that requires a client certificate. */
 export const clientCertificateHint =

@@ -124,16 +124,16 @@ function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): nu
     perChunk[end] = 1
     left--
   }
-  const open = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
-  const length = sum(open)
-  const spare = Math.min(left, maxTokensPerCharacter * length)
+  const textLengths = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
+  const totalLength = sum(textLengths)
+  const spare = Math.min(left, maxTokensPerCharacter * totalLength)
   if (spare <= 1) return perChunk
   let [lengthSoFar, assigned] = [0, 0]
   return perChunk.map((tokens, i) => {
-    lengthSoFar += open[i]!
-    const due = Math.round((spare * lengthSoFar) / length) - assigned
-    assigned += due
-    return tokens + due
+    lengthSoFar += textLengths[i]!
+    const added = Math.round((spare * lengthSoFar) / totalLength) - assigned
+    assigned += added
+    return tokens + added
   })
 }
 
@@ -273,6 +273,7 @@ export class TokenStream {
   get times(): StreamTimes | undefined {
     const { chunks, reportedTokens } = this
     const withText = chunks.filter(({ text }) => text !== '').length
+    // No more tokens are hidden than the chunks with text leave.
     const hidden = this.streamsReasoning
       ? 0
       : Math.min(this.reasoningTokens, Math.max(0, (reportedTokens ?? 0) - withText))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Target } from '../model/target.ts'
-import { normal, type Uniform } from '../seeded-random.ts'
+import { sampleNormal, type Uniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { SharingServer } from '../testing/sharing-server.ts'
 import { type KnownServer, loadGeneratorContract } from './load-generator.contract.ts'
@@ -13,7 +13,7 @@ const virtual = (
   server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, ...options }),
 })
 const unqueued = 1000
-const lognormal = (_: number, uniform: Uniform) => 20 * Math.exp(0.5 * normal(uniform))
+const lognormal = (_: number, uniform: Uniform) => 20 * Math.exp(0.5 * sampleNormal(uniform))
 
 const known = (): KnownServer[] => [
   {

@@ -50,8 +50,9 @@ function buildRun(load: Load, played: VirtualRun): LoadRun {
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? computeCutMs(played, load.cut)
       : undefined
-  const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
-  const n = end === undefined || end < 0 ? played.sentMs.length : end
+  const firstUnsent =
+    cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
+  const n = firstUnsent === undefined || firstUnsent < 0 ? played.sentMs.length : firstUnsent
   const sentMs = played.sentMs.slice(0, n)
   const latencyMs = played.latencyMs.slice(0, n)
   // Requests in progress at the cut count with the age they had reached.
@@ -87,6 +88,7 @@ function computeCutMs(
   { sentMs, latencyMs }: VirtualRun,
   cut: { overMs: number; requests: number },
 ): number | undefined {
+  /** Times from which each violation is certain. A failed request counts once it is that old. */
   const overAt: number[] = []
   for (let i = 0; i < sentMs.length; i++)
     if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)

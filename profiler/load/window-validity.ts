@@ -10,15 +10,16 @@ const maxClosedCores = 0.9
 
 /**
  * Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server.
+ * 3 ms, or 5 % of a longer limit. Assumed.
  */
 const maxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
-/** Limit on the share of a window that may be spent waiting for a core. */
+/** Limit on the share of a window that may be spent waiting for a core. Assumed. */
 const maxWaitShare = 0.05
 
 /**
  * Waits of the generator are negligible while their mean is below this share of the SLO limit,
- * however frequent they are.
+ * however frequent they are. Assumed.
  */
 const negligibleWaitShare = 0.01
 

@@ -28,7 +28,7 @@ export interface Capacity {
   readonly bounds: CapacityBounds
 }
 
-/** What changed the interval of a capacity after it was estimated: see `capacity/interval.ts`. */
+/** Rules of `capacity/interval.ts` that change an interval, named after the observation behind them. */
 export type IntervalRule =
   | 'observed throughput'
   | 'closed loops'

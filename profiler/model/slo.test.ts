@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { summariseRun } from '../load/load-point.ts'
 import { Recorder } from '../load/recorder.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
+import { selectQuantile } from '../statistics/percentile.ts'
 import {
   areSameSlo,
   computeSloLatency,
@@ -141,7 +141,7 @@ test('as many requests may be over the limit as leave the percentile under it: t
       (requests, percentile) => {
         const most = maxRequestsOver({ percentile }, requests)
         const sloMs = (slow: number) =>
-          quantileOfSorted(
+          selectQuantile(
             Float64Array.from({ length: requests }, (_, i) => (i < requests - slow ? 1 : 100)),
             percentile,
           )
@@ -204,7 +204,7 @@ test('counts keep the SLO exactly where the percentile of the same requests does
       (n, part, percentile) => {
         const over = Math.round(part * n)
         const ascending = Array.from({ length: n }, (_, i) => (i < n - over ? 40 : 60))
-        const window = { requests: n, errors: 0, sloMs: quantileOfSorted(ascending, percentile) }
+        const window = { requests: n, errors: 0, sloMs: selectQuantile(ascending, percentile) }
         expect(countsMeetSlo({ ...window, over }, { ...of, percentile })).toBe(
           meetsSlo(window, { ...of, percentile }),
         )

@@ -53,14 +53,18 @@ type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
  * limit, in units of the first limit.
  */
 export function computeSloLatency(
-  of: StreamLatencies,
+  latenciesMs: StreamLatencies,
   { metric = 'e2e', limits }: CountedLatency,
   requestClass?: string,
 ): number {
-  if (limits === undefined) return of[metric]
+  if (limits === undefined) return latenciesMs[metric]
   return (
     limits[0]!.limitMs *
-    Math.max(...selectLimits(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
+    Math.max(
+      ...selectLimits(limits, requestClass).map(
+        (limit) => latenciesMs[limit.metric] / limit.limitMs,
+      ),
+    )
   )
 }
 
@@ -73,8 +77,10 @@ export function selectLimits(
   requestClass: string | undefined,
 ): readonly SloLimit[] {
   if (requestClass === undefined) return limits
-  const own = limits.filter((limit) => limit.requestClass === requestClass)
-  return own.length > 0 ? own : limits.filter((limit) => limit.requestClass === undefined)
+  const classLimits = limits.filter((limit) => limit.requestClass === requestClass)
+  return classLimits.length > 0
+    ? classLimits
+    : limits.filter((limit) => limit.requestClass === undefined)
 }
 
 /** Requests that have to meet the percentile on their own. */
@@ -98,9 +104,9 @@ export function splitByClass(
   const found = classes.filter((name) => requestClasses?.includes(name))
   if (requestClasses === undefined || found.length === 0) return [{ sentMs, latencyMs }]
   return found.map((requestClass) => {
-    const own = (ms: Float64Array) =>
+    const selectClass = (ms: Float64Array) =>
       ms.filter((_, i) => requestClasses[i] === undefined || requestClasses[i] === requestClass)
-    return { requestClass, sentMs: own(sentMs), latencyMs: own(latencyMs) }
+    return { requestClass, sentMs: selectClass(sentMs), latencyMs: selectClass(latencyMs) }
   })
 }
 
@@ -145,12 +151,12 @@ export const countFailed = ({
 
 /** Counts good answers without an observable latency that is limited; 0 where nothing shows it. */
 export const countNotObservable = (
-  { e2e, ...of }: Readonly<Partial<Record<LatencyMetric, Pick<LatencySummary, 'requests'>>>>,
+  { e2e, ...parts }: Readonly<Partial<Record<LatencyMetric, Pick<LatencySummary, 'requests'>>>>,
   limits: readonly Pick<SloLimit, 'metric'>[],
 ): number =>
   Math.max(
     ...limits.map(({ metric }) => {
-      const observed = metric === 'e2e' ? e2e : of[metric]
+      const observed = metric === 'e2e' ? e2e : parts[metric]
       return e2e && observed ? e2e.requests - observed.requests : 0
     }),
   )

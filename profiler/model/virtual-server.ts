@@ -9,15 +9,15 @@ export interface VirtualServer {
   /**
    * Capacity predicted by the server's own model, if it has one, at which a search may start.
    */
-  expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
+  predictCapacity?(slo: Pick<Slo, 'percentile' | 'limitMs'>): CapacityPrediction
   /**
    * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It
    * may stop after more than `maxOver` of them.
    */
-  countOver?(load: Load, limitMs: number, maxOver: number): OverCount
+  countViolations?(load: Load, limitMs: number, maxOver: number): ViolationCounts
 }
 
-export interface VirtualExpectation {
+export interface CapacityPrediction {
   readonly capacityRps: number
   /** Rate at which the bottleneck stage is always busy. */
   readonly saturationRps: number
@@ -26,7 +26,7 @@ export interface VirtualExpectation {
 }
 
 /** Requests played, those that failed or exceeded the limit, and those that failed. */
-export interface OverCount {
+export interface ViolationCounts {
   readonly requests: number
   readonly over: number
   readonly failed: number

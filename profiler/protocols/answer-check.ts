@@ -51,13 +51,13 @@ export class AnswerCheck {
    */
   constructor(
     private readonly spec: AnswerSpec,
-    private readonly reading: AnswerClient,
+    private readonly client: AnswerClient,
     private readonly target?: Pick<HttpTarget, 'bodies' | 'findFault'>,
   ) {
     const { bits, configuration, tolerance, expect } = spec
     const toleranceAt = (leaf: string) =>
       expect.find(({ path, value }) => value === undefined && coversPath(path, leaf))?.tolerance
-    this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: reading.tensors }
+    this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: client.tensors }
   }
 
   /** Adds the bytes of an answer to the body with this index. Answers are checked in order. */
@@ -66,7 +66,7 @@ export class AnswerCheck {
       if (this.firstFault !== undefined) return
       try {
         const fault = this.target?.findFault?.(this.target.bodies[body]!, answer)
-        if (fault === undefined) this.checkAnswer(body, await this.reading.read(answer))
+        if (fault === undefined) this.checkAnswer(body, await this.client.read(answer))
         else this.firstFault = describeWrongAnswer(body, fault)
       } catch (error) {
         this.firstFault = `request ${body} got an unreadable answer: ${(error as Error).message}`

@@ -156,23 +156,23 @@ export function findDocumentFault(value: unknown, place = 'it', depth = 0): stri
   if (Array.isArray(value)) return findListFault(value, place, depth)
   if (!isRecord(value)) return undefined
   const { errors, status, success, ok, code, message, detail } = value
-  const of = place === 'it' ? '' : ` of ${place}`
+  const ofPlace = place === 'it' ? '' : ` of ${place}`
   const error = errorFields
     .map((name) => value[name])
     .find((one) => one !== undefined && one !== null && one !== false && one !== '')
-  if (error !== undefined) return `with the error${of} ${JSON.stringify(error)}`
+  if (error !== undefined) return `with the error${ofPlace} ${JSON.stringify(error)}`
   if (Array.isArray(errors) && errors.length > 0)
-    return `with the error${of} ${JSON.stringify(errors[0])}`
+    return `with the error${ofPlace} ${JSON.stringify(errors[0])}`
   if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status))
-    return `with the status${of} '${status}'`
-  if (isErrorCode(status)) return `with the status${of} ${status}`
+    return `with the status${ofPlace} '${status}'`
+  if (isErrorCode(status)) return `with the status${ofPlace} ${status}`
   if (isErrorCode(code) && typeof message === 'string')
-    return `with the code${of} ${code}: ${JSON.stringify(message)}`
+    return `with the code${ofPlace} ${code}: ${JSON.stringify(message)}`
   // Complete error messages of FastAPI and Django for refused requests.
   if (detail !== undefined && place === 'it' && Object.keys(value).length === 1)
     return `with the error ${JSON.stringify(detail)}`
-  if (success === false) return `with success: false${of}`
-  if (ok === false) return `with ok: false${of}`
+  if (success === false) return `with success: false${ofPlace}`
+  if (ok === false) return `with ok: false${ofPlace}`
   if (depth === maxDepth) return undefined
   for (const [key, inner] of Object.entries(value)) {
     const fault = findDocumentFault(

@@ -103,12 +103,12 @@ async function openImages({
   if (names.length === 0) throw new PayloadError(`${path} holds no images`, hint)
   // Shuffled, because the first names may not represent the folder.
   const files = shuffle(names, seeded(seed)).map((name) => join(path, name))
-  const wrong: string[] = []
+  const unusable: string[] = []
   // Only as many files as the pool can use are checked.
-  for (const file of files.slice(0, count ?? 64)) if (!(await isImageFile(file))) wrong.push(file)
-  if (wrong.length > 0)
+  for (const file of files.slice(0, count ?? 64)) if (!(await isImageFile(file))) unusable.push(file)
+  if (unusable.length > 0)
     throw new PayloadError(
-      `not an image, despite its name: ${wrong.sort().join(', ')}`,
+      `not an image, despite its name: ${unusable.sort().join(', ')}`,
       'remove or convert it',
     )
   const generated = generateContent(seed)
@@ -141,7 +141,7 @@ async function isImageFile(file: string): Promise<boolean> {
 function detectLayout({
   shape,
   kind,
-}: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
+}: TensorInput): { height: number; width: number; channels: 1 | 3; isChannelsFirst: boolean } | undefined {
   if (kind !== 'float' && kind !== 'integer') return undefined
   const [a, b, c] = shape.slice(-3)
   if (
@@ -151,8 +151,8 @@ function detectLayout({
     shape.slice(0, -3).some((size) => size !== 1)
   )
     return undefined
-  if (c === 3 || c === 1) return { height: a, width: b, channels: c, first: false }
-  return a === 3 || a === 1 ? { height: b, width: c, channels: a, first: true } : undefined
+  if (c === 3 || c === 1) return { height: a, width: b, channels: c, isChannelsFirst: false }
+  return a === 3 || a === 1 ? { height: b, width: c, channels: a, isChannelsFirst: true } : undefined
 }
 
 /**
@@ -160,7 +160,7 @@ function detectLayout({
  * to 1.
  */
 async function readPixels(file: string, input: TensorInput): Promise<number[]> {
-  const { height, width, channels, first } = detectLayout(input)!
+  const { height, width, channels, isChannelsFirst } = detectLayout(input)!
   const { default: sharp } = await import('sharp')
   let bytes: Buffer
   try {
@@ -175,12 +175,12 @@ async function readPixels(file: string, input: TensorInput): Promise<number[]> {
     )
   }
   // Signed bytes are quantised around zero.
-  const zero = input.maxValue === 127 ? 128 : 0
-  const value = (byte: number) =>
-    input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4
+  const offset = input.maxValue === 127 ? 128 : 0
+  const toValue = (byte: number) =>
+    input.kind === 'integer' ? byte - offset : Math.round((byte / 255) * 1e4) / 1e4
   const area = width * height
   return Array.from({ length: area * channels }, (_, i) =>
-    value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!),
+    toValue(isChannelsFirst ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!),
   )
 }
 
@@ -189,6 +189,8 @@ async function readPixels(file: string, input: TensorInput): Promise<number[]> {
  */
 const maxValues = 2 ** 24
 const maxDimensions = 32
+/** Characters of a message that describe the inputs. */
+const maxDescriptionChars = 400
 
 /**
  * Matches a source to inputs. A folder of images fills all byte inputs. Throws a
@@ -198,20 +200,23 @@ export function matchInputs<Input extends TensorInput>(
   source: ItemSource,
   inputs: readonly Input[],
 ): readonly Input[] {
-  const all = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
-  const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
+  const description = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
+  const shortened =
+    description.length > maxDescriptionChars
+      ? `${description.slice(0, maxDescriptionChars)}…`
+      : description
   const values = inputs.reduce((sum, { shape }) => sum + countElements(shape), 0)
   if (
     !(values <= maxValues) ||
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${named}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
+      `${shortened}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds texts, but ${named}`,
+      `${source.path} holds texts, but ${shortened}`,
       'give request bodies in a JSON Lines file',
     )
   if (
@@ -221,7 +226,7 @@ export function matchInputs<Input extends TensorInput>(
     return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds images, but ${named}`,
+      `${source.path} holds images, but ${shortened}`,
       'give request bodies in a JSON Lines file',
     )
   return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))

@@ -42,10 +42,10 @@ export const fitsContext = (
 
 /** Longest prompt that leaves half of the context to the answer, at least one token. */
 export const maxPromptTokens = (fit: ContextFit): number =>
-  maxInputTokens(fit, Math.floor(fit.context / 2))
+  findMaxInputTokens(fit, Math.floor(fit.context / 2))
 
 /** Longest prompt that fits beside an answer of this length, at least one token; by bisection. */
-function maxInputTokens(fit: ContextFit, outputTokens: number): number {
+function findMaxInputTokens(fit: ContextFit, outputTokens: number): number {
   let [low, high] = [1, fit.context]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
@@ -67,10 +67,10 @@ export function fitLengths(
   if (fit === undefined || fitsContext(fit, inputTokens, outputTokens))
     return { inputTokens, outputTokens }
   const tokensLeft = fit.context - boundServerTokens(fit, inputTokens, 1)
-  const answer = Math.min(outputTokens, Math.max(1, tokensLeft, Math.floor(fit.context / 2)))
+  const answerTokens = Math.min(outputTokens, Math.max(1, tokensLeft, Math.floor(fit.context / 2)))
   return {
-    inputTokens: Math.min(inputTokens, maxInputTokens(fit, answer)),
-    outputTokens: answer,
+    inputTokens: Math.min(inputTokens, findMaxInputTokens(fit, answerTokens)),
+    outputTokens: answerTokens,
     isCut: true,
   }
 }

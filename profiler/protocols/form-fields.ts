@@ -57,6 +57,7 @@ export const mapFields = (
 export function parseField(text: string): FormField {
   if (text.startsWith('@') || text.startsWith('<')) return parseFile(text)
   const literal = /^\\+[@<]/.test(text) ? text.slice(1) : text
+  // Only these options: any other `;` belongs to the value.
   const options = /(?:;\s*(?:type|filename)=(?:"[^"]*"|[^;"]*))+$/.exec(literal)
   if (options === null) return { kind: 'value', content: literal }
   return {
@@ -67,8 +68,9 @@ export function parseField(text: string): FormField {
 }
 
 function parseFile(text: string): FormField {
-  const [, quoted, plain = '', options = ''] = /^.(?:"((?:[^"\\]|\\.)*)"|([^;]*))(.*)$/s.exec(text)!
-  const path = quoted?.replace(/\\(["\\])/g, '$1') ?? plain.trim()
+  const [, quotedPath, barePath = '', options = ''] =
+    /^.(?:"((?:[^"\\]|\\.)*)"|([^;]*))(.*)$/s.exec(text)!
+  const path = quotedPath?.replace(/\\(["\\])/g, '$1') ?? barePath.trim()
   if (path === '') throw new PayloadError(`'${text}' names no file`, uploadHint)
   if (path === '-')
     throw new PayloadError(
@@ -96,15 +98,15 @@ function parseFile(text: string): FormField {
  */
 function parseOptions(options: string, text: string): Pick<FormField, 'type' | 'filename'> {
   const attributes: { type?: string; filename?: string } = {}
-  for (const [option, name, quoted, plain = ''] of options.matchAll(
+  for (const [option, name, quotedValue, bareValue = ''] of options.matchAll(
     /;\s*([\w-]*)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*)))?/g,
   )) {
-    const value = quoted?.replace(/\\(["\\])/g, '$1') ?? plain.trim()
+    const value = quotedValue?.replace(/\\(["\\])/g, '$1') ?? bareValue.trim()
     if ((name === 'type' || name === 'filename') && value !== '') attributes[name] = value
     else if (
       attributes.type !== undefined &&
       attributes.filename === undefined &&
-      /^charset$|^\w+$/.test(name!)
+      /^\w+$/.test(name!)
     )
       attributes.type += `; ${name}=${value}`
     else throw new PayloadError(`'${text}': ${option} is unknown`, uploadHint)
@@ -120,8 +122,8 @@ export function replaceFieldPath(text: string, resolvePath: (path: string) => st
   if (kind === 'value') return text
   const path = resolvePath(content)
   const options = /^.(?:"(?:[^"\\]|\\.)*"|[^;]*)(.*)$/s.exec(text)![1]!
-  const written = /[;"]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path
-  return `${text[0]}${written}${options}`
+  const writtenPath = /[;"]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path
+  return `${text[0]}${writtenPath}${options}`
 }
 
 /** Describes what is wrong with the file of a field; undefined where nothing is. */

@@ -219,7 +219,7 @@ interface Difference {
   readonly isBeyondTolerance: boolean
 }
 
-const minBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
+const chooseFewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
 /** Number of these answers that may have another label, text or integer: see `Tolerance`. */
@@ -229,8 +229,10 @@ export function maxDifferentRequests(
   answers: number,
   generated: boolean,
 ): number {
-  const bits = minBits(golden, comparison)
+  const bits = chooseFewerBits(golden, comparison)
   if (!generated) return Math.floor(tolerances[bits].requests * answers)
+  // Only the first word of a generated text is compared, and rounding often changes it. With few
+  // bits, one equal answer is enough.
   return bits < 16 ? answers - 1 : Math.floor(answers / 2)
 }
 
@@ -262,7 +264,7 @@ export function findDifference(
       path,
     )
     const mustBeEqual = userTolerance === undefined && areLabels(a, b)
-    const relative = userTolerance ?? tolerances[minBits(golden, comparison)].number
+    const relative = userTolerance ?? tolerances[chooseFewerBits(golden, comparison)].number
     if (!areClose(a, b, mustBeEqual ? 0 : relative * scale))
       return { description: describeDifference(body, path, a, b), isBeyondTolerance: !mustBeEqual }
   }

@@ -46,7 +46,7 @@ export interface Dialect {
   readonly usesUrlPath?: true
   /** Builds bodies from the source's items, as the server's metadata of the model requires. */
   generate(
-    at: BuildUrl,
+    buildUrl: BuildUrl,
     model: string,
     source: ItemSource,
     signal: AbortSignal,
@@ -99,8 +99,8 @@ export function createHttpProtocol(
   return {
     name,
     async ready(url, model, signal, onReason) {
-      const { at, call } = resolvePaths(dialect, options, url, model)
-      const check = (path: string) => checkReadiness(name, at(path), options, signal, onReason)
+      const { buildUrl, call } = resolvePaths(dialect, options, url, model)
+      const check = (path: string) => checkReadiness(name, buildUrl(path), options, signal, onReason)
       if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
       for (const path of dialect.readyPaths(model)) {
         const { ok, status, loading } = await check(path)
@@ -108,14 +108,14 @@ export function createHttpProtocol(
         // `loading`: the server has the path and reports that it is not ready. Without a `status`
         // nothing listened yet, so the path is checked again once the call has answered.
         if (loading || dialect.isReadyWithoutPaths === undefined) return false
-        if (!(await dialect.isReadyWithoutPaths(at(call), signal))) return false
+        if (!(await dialect.isReadyWithoutPaths(buildUrl(call), signal))) return false
         if (status !== undefined) continue
         const second = await check(path)
         if (second.loading || (second.status === undefined && (await check(path)).loading))
           return false
       }
       for (const path of dialect.optionalReadyPaths?.(model) ?? [])
-        if (await deniesReadiness(at(path), options, signal, onReason)) return false
+        if (await deniesReadiness(buildUrl(path), options, signal, onReason)) return false
       return true
     },
     answers: {
@@ -132,11 +132,11 @@ export function createHttpProtocol(
       payload: PayloadSource,
       signal: AbortSignal,
     ): Promise<HttpTarget> {
-      const { origin, path, at } = resolvePaths(dialect, options, url, model)
+      const { origin, path, buildUrl } = resolvePaths(dialect, options, url, model)
       const generated: GeneratedBodies =
         payload.kind === 'file'
           ? { bodies: await readBodies(payload) }
-          : await dialect.generate(at, model, payload, signal)
+          : await dialect.generate(buildUrl, model, payload, signal)
       const { bodies, outputs } = generated
       const expect =
         options.expect ??
@@ -212,8 +212,8 @@ function resolvePaths(
   const address = parseHttpUrl(name, url)
   const isCallUrl = usesUrlPath && options.path === undefined && address.path !== '/'
   const call = isCallUrl ? address.path : (options.path ?? inferPath(model))
-  const at: BuildUrl = (own) => formatUrl(address, resolveServerPath(address, call, own))
-  return { origin: address.origin, call, path: resolveServerPath(address, call, call), at }
+  const buildUrl: BuildUrl = (path) => formatUrl(address, resolveServerPath(address, call, path))
+  return { origin: address.origin, call, path: resolveServerPath(address, call, call), buildUrl }
 }
 
 /**

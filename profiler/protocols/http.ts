@@ -45,6 +45,7 @@ interface Answer {
   readonly contentType?: string
 }
 
+/** Longest probe, or fetch of a document, ms. Assumed. */
 const probeTimeoutMs = 5000
 
 /** Errors that waiting does not fix: an untrusted certificate, no TLS, no HTTP/2. */
@@ -278,12 +279,12 @@ async function readProbeAnswer(body: AsyncIterable<Uint8Array>): Promise<string>
       if (bytes >= maxProbeBytes) return
     }
   }
-  const late = new AbortController()
+  const timer = new AbortController()
   await Promise.race([
     read().catch(() => undefined),
-    sleep(maxProbeMs, undefined, { signal: late.signal }).catch(() => undefined),
+    sleep(maxProbeMs, undefined, { signal: timer.signal }).catch(() => undefined),
   ])
-  late.abort()
+  timer.abort()
   return Buffer.concat(chunks).toString()
 }
 
@@ -295,7 +296,7 @@ async function sendRequest(
   signal: AbortSignal,
 ): Promise<Answer> {
   if (http2) return sendHttp2Request(url, tls, httpRequest, signal)
-  const { timeoutMs, isProbe, ...rest } = httpRequest
+  const { timeoutMs, isProbe, ...undiciOptions } = httpRequest
   const address = parseServerAddress(url)!
   const { socketPath } = address
   const dispatcher = new Agent({
@@ -305,7 +306,7 @@ async function sendRequest(
   })
   try {
     const { statusCode, headers, body } = await request(formatHttpUrl(address), {
-      ...rest,
+      ...undiciOptions,
       signal: AbortSignal.any([signal, AbortSignal.timeout(2 * timeoutMs)]),
       dispatcher,
     })
@@ -345,7 +346,7 @@ async function sendHttp2Request(
     >((resolve, reject) => {
       const text: Buffer[] = []
       const maxBytes = isProbe ? maxProbeBytes : maxAnswerBytes()
-      let read = 0
+      let bytesRead = 0
       // Resolves with the beginning of the body, once its headers are known.
       let stop: (() => void) | undefined
       const http2Request = {
@@ -355,8 +356,8 @@ async function sendHttp2Request(
       const stream = connection.send(
         http2Request,
         (chunk) => {
-          read += chunk.length
-          if (read <= maxBytes) text.push(chunk)
+          bytesRead += chunk.length
+          if (bytesRead <= maxBytes) text.push(chunk)
           else if (stop) stop()
           else stream.destroy(createAnswerTooLongError(maxBytes))
         },
@@ -382,10 +383,10 @@ async function sendHttp2Request(
           }
         },
       )
-      const tooLate = () =>
+      const endLate = () =>
         stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
-      stream.setTimeout(timeoutMs, tooLate)
-      deadline = setTimeout(tooLate, 2 * timeoutMs)
+      stream.setTimeout(timeoutMs, endLate)
+      deadline = setTimeout(endLate, 2 * timeoutMs)
       if (isProbe)
         stream.once('response', (answer) => {
           const status = Number(answer[':status'])
@@ -470,9 +471,9 @@ export async function checkListening(
 function createUnreachableError(protocol: string, url: string, error: unknown): ProtocolError {
   if (error instanceof BoundError)
     return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
-  const late = error instanceof Error && error.name === 'TimeoutError'
-  const code = late ? 'ETIMEDOUT' : (error as { code?: unknown }).code
-  const message = late
+  const isLate = error instanceof Error && error.name === 'TimeoutError'
+  const code = isLate ? 'ETIMEDOUT' : (error as { code?: unknown }).code
+  const message = isLate
     ? 'no complete answer in time'
     : (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')

@@ -6,7 +6,7 @@ import {
   type PayloadOrder,
 } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { normal, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 
 /** Limit on items per request, for distributions with a long tail: more is a batch job. */
 const maxItems = 4096
@@ -27,7 +27,7 @@ export function drawItems(counts: ItemCounts, uniform: Uniform): number {
     case 'uniform':
       return counts.from + Math.floor(uniform() * (counts.to - counts.from + 1))
     case 'lognormal':
-      return clamp(counts.median * Math.exp(counts.sigma * normal(uniform)))
+      return clamp(counts.median * Math.exp(counts.sigma * sampleNormal(uniform)))
     case 'weighted': {
       let remaining = uniform() * counts.weights.reduce((sum, weight) => sum + weight, 0)
       const chosen = counts.weights.findIndex((weight) => {

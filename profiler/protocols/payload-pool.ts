@@ -2,7 +2,7 @@
 import { getHint, readBytes, readText } from '../bounded-reader.ts'
 import type { RequestBody } from '../model/target.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { normal, type Uniform } from '../seeded-random.ts'
+import { sampleNormal, type Uniform } from '../seeded-random.ts'
 import { countElements } from './tensor-bytes.ts'
 
 const words =
@@ -53,7 +53,7 @@ export async function drawImage(uniform: Uniform, width = 640, height = 480): Pr
     .raw()
     .toBuffer()
   for (let i = 0; i < smooth.length; i++)
-    smooth[i] = Math.min(255, Math.max(0, smooth[i]! + 8 * normal(uniform)))
+    smooth[i] = Math.min(255, Math.max(0, smooth[i]! + 8 * sampleNormal(uniform)))
   return sharp(smooth, { raw: { width, height, channels: 3 } })
     .jpeg({ quality: 85 })
     .toBuffer()

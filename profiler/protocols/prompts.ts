@@ -10,7 +10,7 @@ import {
   type RecordedPrompt,
   recordedBlockTokens,
 } from '../prompt-spec.ts'
-import { normal, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 import { type ContextFit, fitLengths, fitsContext, maxPromptTokens } from './context-fit.ts'
 import { type ConversationTurn, readConversations } from './conversations.ts'
 import { drawWord } from './payload-pool.ts'
@@ -370,9 +370,9 @@ export function drawLength(distribution: LengthDistribution, uniform: Uniform): 
       case 'uniform':
         return distribution.from + Math.floor(uniform() * (distribution.to - distribution.from + 1))
       case 'normal':
-        return distribution.mean + distribution.deviation * normal(uniform)
+        return distribution.mean + distribution.deviation * sampleNormal(uniform)
       case 'lognormal':
-        return distribution.median * Math.exp(distribution.sigma * normal(uniform))
+        return distribution.median * Math.exp(distribution.sigma * sampleNormal(uniform))
     }
   }
   return Math.min(distribution.maxTokens ?? maxDrawnTokens, Math.max(1, Math.round(draw())))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { normal, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 import {
   criticalStandardErrors,
   detectChange,
@@ -70,7 +70,7 @@ describe('a change', () => {
 describe('a steady server', () => {
   const distributions: [string, (uniform: Uniform) => number][] = [
     ['exponential services', (u) => -1 / Math.log(1 - u())],
-    ['lognormal services', (u) => Math.exp(normal(u))],
+    ['lognormal services', (u) => Math.exp(sampleNormal(u))],
     ['services of two lengths', (u) => (u() < 0.1 ? 0.1 : 1)],
     ['few distinct counts', (u) => 1 + Math.floor(3 * u())],
   ]
@@ -110,10 +110,10 @@ describe('a steady server', () => {
     const uniform = seeded(8)
     let alarms = 0
     for (let run = 0; run < 1000; run++) {
-      let state = normal(uniform)
+      let state = sampleNormal(uniform)
       const batches = Array.from({ length: 8 }, () =>
         Array.from({ length: 50 }, () => {
-          state = 0.7 * state + Math.sqrt(1 - 0.7 ** 2) * normal(uniform)
+          state = 0.7 * state + Math.sqrt(1 - 0.7 ** 2) * sampleNormal(uniform)
           return Math.exp(state)
         }),
       )
@@ -127,7 +127,7 @@ describe('a steady server', () => {
     const uniform = seeded(1)
     let found = 0
     for (let i = 0; i < 200; i++)
-      if (detectChange(sample([1, 2], 36, (u) => Math.exp(0.5 * normal(u)), uniform)).changed)
+      if (detectChange(sample([1, 2], 36, (u) => Math.exp(0.5 * sampleNormal(u)), uniform)).changed)
         found++
     expect(found).toBeGreaterThan(185)
   })

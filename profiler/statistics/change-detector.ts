@@ -9,8 +9,8 @@
  * Dependence of consecutive speeds reduces their effective number.
  */
 import { probit } from 'simple-statistics'
-import { serialDispersion } from './dependence.ts'
-import { midmean } from './moments.ts'
+import { computeSerialDispersion } from './dependence.ts'
+import { computeMidmean } from './moments.ts'
 
 /**
  * Probability that a sequence of speeds of a steady server counts as changed. One measurement takes
@@ -63,7 +63,7 @@ export function detectChange(
   if (split.standardErrors < criticalStandardErrors(split.splits, level)) return unchanged
   const { at } = split
   const [before, after] = [batches.slice(0, at), batches.slice(at)]
-  const ratio = midmean(after.flat()) / midmean(before.flat())
+  const ratio = computeMidmean(after.flat()) / computeMidmean(before.flat())
   // The tolerance keeps a difference of exactly `minChange` from being decided by rounding.
   if (!(Math.abs(Math.log(ratio)) > Math.log1p(minChange) + 1e-9)) return unchanged
   if (!isPersistent(before, after)) return unchanged
@@ -96,6 +96,7 @@ function findBestSplit(
   const n = values.length
   const { ranks, tieSum } = computeRanks(values)
   const rankVariance = (n + 1 - tieSum / (n * (n - 1))) / 12
+  // 0 where all values are equal, but for rounding.
   if (!(rankVariance > 1e-9)) return undefined
   let best: { at: number; standardErrors: number } | undefined
   let splits = 0
@@ -114,7 +115,7 @@ function findBestSplit(
   // Consecutive speeds may depend on each other: fewer independent ones carry the same information.
   return {
     at: best.at,
-    standardErrors: best.standardErrors / Math.sqrt(serialDispersion(ranks)),
+    standardErrors: best.standardErrors / Math.sqrt(computeSerialDispersion(ranks)),
     splits,
   }
 }
@@ -147,7 +148,10 @@ function isPersistent(
   before: readonly (readonly number[])[],
   after: readonly (readonly number[])[],
 ): boolean {
-  const [low, high] = [Math.log(midmean(before.flat())), Math.log(midmean(after.flat()))]
+  const [low, high] = [
+    Math.log(computeMidmean(before.flat())),
+    Math.log(computeMidmean(after.flat())),
+  ]
   const change = high - low
   const deviations = [
     ...before.flat().map((speed) => Math.abs(Math.log(speed) - low)),
@@ -156,7 +160,7 @@ function isPersistent(
   const meanDeviation = deviations.reduce((sum, one) => sum + one, 0) / deviations.length
   const isOnItsSide = (batch: readonly number[], otherLevel: number, sign: number) => {
     if (batch.length === 0) return true
-    const share = (sign * (Math.log(midmean(batch)) - otherLevel)) / change
+    const share = (sign * (Math.log(computeMidmean(batch)) - otherLevel)) / change
     const error = (sdOverMeanDeviation * meanDeviation) / Math.sqrt(batch.length) / Math.abs(change)
     return share + error >= minPersistentPart
   }

@@ -4,7 +4,7 @@
  */
 import { mean, sampleVariance } from 'simple-statistics'
 import { computeMoments } from './moments.ts'
-import { quantileOfSorted } from './percentile.ts'
+import { selectQuantile } from './percentile.ts'
 
 /** Batches of the batch-means estimates: 10 to 30 (Schmeiser, Operations Research 30 (1982)). */
 const defaultBatches = 20
@@ -15,7 +15,7 @@ const defaultBatches = 20
  * and n values of this series are worth n / φ independent ones. Law, Simulation Modeling and
  * Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
  */
-export function dispersion(series: ArrayLike<number>, batches = defaultBatches): number {
+export function computeDispersion(series: ArrayLike<number>, batches = defaultBatches): number {
   const n = series.length
   const m = Math.floor(n / batches)
   if (m < 2) return 1
@@ -32,7 +32,10 @@ export function dispersion(series: ArrayLike<number>, batches = defaultBatches):
  * square of their successive differences (von Neumann, Annals of Mathematical Statistics 12 (1941)), so
  * that a trend or a single change of level does not count as dependence.
  */
-export function serialDispersion(values: ArrayLike<number>, batches = defaultBatches): number {
+export function computeSerialDispersion(
+  values: ArrayLike<number>,
+  batches = defaultBatches,
+): number {
   const m = Math.floor(values.length / batches)
   const { variance } = computeMoments(values)
   if (m < 2 || variance === 0) return 1
@@ -64,13 +67,17 @@ export interface OverShare {
  * The dispersion is the larger of two: of the requests over the limit, and of the slowest share. The
  * second one is a conservative estimate where few requests are over the limit.
  */
-export function overShare(latencyMs: Float64Array, limitMs: number, slowestShare = 0.1): OverShare {
+export function computeOverShare(
+  latencyMs: Float64Array,
+  limitMs: number,
+  slowestShare = 0.1,
+): OverShare {
   const n = latencyMs.length
   const markOver = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
   const marks = markOver(limitMs)
   const over = marks.reduce((sum, mark) => sum + mark, 0)
   const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-  const slowMs = Math.min(limitMs, quantileOfSorted(sorted, 1 - slowestShare))
-  const phi = Math.max(dispersion(marks), dispersion(markOver(slowMs)))
+  const slowMs = Math.min(limitMs, selectQuantile(sorted, 1 - slowestShare))
+  const phi = Math.max(computeDispersion(marks), computeDispersion(markOver(slowMs)))
   return { n, over, dispersion: phi, nEff: n / phi }
 }

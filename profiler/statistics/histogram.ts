@@ -15,23 +15,23 @@ export interface HistogramBin {
  * Histogram of latencies in bins of equal ratio, from the fastest to the slowest answer. Failed
  * requests (NaN) are left out. Empty without an answer.
  */
-export function latencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
+export function computeLatencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
   const answered = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
   if (answered.length === 0) return []
   const low = Math.max(resolutionMs, answered[0]!)
   const high = Math.max(low * minRange, answered.at(-1)!)
-  const edge = (i: number) => low * (high / low) ** (i / bins)
+  const computeEdge = (i: number) => low * (high / low) ** (i / bins)
   const counts = new Array<number>(bins).fill(0)
   for (const ms of answered) {
     const bin = Math.floor((bins * Math.log(Math.max(ms, low) / low)) / Math.log(high / low))
     counts[Math.min(bins - 1, bin)]!++
   }
-  return counts.map((count, i) => ({ fromMs: edge(i), toMs: edge(i + 1), count }))
+  return counts.map((count, i) => ({ fromMs: computeEdge(i), toMs: computeEdge(i + 1), count }))
 }
 
 /**
  * Percentiles for a table of n requests. Those above 0.9 are omitted where fewer than one request
  * is expected beyond them.
  */
-export const tablePercentiles = (n: number): number[] =>
+export const chooseTablePercentiles = (n: number): number[] =>
   [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999].filter((p) => n * (1 - p) >= 1 || p <= 0.9)

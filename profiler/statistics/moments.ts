@@ -6,12 +6,12 @@ export function computeMoments(
   indices?: ArrayLike<number>,
 ): { readonly mean: number; readonly variance: number } {
   const n = indices?.length ?? values.length
-  const valueAt = (i: number) => values[indices === undefined ? i : indices[i]!]!
+  const getValue = (i: number) => values[indices === undefined ? i : indices[i]!]!
   let sum = 0
-  for (let i = 0; i < n; i++) sum += valueAt(i)
+  for (let i = 0; i < n; i++) sum += getValue(i)
   const mean = sum / n
   let squares = 0
-  for (let i = 0; i < n; i++) squares += (valueAt(i) - mean) ** 2
+  for (let i = 0; i < n; i++) squares += (getValue(i) - mean) ** 2
   return { mean, variance: squares / n }
 }
 
@@ -19,7 +19,7 @@ export function computeMoments(
  * Mean of the middle half of the values (interquartile mean): robust against outliers, and smooth
  * where the median jumps between few distinct values. NaN without values.
  */
-export function midmean(values: readonly number[]): number {
+export function computeMidmean(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort()
   const [from, to] = [sorted.length / 4, (3 * sorted.length) / 4]
   let sum = 0

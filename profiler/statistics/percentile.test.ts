@@ -4,17 +4,17 @@ import { seeded } from '../seeded-random.ts'
 import {
   binomialCdf,
   binomialQuantile,
-  quantileInterval,
-  quantileOfSorted,
-  quantileRanks,
+  computeQuantileInterval,
+  computeQuantileRanks,
+  selectQuantile,
 } from './percentile.ts'
 
-describe('quantileOfSorted', () => {
+describe('selectQuantile', () => {
   test('is the ⌈p n⌉-th smallest', () => {
     const values = Float64Array.from({ length: 100 }, (_, i) => i + 1)
-    expect([0.5, 0.9, 0.99, 1].map((p) => quantileOfSorted(values, p))).toEqual([50, 90, 99, 100])
-    expect(quantileOfSorted([7], 0.99)).toBe(7)
-    expect(quantileOfSorted([], 0.99)).toBeNaN()
+    expect([0.5, 0.9, 0.99, 1].map((p) => selectQuantile(values, p))).toEqual([50, 90, 99, 100])
+    expect(selectQuantile([7], 0.99)).toBe(7)
+    expect(selectQuantile([], 0.99)).toBeNaN()
   })
 
   test('leaves at least p of the values at or below it', () => {
@@ -24,7 +24,7 @@ describe('quantileOfSorted', () => {
         fc.double({ min: 0.01, max: 1, noNaN: true }),
         (values, p) => {
           const ascending = Float64Array.from(values).sort()
-          const q = quantileOfSorted(ascending, p)
+          const q = selectQuantile(ascending, p)
           const below = ascending.filter((v) => v <= q).length
           expect(below).toBeGreaterThanOrEqual(p * values.length - 1e-6)
         },
@@ -35,14 +35,14 @@ describe('quantileOfSorted', () => {
 
 describe('confidence intervals of a percentile', () => {
   test('p99 of 1,000 values lies between ranks 983 and 997 at 95 % (Hahn and Meeker)', () => {
-    const [lower, upper] = quantileRanks(1000, 0.99, 0.95)
+    const [lower, upper] = computeQuantileRanks(1000, 0.99, 0.95)
     expect(Math.abs(lower - 983)).toBeLessThanOrEqual(1)
     expect(Math.abs(upper - 997)).toBeLessThanOrEqual(1)
   })
 
   test('p99 of 300 values has no upper bound', () => {
     const values = Float64Array.from({ length: 300 }, (_, i) => i)
-    expect(quantileInterval(values, 0.99, 0.95)[1]).toBe(Number.POSITIVE_INFINITY)
+    expect(computeQuantileInterval(values, 0.99, 0.95)[1]).toBe(Number.POSITIVE_INFINITY)
   })
 
   test('covers the true percentile at least as often as it says', () => {
@@ -51,7 +51,7 @@ describe('confidence intervals of a percentile', () => {
     const runs = 1000
     for (let run = 0; run < runs; run++) {
       const values = Float64Array.from({ length: 600 }, () => uniform()).sort()
-      const [lower, upper] = quantileInterval(values, 0.95, 0.9)
+      const [lower, upper] = computeQuantileInterval(values, 0.95, 0.9)
       if (lower <= 0.95 && 0.95 <= upper) covered++
     }
     expect(covered / runs).toBeGreaterThan(0.88)
@@ -147,11 +147,11 @@ describe('the binomial distribution', () => {
 
 test('ranks that leave at most the tail on either side, and no bound where no rank does', () => {
   // Of 30 tosses 11 to 19 heads are the quantiles at 5 and 95 % (scipy.stats.binom.ppf).
-  expect(quantileRanks(30, 0.5, 0.9)).toEqual([11, 20])
+  expect(computeQuantileRanks(30, 0.5, 0.9)).toEqual([11, 20])
   const values = Float64Array.from({ length: 30 }, (_, i) => i + 1)
-  expect(quantileInterval(values, 0.5, 0.9)).toEqual([11, 20])
-  expect(quantileRanks(30, 0.01, 0.9)[0]).toBe(0)
-  expect(quantileInterval(values, 0.01, 0.9)[0]).toBe(0)
+  expect(computeQuantileInterval(values, 0.5, 0.9)).toEqual([11, 20])
+  expect(computeQuantileRanks(30, 0.01, 0.9)[0]).toBe(0)
+  expect(computeQuantileInterval(values, 0.01, 0.9)[0]).toBe(0)
 })
 
 // The fewest k with P(Binomial(n, p) <= k) >= either end's probability, summed with 60 digits
@@ -167,8 +167,8 @@ test.each([
 ])(
   'of %i values the quantile %d lies with %d between ranks %i and %i',
   (n, p, confidence, lower, upper) => {
-    expect(quantileRanks(n, p, confidence)).toEqual([lower, upper])
-    const interval = quantileInterval(
+    expect(computeQuantileRanks(n, p, confidence)).toEqual([lower, upper])
+    const interval = computeQuantileInterval(
       Array.from({ length: n }, (_, i) => i + 1),
       p,
       confidence,
@@ -179,7 +179,7 @@ test.each([
 
 test('the ranks of any number of values are the nearest that leave no more than the tail outside', () => {
   for (let n = 1; n <= 300; n++) {
-    const [lower, upper] = quantileRanks(n, 0.9, 0.95)
+    const [lower, upper] = computeQuantileRanks(n, 0.9, 0.95)
     // The quantile lies below the k-th smallest value where fewer than k lie below it.
     const below = (rank: number) => binomialCdf(rank - 1, n, 0.9)
     if (lower > 0) expect(below(lower)).toBeLessThan(0.025)

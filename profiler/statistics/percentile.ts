@@ -7,7 +7,7 @@ import { gammaln } from 'simple-statistics'
 /**
  * The p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when empty.
  */
-export function quantileOfSorted(ascending: ArrayLike<number>, p: number): number {
+export function selectQuantile(ascending: ArrayLike<number>, p: number): number {
   const n = ascending.length
   if (n === 0) return Number.NaN
   return ascending[Math.min(n, Math.max(1, Math.ceil(p * n - 1e-9))) - 1]!
@@ -15,14 +15,14 @@ export function quantileOfSorted(ascending: ArrayLike<number>, p: number): numbe
 
 /** Median of values in any order: the lower one of two. NaN when empty. */
 export const computeMedian = (values: ArrayLike<number>): number =>
-  quantileOfSorted(Float64Array.from(values).sort(), 0.5)
+  selectQuantile(Float64Array.from(values).sort(), 0.5)
 
 /**
  * Ranks (1-based) of the order statistics that enclose the p-quantile of n independent values with
  * at least the given confidence. A lower rank of 0 means no lower bound, an upper rank of n + 1 no
  * upper bound. Hahn and Meeker, Statistical Intervals (1991), section 5.2.
  */
-export function quantileRanks(
+export function computeQuantileRanks(
   n: number,
   p: number,
   confidence: number,
@@ -35,33 +35,33 @@ export function quantileRanks(
  * Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity
  * where there is no bound.
  */
-export function quantileInterval(
+export function computeQuantileInterval(
   ascending: ArrayLike<number>,
   p: number,
   confidence: number,
 ): [number, number] {
-  const [lower, upper] = quantileRanks(ascending.length, p, confidence)
+  const [lower, upper] = computeQuantileRanks(ascending.length, p, confidence)
   return [ascending[lower - 1] ?? 0, ascending[upper - 1] ?? Number.POSITIVE_INFINITY]
 }
 
 /** Smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
 export function binomialQuantile(probability: number, n: number, p: number): number {
-  let k = minRelevantCount(n, p)
-  let mass = binomialMass(k, n, p)
+  let k = computeMinRelevantCount(n, p)
+  let mass = computeBinomialMass(k, n, p)
   for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass)
-    mass *= nextMass(k++, n, p)
+    mass *= computeMassRatio(k++, n, p)
   return k
 }
 
 /** P(Binomial(n, p) <= k). */
 export function binomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
-  let i = minRelevantCount(n, p)
+  let i = computeMinRelevantCount(n, p)
   if (k < i || p === 1) return 0
-  let mass = binomialMass(i, n, p)
+  let mass = computeBinomialMass(i, n, p)
   let cumulative = mass
   while (i < k) {
-    mass *= nextMass(i++, n, p)
+    mass *= computeMassRatio(i++, n, p)
     cumulative += mass
   }
   return Math.min(1, cumulative)
@@ -71,11 +71,11 @@ export function binomialCdf(k: number, n: number, p: number): number {
  * A count below which the probability is negligible: twelve standard deviations under the mean, and
  * 30 for skewed distributions.
  */
-const minRelevantCount = (n: number, p: number): number =>
+const computeMinRelevantCount = (n: number, p: number): number =>
   Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
 
 /** P(Binomial(n, p) = k), for p < 1. */
-function binomialMass(k: number, n: number, p: number): number {
+function computeBinomialMass(k: number, n: number, p: number): number {
   const successes = k === 0 ? 0 : k * Math.log(p)
   return Math.exp(
     gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + (n - k) * Math.log1p(-p),
@@ -83,4 +83,5 @@ function binomialMass(k: number, n: number, p: number): number {
 }
 
 /** P(Binomial(n, p) = k + 1) / P(Binomial(n, p) = k). */
-const nextMass = (k: number, n: number, p: number): number => ((n - k) * p) / ((k + 1) * (1 - p))
+const computeMassRatio = (k: number, n: number, p: number): number =>
+  ((n - k) * p) / ((k + 1) * (1 - p))

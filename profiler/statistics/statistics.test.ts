@@ -3,9 +3,9 @@ import { summarise, summariseRun } from '../load/load-point.ts'
 import type { LoadRun, MachineWait } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
 import { seeded } from '../seeded-random.ts'
-import { dispersion, overShare, serialDispersion } from './dependence.ts'
+import { computeDispersion, computeOverShare, computeSerialDispersion } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
-import { latencyHistogram, tablePercentiles } from './histogram.ts'
+import { chooseTablePercentiles, computeLatencyHistogram } from './histogram.ts'
 
 describe("LoadGen's early stopping", () => {
   // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's
@@ -47,17 +47,17 @@ describe('dispersion', () => {
   test('is about 1 for independent values, and the cluster size for clusters', () => {
     const uniform = seeded(3)
     const independent = Array.from({ length: 20_000 }, () => (uniform() < 0.05 ? 1 : 0))
-    expect(dispersion(independent)).toBeLessThan(2.2)
+    expect(computeDispersion(independent)).toBeLessThan(2.2)
     const clustered = Array.from({ length: 2000 }, () => (uniform() < 0.05 ? 1 : 0)).flatMap(
       (one) => Array<number>(10).fill(one),
     )
-    expect(dispersion(clustered)).toBeGreaterThan(4)
-    expect(dispersion(clustered)).toBeLessThan(25)
+    expect(computeDispersion(clustered)).toBeGreaterThan(4)
+    expect(computeDispersion(clustered)).toBeLessThan(25)
   })
 
   test('shrinks the effective sample, failures counting as over', () => {
     const latency = Float64Array.from({ length: 4000 }, (_, i) => (i % 400 < 20 ? Number.NaN : 10))
-    const share = overShare(latency, 50)
+    const share = computeOverShare(latency, 50)
     expect(share.over).toBe(200)
     expect(share.nEff).toBeLessThan(4000)
     expect(share.nEff).toBeCloseTo(4000 / share.dispersion, 6)
@@ -67,26 +67,28 @@ describe('dispersion', () => {
 describe('dispersion by hand', () => {
   test('is m Var(means) / (p (1 - p)) of equal batches', () => {
     // Two batches of four, means 1/4 and 3/4: sample variance 1/8, p = 1/2: 4 (1/8) / (1/4) = 2.
-    expect(dispersion([0, 0, 0, 1, 1, 1, 1, 0], 2)).toBeCloseTo(2, 12)
+    expect(computeDispersion([0, 0, 0, 1, 1, 1, 1, 0], 2)).toBeCloseTo(2, 12)
     // What is left over of the last batch is not counted.
-    expect(dispersion([0, 0, 0, 1, 1, 1, 1, 0, 1], 2)).toBeCloseTo(2, 12)
+    expect(computeDispersion([0, 0, 0, 1, 1, 1, 1, 0, 1], 2)).toBeCloseTo(2, 12)
   })
 
   test('is 1 where nothing can be said: constant, alike in all batches, or batches of one', () => {
-    expect(dispersion([0, 0, 0, 0], 2)).toBe(1)
-    expect(dispersion([1, 1, 1, 1], 2)).toBe(1)
-    expect(dispersion([0, 1, 0, 1], 2)).toBe(1)
-    expect(dispersion([0, 1, 1], 2)).toBe(1)
-    expect(dispersion([0, 0, 1, 1], 2)).toBeCloseTo(4, 12)
+    expect(computeDispersion([0, 0, 0, 0], 2)).toBe(1)
+    expect(computeDispersion([1, 1, 1, 1], 2)).toBe(1)
+    expect(computeDispersion([0, 1, 0, 1], 2)).toBe(1)
+    expect(computeDispersion([0, 1, 1], 2)).toBe(1)
+    expect(computeDispersion([0, 0, 1, 1], 2)).toBeCloseTo(4, 12)
     // 20 batches unless told.
-    expect(dispersion(Array.from({ length: 39 }, (_, i) => (i < 20 ? 0 : 1)))).toBe(1)
-    expect(dispersion(Array.from({ length: 40 }, (_, i) => (i < 20 ? 0 : 1)))).toBeGreaterThan(1)
+    expect(computeDispersion(Array.from({ length: 39 }, (_, i) => (i < 20 ? 0 : 1)))).toBe(1)
+    expect(
+      computeDispersion(Array.from({ length: 40 }, (_, i) => (i < 20 ? 0 : 1))),
+    ).toBeGreaterThan(1)
   })
 })
 
 describe('the share over a limit', () => {
   test('a request at the limit is within it', () => {
-    expect(overShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({
+    expect(computeOverShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({
       n: 4,
       over: 2,
       dispersion: 1,
@@ -98,12 +100,14 @@ describe('the share over a limit', () => {
     const clusteredAt = (from: number) =>
       Float64Array.from({ length: 2000 }, (_, i) => (i >= from && i < from + 200 ? 40 : 10))
     for (const from of [0, 1000, 1700]) {
-      const tenth = dispersion(Array.from(clusteredAt(from), (ms) => (ms > 10 ? 1 : 0)))
-      expect(overShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
+      const tenth = computeDispersion(Array.from(clusteredAt(from), (ms) => (ms > 10 ? 1 : 0)))
+      expect(computeOverShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
     }
     // Three over a limit of 5 in 2,000 answers of 1 ms: the slowest tenth begins below it.
     const few = Float64Array.from({ length: 2000 }, (_, i) => (i < 3 ? 9 : i % 5 === 0 ? 2 : 1))
-    expect(overShare(few, 5).dispersion).toBe(dispersion(Array.from(few, (ms) => (ms > 2 ? 1 : 0))))
+    expect(computeOverShare(few, 5).dispersion).toBe(
+      computeDispersion(Array.from(few, (ms) => (ms > 2 ? 1 : 0))),
+    )
   })
 
   test('the dispersion is the larger of what was over and of the slowest tenth', () => {
@@ -111,19 +115,19 @@ describe('the share over a limit', () => {
     const spread = Float64Array.from({ length: 2000 }, (_, i) =>
       i < 200 ? (i % 10 === 0 ? 60 : 40) : 10,
     )
-    const few = overShare(spread, 50)
+    const few = computeOverShare(spread, 50)
     expect(few.over).toBe(20)
     expect(few.dispersion).toBeCloseTo(
-      dispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))),
+      computeDispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))),
       9,
     )
     // A slow tenth spread evenly, of which one cluster is over.
     const cluster = Float64Array.from({ length: 2000 }, (_, i) =>
       i < 20 ? 60 : i % 10 === 0 ? 40 : 10,
     )
-    const own = overShare(cluster, 50)
+    const own = computeOverShare(cluster, 50)
     expect(own.dispersion).toBeCloseTo(
-      dispersion(Array.from(cluster, (ms) => (ms > 50 ? 1 : 0))),
+      computeDispersion(Array.from(cluster, (ms) => (ms > 50 ? 1 : 0))),
       9,
     )
     expect(own.dispersion).toBeGreaterThan(10)
@@ -134,7 +138,7 @@ describe('a histogram', () => {
   const latencies = Float64Array.of(80, 10, 20, Number.NaN, 40, 10)
 
   test('has bins of equal ratio from the fastest to the slowest answer', () => {
-    const bins = latencyHistogram(latencies, 3)
+    const bins = computeLatencyHistogram(latencies, 3)
     const close = (values: number[], wanted: number[]) => {
       for (const [i, value] of values.entries()) expect(value).toBeCloseTo(wanted[i]!, 9)
     }
@@ -153,7 +157,7 @@ describe('a histogram', () => {
   test('counts each answer in the bin that holds it', () => {
     const uniform = seeded(4)
     const many = Float64Array.from({ length: 500 }, () => 5 * Math.exp(3 * uniform()))
-    const bins = latencyHistogram(many, 12)
+    const bins = computeLatencyHistogram(many, 12)
     for (const { fromMs, toMs, count } of bins.slice(0, -1))
       expect(count).toBe(many.filter((ms) => ms >= fromMs && ms < toMs).length)
     expect(bins.at(-1)!.toMs).toBeCloseTo(Math.max(...many), 9)
@@ -161,19 +165,22 @@ describe('a histogram', () => {
 
   test('of answers that took no time, or all the same, has a width all the same', () => {
     expect(
-      latencyHistogram(Float64Array.of(0, 0), 2).map(({ fromMs, count }) => [fromMs, count])[0],
+      computeLatencyHistogram(Float64Array.of(0, 0), 2).map(({ fromMs, count }) => [
+        fromMs,
+        count,
+      ])[0],
     ).toEqual([1e-3, 2])
-    const alike = latencyHistogram(Float64Array.of(8, 8), 4)
+    const alike = computeLatencyHistogram(Float64Array.of(8, 8), 4)
     expect(alike.at(-1)!.toMs).toBeCloseTo(8.008, 9)
-    expect(latencyHistogram(Float64Array.of(Number.NaN), 4)).toEqual([])
+    expect(computeLatencyHistogram(Float64Array.of(Number.NaN), 4)).toEqual([])
   })
 })
 
 test('tables show the percentiles of which requests say something', () => {
-  expect(tablePercentiles(1)).toEqual([0.5, 0.75, 0.9])
-  expect(tablePercentiles(20)).toEqual([0.5, 0.75, 0.9, 0.95])
-  expect(tablePercentiles(101)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99])
-  expect(tablePercentiles(20_000)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999])
+  expect(chooseTablePercentiles(1)).toEqual([0.5, 0.75, 0.9])
+  expect(chooseTablePercentiles(20)).toEqual([0.5, 0.75, 0.9, 0.95])
+  expect(chooseTablePercentiles(101)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99])
+  expect(chooseTablePercentiles(20_000)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999])
 })
 
 describe('loadPointOf', () => {
@@ -443,14 +450,14 @@ describe('serial dispersion', () => {
   test('is 1 for alternating and for few values, about m for values that stay in spells of m', () => {
     const values = (spell: number) =>
       Array.from({ length: 400 }, (_, i) => Math.floor(i / spell) % 2)
-    expect([serialDispersion(values(1)), serialDispersion([1, 2, 3])]).toEqual([1, 1])
-    expect(serialDispersion(values(20))).toBeGreaterThan(20)
-    expect(serialDispersion(new Array<number>(400).fill(3))).toBe(1)
+    expect([computeSerialDispersion(values(1)), computeSerialDispersion([1, 2, 3])]).toEqual([1, 1])
+    expect(computeSerialDispersion(values(20))).toBeGreaterThan(20)
+    expect(computeSerialDispersion(new Array<number>(400).fill(3))).toBe(1)
   })
 
   test('takes neither a trend nor one change of level for dependence', () => {
     const trend = Array.from({ length: 400 }, (_, i) => i)
-    expect(serialDispersion(trend)).toBe(1)
-    expect(serialDispersion(trend.map((i) => (i < 200 ? 0 : 1)))).toBeLessThan(2.2)
+    expect(computeSerialDispersion(trend)).toBe(1)
+    expect(computeSerialDispersion(trend.map((i) => (i < 200 ? 0 : 1)))).toBeLessThan(2.2)
   })
 })

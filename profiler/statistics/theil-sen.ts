@@ -11,7 +11,7 @@ interface Point {
  * in x. Takes time and memory proportional to the number of such pairs; points with the same x form
  * none.
  */
-export function theilSenSlope(points: readonly Point[]): number {
+export function computeTheilSenSlope(points: readonly Point[]): number {
   const sorted = [...points].sort((a, b) => a.x - b.x)
   const slopes: number[] = []
   let larger = sorted.length

@@ -6,7 +6,7 @@
 
 import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
@@ -52,7 +52,8 @@ export const declare = (workers: number, maxBatch = 1, maxDelayMs = 0): Declared
 })
 
 export const percent = (share: number) => `${(100 * share).toPrecision(2)} %`
-export const jitter = (uniform: Uniform, cv: number) => (cv === 0 ? 1 : gamma(uniform, 1 / cv ** 2))
+export const jitter = (uniform: Uniform, cv: number) =>
+  cv === 0 ? 1 : sampleGamma(uniform, 1 / cv ** 2)
 const queue = (options: Omit<QueueServerOptions, 'seed'>) => (seed: number) =>
   new QueueServer({ ...options, seed })
 
@@ -210,7 +211,7 @@ export const kinds: readonly DrawServer[] = [
       server: queue({
         servers,
         maxBatch: 1,
-        serviceMs: (_, u) => ms * Math.exp(sigma * normal(u)),
+        serviceMs: (_, u) => ms * Math.exp(sigma * sampleNormal(u)),
       }),
     }
   },
@@ -269,7 +270,7 @@ export const kinds: readonly DrawServer[] = [
         serviceMs: (n, u) => {
           let longest = 0
           for (let i = 0; i < n; i++)
-            longest = Math.max(longest, fullMs * Math.exp(sigma * normal(u)))
+            longest = Math.max(longest, fullMs * Math.exp(sigma * sampleNormal(u)))
           return longest
         },
       }),

@@ -6,7 +6,7 @@
 
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { gamma, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, type Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'
@@ -15,7 +15,7 @@ import { QuotaServer } from './quota-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
-const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
+const jitter = (uniform: Uniform, cv: number) => sampleGamma(uniform, 1 / cv ** 2)
 const oldest = () => 0
 
 const of = (

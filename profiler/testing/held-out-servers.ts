@@ -4,7 +4,7 @@
  */
 
 import type { Slo } from '../model/slo.ts'
-import { gamma, normal, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
@@ -49,7 +49,7 @@ export const heldOutCases: readonly VirtualCase[] = [
         seed,
         servers: 3,
         maxBatch: 1,
-        serviceMs: (_, uniform) => 12 * Math.exp(0.5 * normal(uniform)),
+        serviceMs: (_, uniform) => 12 * Math.exp(0.5 * sampleNormal(uniform)),
       }),
   },
   {
@@ -62,7 +62,7 @@ export const heldOutCases: readonly VirtualCase[] = [
         servers: 1,
         maxBatch: 8,
         maxDelayMs: 20,
-        serviceMs: (n, uniform) => (10 + 2 * n) * gamma(uniform, 400),
+        serviceMs: (n, uniform) => (10 + 2 * n) * sampleGamma(uniform, 400),
       }),
   },
   {
@@ -86,7 +86,7 @@ export const heldOutCases: readonly VirtualCase[] = [
       new DisciplineServer({
         seed,
         servers: 2,
-        workMs: (uniform) => 12 * gamma(uniform, 8),
+        workMs: (uniform) => 12 * sampleGamma(uniform, 8),
         takes: (waiting) => waiting.length - 1,
       }),
   },

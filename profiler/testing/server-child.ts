@@ -10,7 +10,7 @@ import {
 } from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
-import { normal, seeded } from '../seeded-random.ts'
+import { sampleNormal, seeded } from '../seeded-random.ts'
 import { testCertificate as cert, testKey as key } from './certificate.ts'
 import type { QueueServerOptions } from './queue-server.ts'
 import { okBody, type TestService } from './service.ts'
@@ -33,7 +33,7 @@ function serviceMs(batch: number, atMs: number): number {
     case 'fixed':
       return slower * time.ms
     case 'lognormal':
-      return slower * time.medianMs * Math.exp(time.sigma * normal(uniform))
+      return slower * time.medianMs * Math.exp(time.sigma * sampleNormal(uniform))
     case 'bimodal':
       return slower * (uniform() < time.slowShare ? time.slowMs : time.fastMs)
     case 'batch':

@@ -3,7 +3,7 @@
  * minute has too few of their requests to prove a percentile. The rule for confirmations of such
  * was made on the first three; the others were kept apart.
  */
-import { gamma, normal, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
@@ -21,28 +21,33 @@ const slow = (
 })
 
 export const slowCases: readonly VirtualCase[] = [
-  slow('FIFO 70 ms', 2000, 1, (_, uniform) => 70 * gamma(uniform, 100)),
-  slow('four workers 600 ms, cv 0.5', 2000, 4, (_, uniform) => 600 * gamma(uniform, 4)),
+  slow('FIFO 70 ms', 2000, 1, (_, uniform) => 70 * sampleGamma(uniform, 100)),
+  slow('four workers 600 ms, cv 0.5', 2000, 4, (_, uniform) => 600 * sampleGamma(uniform, 4)),
   slow(
     'batches of 4 in 80 + 60 n ms',
     2000,
     1,
-    (batch, uniform) => (80 + 60 * batch) * gamma(uniform, 100),
+    (batch, uniform) => (80 + 60 * batch) * sampleGamma(uniform, 100),
     4,
   ),
   slow(
     'apart: three workers 500 ms, skewed',
     1500,
     3,
-    (_, uniform) => 400 + 90 * Math.exp(0.5 * normal(uniform)),
+    (_, uniform) => 400 + 90 * Math.exp(0.5 * sampleNormal(uniform)),
   ),
-  slow('apart: FIFO 200 ms, cv 0.3', 3000, 1, (_, uniform) => 200 * gamma(uniform, 11)),
+  slow('apart: FIFO 200 ms, cv 0.3', 3000, 1, (_, uniform) => 200 * sampleGamma(uniform, 11)),
   slow(
     'apart: batches of 16 in 400 + 40 n ms',
     2000,
     1,
-    (batch, uniform) => (400 + 40 * batch) * gamma(uniform, 400),
+    (batch, uniform) => (400 + 40 * batch) * sampleGamma(uniform, 400),
     16,
   ),
-  slow('apart: eight workers 2 s, cv 0.3', 6000, 8, (_, uniform) => 2000 * gamma(uniform, 11)),
+  slow(
+    'apart: eight workers 2 s, cv 0.3',
+    6000,
+    8,
+    (_, uniform) => 2000 * sampleGamma(uniform, 11),
+  ),
 ]

@@ -4,7 +4,7 @@
  * figures are in docs/research/capacity.md; the way in which batches are put together was
  * repaired with these in sight.
  */
-import { gamma, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
@@ -32,7 +32,7 @@ const smallModel = (workers: number, maxBatch: number, unsteady?: Unsteady): Vir
       maxDelayMs: 2,
       overheadMs: 0.7,
       serviceMs: (batch, uniform, atMs) =>
-        batchMs(batch) * gamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
+        batchMs(batch) * sampleGamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
     })
   },
 })
@@ -65,7 +65,7 @@ const slowNowAndThen = (
       maxDelayMs: maxBatch > 1 ? 2 : 0,
       overheadMs: 0.7,
       serviceMs: (batch, uniform, atMs) =>
-        batchMs(batch) * gamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
+        batchMs(batch) * sampleGamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
     })
   },
 })
@@ -81,7 +81,7 @@ const slowAtTimes = ({ times, forMs, everyMs }: SlowTimes, seed: number) => {
 const speedOf = ({ cv, forMs }: Unsteady, seed: number) =>
   changing(seed, (uniform) => ({
     forMs: -forMs * Math.log(uniform()),
-    factor: gamma(uniform, 1 / cv ** 2),
+    factor: sampleGamma(uniform, 1 / cv ** 2),
   }))
 
 /**

@@ -6,7 +6,7 @@
 import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
+import { sampleGamma, sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'
@@ -21,7 +21,7 @@ export interface VirtualCase {
 }
 
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
-const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
+const jitter = (uniform: Uniform, cv: number) => sampleGamma(uniform, 1 / cv ** 2)
 
 type Service = QueueServerOptions['serviceMs']
 const queue = (
@@ -136,7 +136,7 @@ export const virtualCases: readonly VirtualCase[] = [
     name: 'high variance',
     slo: slo(150),
     batching: false,
-    server: queue(1, 1, (_, uniform) => 8 * Math.exp(0.8 * normal(uniform))),
+    server: queue(1, 1, (_, uniform) => 8 * Math.exp(0.8 * sampleNormal(uniform))),
   },
   {
     name: 'bimodal 8/58 ms',

@@ -4,8 +4,8 @@
  */
 import {
   type ConfigurationFigures,
+  computeCost,
   computeGainRatio,
-  cost,
   formatCost,
   getObjectiveUnit,
   getObjectiveWords,
@@ -89,7 +89,8 @@ function computeCosts(best: Best, objective: Objective): CostInterval {
   // The loads around an imported capacity are no confidence interval: its error is not known.
   const [low, high] = best.status === 'imported' ? [0, null] : best.capacityCi90Rps
   const discount = estimateRps > 0 ? capacityRps / estimateRps : 1
-  const at = (rateRps: number) => cost(objective, { ...toFigures(best), capacityRps: rateRps })
+  const at = (rateRps: number) =>
+    computeCost(objective, { ...toFigures(best), capacityRps: rateRps })
   return {
     cost: at(capacityRps),
     best: at(discount * (high ?? Number.POSITIVE_INFINITY)),
@@ -101,7 +102,7 @@ function computeCosts(best: Best, objective: Objective): CostInterval {
 export function bestCostText({ best, objective }: RecommendationDocument): string | undefined {
   if (!best) return undefined
   const figures = toFigures(best)
-  return formatCost(objective, { ...figures, cost: cost(objective, figures) }, writing)
+  return formatCost(objective, { ...figures, cost: computeCost(objective, figures) }, writing)
 }
 
 /** '4.2 % more expensive (90 %: 1 % cheaper to 9 % more expensive)' */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
+import { computeCost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { toMarkdown } from '../report/document/markdown.ts'
@@ -132,7 +132,7 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
         const trials = allTrialsOf(drawn)
         const r = recommend({ ...sampleInput, trials, objective, provenance, pricePerHour: price })
         for (const c of candidatesOf(r)) {
-          if (c.feasible) expect(c.cost).toBe(cost(objective, c))
+          if (c.feasible) expect(c.cost).toBe(computeCost(objective, c))
           if (c.estimateRps !== undefined) expect(c.capacityRps).toBeLessThan(c.estimateRps)
           if (c.status === 'measured' && c.capacityRps > 0) expect(c.estimateRps).toBeDefined()
         }

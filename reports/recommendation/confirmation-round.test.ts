@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
+import { computeCost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { chooseConfirmationRate, chooseConfirmationRound } from './confirmation-round.ts'
@@ -214,7 +214,8 @@ test('what a candidate carries is all that its cost is made of, whatever the obj
     const candidates = candidatesOf(
       recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }),
     )
-    for (const candidate of candidates) expect(cost(objective, candidate)).toBe(candidate.cost)
+    for (const candidate of candidates)
+      expect(computeCost(objective, candidate)).toBe(candidate.cost)
     expect(candidates.find(({ trial }) => trial === 1)!.usage).toEqual(used.usage)
   }
 })

@@ -3,8 +3,8 @@
  * when the cheapest candidate is confirmed.
  */
 import {
-  capacityToBeatRps,
-  cost,
+  computeCapacityToBeatRps,
+  computeCost,
   countReplicas,
   getDemand,
   type Objective,
@@ -60,7 +60,7 @@ export const computeEstimatedCost = (candidate: Candidate, objective: Objective)
 
 /** Cost at another rate. The server's own metrics are assumed to stay as they were read. */
 const computeCostAt = (candidate: Candidate, capacityRps: number, objective: Objective): number =>
-  cost(objective, {
+  computeCost(objective, {
     ...withCapacity(candidate, capacityRps),
     metrics: candidate.metrics ?? candidate.missed?.metrics,
   })
@@ -126,7 +126,7 @@ export function chooseConfirmationRound(
   const best = entries.find(({ confirmed }) => confirmed)
   if (best && best.cost - first.cost <= tolerance * Math.abs(best.cost)) return undefined
   const { candidate, rateRps } = first
-  const minRps = capacityToBeatRps(objective, candidate, second?.cost)
+  const minRps = computeCapacityToBeatRps(objective, candidate, second?.cost)
   const minProvenRps = Math.min(
     rateRps,
     Math.max(minProvenShare * rateRps, computeDemandPerReplica(rateRps, objective)),

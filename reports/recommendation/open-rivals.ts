@@ -1,5 +1,5 @@
 /** Rivals of the best whose order is open: a further measurement could put them first. */
-import { cost, isOrderUncertain, type Objective } from '../../search/objective.ts'
+import { computeCost, isOrderUncertain, type Objective } from '../../search/objective.ts'
 import { candidatesOf } from './candidates.ts'
 import { computeConfirmationCost } from './confirmation-round.ts'
 import type { Candidate, Recommendation } from './types.ts'
@@ -30,7 +30,7 @@ export function findOpenRivals(
 ): OpenRivals {
   const rivals = candidates.filter((c) => c.trial !== best.trial)
   const couldBeat = (c: Candidate) =>
-    c.bound === 'upper' && c.capacityRps > 0 && cost(objective, c) < best.cost
+    c.bound === 'upper' && c.capacityRps > 0 && computeCost(objective, c) < best.cost
   const better = rivals.filter((c) => couldWinIfConfirmed(c, best, objective) || couldBeat(c))
   return {
     better,

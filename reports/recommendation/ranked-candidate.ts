@@ -7,7 +7,12 @@ import {
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
-import { cost, countReplicas, getDemand, modelsCapacityOrLatency } from '../../search/objective.ts'
+import {
+  computeCost,
+  countReplicas,
+  getDemand,
+  modelsCapacityOrLatency,
+} from '../../search/objective.ts'
 import {
   computeFleetPricePerHour,
   type Pricing,
@@ -81,7 +86,7 @@ export function buildCandidate(
     ...predicted,
     ...(unloadedMs === undefined ? {} : { unloadedMs: Math.min(unloadedMs, minLoadedMs) }),
   }
-  const objectiveCost = cost(criteria.objective, figures)
+  const objectiveCost = computeCost(criteria.objective, figures)
   const reason = explainInfeasible(assessment, { ...figures, costs: objectiveCost }, criteria)
   const window = safe.sloMsFrom === 'measured' ? findWindowAt(windows, safeRps) : undefined
   return {
@@ -143,7 +148,7 @@ export function buildOperatingPoint(
     safeRps,
     criteria,
   )
-  const objectiveCost = cost(criteria.objective, figures)
+  const objectiveCost = computeCost(criteria.objective, figures)
   return {
     ...figures,
     status: candidate.status === 'imported' ? candidate.status : ('measured' satisfies Status),

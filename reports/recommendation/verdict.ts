@@ -2,9 +2,9 @@
 import type { Variation } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
+  computeCost,
   computeGainRatio,
   computeRelativeExcess,
-  cost,
   formatCost,
   formatVerdict,
   getMetric,
@@ -112,7 +112,7 @@ function explainUnrankedBaseline(
   if (isAbovePriceBound(objective, baseline.pricePerHour))
     return 'the baseline is over the price limit'
   if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
-    const minGain = computeGainRatio(objective, best.cost, cost(objective, baseline)) ?? 0
+    const minGain = computeGainRatio(objective, best.cost, computeCost(objective, baseline)) ?? 0
     return minGain >= 1.005
       ? `at least ${gainText(objective, minGain)}`
       : 'not compared with the baseline, which was stopped early'
@@ -209,7 +209,7 @@ function describeMinExcess(
   objective: Objective,
 ): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
-  const part = computeRelativeExcess(objective, cost(objective, candidate), best.cost)
+  const part = computeRelativeExcess(objective, computeCost(objective, candidate), best.cost)
   return part !== undefined && part > 0.0005
     ? `at least ${compareCosts(objective, candidate, best, part)}: ${candidate.reason}`
     : `statistically tied: ${candidate.reason}`

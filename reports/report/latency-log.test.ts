@@ -1,14 +1,17 @@
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
 import { recordLatencies } from '../../profiler/load/latency-record.ts'
-import { normal, seeded } from '../../profiler/seeded-random.ts'
-import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
+import { sampleNormal, seeded } from '../../profiler/seeded-random.ts'
+import { selectQuantile } from '../../profiler/statistics/percentile.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured } from '../samples.contract.ts'
 import { renderLatencyLog } from './latency-log.ts'
 
 const uniform = seeded(11)
-const latencyMs = Float64Array.from({ length: 5_000 }, () => 20 * Math.exp(0.5 * normal(uniform)))
+const latencyMs = Float64Array.from(
+  { length: 5_000 },
+  () => 20 * Math.exp(0.5 * sampleNormal(uniform)),
+)
 const latencies = recordLatencies({ latencyMs } as Parameters<typeof recordLatencies>[0])
 const sample = complete(3, { cpuCores: 1 }, measured(200, 10)) as Extract<
   FinishedTrial,
@@ -31,7 +34,7 @@ test('a reader of the format finds the step by its tag, with as many answers and
   expect(found.totalCount).toBe(latencyMs.length)
   const sorted = latencyMs.slice().sort()
   for (const p of [0.5, 0.9, 0.99]) {
-    const ratio = found.getValueAtPercentile(100 * p) / (1000 * quantileOfSorted(sorted, p))
+    const ratio = found.getValueAtPercentile(100 * p) / (1000 * selectQuantile(sorted, p))
     expect(Math.abs(ratio - 1), `p${100 * p}`).toBeLessThan(0.024)
   }
 })

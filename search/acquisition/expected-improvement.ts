@@ -7,12 +7,12 @@ import {
   type SaturatingPredictive,
 } from '../model/saturating-predictive.ts'
 import {
+  computeLogCost,
   countReplicas,
   type Demand,
   getDemand,
   getModelledQuantity,
   isAbovePriceBound,
-  logCost,
 } from '../objective.ts'
 import { computeFleetPricePerHour, type ReplicaPrice } from '../replica-price.ts'
 import type { Objective, Problem } from '../types.ts'
@@ -51,13 +51,14 @@ function findSafestLogCost(
   { rate, constraint }: Predictions,
   feasible: Float64Array,
 ): number {
-  let safest = 0
-  for (let i = 1; i < feasible.length; i++) if (feasible[i]! > feasible[safest]!) safest = i
-  return logCost(
+  let safestIndex = 0
+  for (let i = 1; i < feasible.length; i++)
+    if (feasible[i]! > feasible[safestIndex]!) safestIndex = i
+  return computeLogCost(
     problem.objective,
-    prices[safest]!,
-    rate?.mean[safest] ?? Number.NaN,
-    constraint?.mean[safest] ?? Number.NaN,
+    prices[safestIndex]!,
+    rate?.mean[safestIndex] ?? Number.NaN,
+    constraint?.mean[safestIndex] ?? Number.NaN,
   )
 }
 
@@ -71,7 +72,7 @@ function computeLogImprovement(
 ): number {
   if (isAbovePriceBound(objective, price.pricePerHour)) return -Infinity
   const quantity = getModelledQuantity(objective)
-  const expected = logCost(
+  const expected = computeLogCost(
     objective,
     price,
     rate?.mean[i] ?? Number.NaN,
@@ -79,6 +80,7 @@ function computeLogImprovement(
   )
   if (quantity === 'nothing') return Math.log(Math.max(0, reference - expected))
   const prediction = quantity === 'rate' ? rate : constraint
+  // Before the quantity was measured, the probability of feasibility alone decides.
   if (!prediction) return 0
   const demand = getDemand(objective)
   return demand

@@ -31,7 +31,7 @@ export const preselect = (
 
 /** Configurations whose neighbourhoods one step explores. Assumed. */
 const beamWidth = 5
-/** Assumed. */
+/** Steps of the local search. Assumed. */
 const maxClimbSteps = 12
 
 /**

@@ -2,10 +2,11 @@ import { Matrix } from 'ml-matrix'
 import { fitGp } from '../gp/fit.ts'
 import { logCdf, logExpectedImprovement } from '../gp/normal.ts'
 import type { Marginals } from '../gp/types.ts'
-import { observedLogCost } from '../observed-cost.ts'
+import { computeObservedLogCost } from '../observed-cost.ts'
 import { findCandidates } from '../space/candidates.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
 
+/** Trials at random before the first model. */
 const randomStarts = 5
 
 /**
@@ -57,7 +58,7 @@ function computeAcquisition(
     ),
   )
   const serves = fit(observations.map((o) => [o.configuration, o.state === 'complete' ? -1 : 1]))
-  const best = Math.min(...observations.map((o) => observedLogCost(problem, o)))
+  const best = Math.min(...observations.map((o) => computeObservedLogCost(problem, o)))
   return configurations.map((c, i) => {
     const feasible =
       logBelow(constraint, i) + (complete.length < observations.length ? logBelow(serves, i) : 0)

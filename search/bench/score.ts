@@ -1,9 +1,10 @@
-import { observedLogCost } from '../observed-cost.ts'
+import { computeObservedLogCost } from '../observed-cost.ts'
 import { computeTrueLogCosts, type RecordedTable, replaySearch } from '../replay/table.ts'
 import { configurationKey } from '../space/space.ts'
 import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
 
+/** Costs within this share of each other count as equal. */
 const tolerance = 0.05
 /** Trials of one run. */
 export const trialCap = 40
@@ -51,7 +52,7 @@ export function scoreRun(
   const truth = computeTrueLogCosts(table)
   const optimum = Math.min(...truth.values())
   const trueCost = (o: Observation) => truth.get(configurationKey(o.configuration))!
-  const within = (cost: number) => cost <= optimum + Math.log(1 + tolerance)
+  const isWithin = (cost: number) => cost <= optimum + Math.log(1 + tolerance)
   let seconds = 0
   let suggestions = 0
   const timed: Sampler = {
@@ -68,10 +69,10 @@ export function scoreRun(
     maxTrials: trialCap,
     noisy: true,
     stop: assess ? 'assess' : 'never',
-    until: assess ? undefined : (soFar) => within(trueCost(soFar.at(-1)!)),
+    until: assess ? undefined : (soFar) => isWithin(trueCost(soFar.at(-1)!)),
   })
   const costs = observations.map(trueCost)
-  const hit = costs.findIndex(within)
+  const firstWithin = costs.findIndex(isWithin)
   const regretAt = (trials: number) => Math.exp(Math.min(...costs.slice(0, trials)) - optimum) - 1
   const incumbentAfter = (trials: number) =>
     findIncumbent(table.problem, observations.slice(0, trials))?.configuration
@@ -86,7 +87,7 @@ export function scoreRun(
     },
   )
   return {
-    trialsToWithin: hit < 0 ? trialCap + 1 : hit + 1,
+    trialsToWithin: firstWithin < 0 ? trialCap + 1 : firstWithin + 1,
     regret: { 10: regretAt(10), 20: regretAt(20), 30: regretAt(30) },
     ...(stopped >= 0 ? { stop: { trial: stopped + 1, ...judge(stopped + 1) } } : {}),
     ...(assess ? { stated } : {}),
@@ -98,7 +99,7 @@ export function scoreRun(
     if (!incumbent) return { holds: false, right: false }
     return {
       holds: computeTrueRegret(incumbent, observations.slice(0, trials)) === 0,
-      right: within(truth.get(configurationKey(incumbent))!),
+      right: isWithin(truth.get(configurationKey(incumbent))!),
     }
   }
 
@@ -119,7 +120,10 @@ export function scoreRun(
   /** True ln cost, also where the constraint is violated. */
   function costIfFeasible(configuration: Configuration): number {
     const { problem } = table
-    return observedLogCost({ ...problem, constraintLimit: undefined }, table.measure(configuration))
+    return computeObservedLogCost(
+      { ...problem, constraintLimit: undefined },
+      table.measure(configuration),
+    )
   }
 }
 
@@ -148,21 +152,21 @@ export const computeCalibration = (
   ends: readonly number[] = binEnds,
 ): Calibration[] =>
   ends.flatMap((upTo, i) => {
-    const own = runs
+    const inBin = runs
       .flatMap((run) => run.stated ?? [])
       .filter((s) => s.probability < 1)
       .filter((s) => s.probability > (ends[i - 1] ?? -1) && s.probability <= upTo)
-    if (own.length === 0) return []
-    const mean = (of: (s: Statement) => number) =>
-      own.reduce((sum, s) => sum + of(s), 0) / own.length
+    if (inBin.length === 0) return []
+    const computeMean = (getValue: (s: Statement) => number) =>
+      inBin.reduce((sum, s) => sum + getValue(s), 0) / inBin.length
     return [
       {
         upTo,
-        trials: own.length,
-        stated: mean((s) => s.probability),
-        true: mean((s) => Number(s.better)),
-        regret: mean((s) => s.regret),
-        trueRegret: mean((s) => s.trueRegret),
+        trials: inBin.length,
+        stated: computeMean((s) => s.probability),
+        true: computeMean((s) => Number(s.better)),
+        regret: computeMean((s) => s.regret),
+        trueRegret: computeMean((s) => s.trueRegret),
       },
     ]
   })

@@ -15,7 +15,7 @@ import { fitQuantityModel, servesLatent, type Widening } from './quantity-model.
 export interface Surrogate {
   /**
    * Marginal predictions of m configurations. Approximate ones use a subset of many observations,
-   * and ignore saturation.
+   * and ignore the limits on further gains of the rate (saturating-predictive.ts).
    */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): Predictions
   /** Joint posterior draws of the noise-free functions. */
@@ -31,7 +31,7 @@ interface JointDraw {
   readonly constraint?: Float64Array
 }
 interface JointDraws {
-  /** The next draw. */
+  /** The next draw; `widening` multiplies its deviations from the mean. */
   next(widening?: Widening): JointDraw
   /** ln P(serves), m; independent of the draws. */
   readonly logServes: Float64Array
@@ -95,6 +95,7 @@ function buildSurrogate(
       }
     },
     warnings: [rate, constraint, serves].flatMap((model) => model?.warning ?? []),
+    // Without data, nothing rejects the prior.
     priorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
   }
 }
@@ -112,6 +113,10 @@ const createRatePoints = (observations: readonly Observation[]): TrainingPoint[]
       : [],
   )
 
+/**
+ * A trial whose rate is 0 does not serve within the SLO; its logarithm is no training point. A rate
+ * that was not measured is no failure.
+ */
 const hasServed = (o: Observation): boolean => o.state === 'complete' && o.rate?.value !== 0
 
 /** Probit regression of whether a configuration serves, from the first failure on. */
@@ -122,7 +127,7 @@ function fitServes(
   readonly warning?: string
   readonly logProbability: (configurations: readonly Configuration[]) => Float64Array
 } {
-  const logFits = conditionMemoryFit(problem, observations)
+  const predictLogMemoryFit = conditionMemoryFit(problem, observations)
   const toPoint = (o: Observation): TrainingPoint => ({
     at: o.configuration,
     target: 0,
@@ -133,7 +138,9 @@ function fitServes(
     ? undefined
     : fitQuantityModel(problem, 'serves', observations.map(toPoint), [], [])
   if (model === undefined)
-    return { logProbability: (configurations) => Float64Array.from(configurations, logFits) }
+    return {
+      logProbability: (configurations) => Float64Array.from(configurations, predictLogMemoryFit),
+    }
   return {
     warning: model.warning,
     logProbability(configurations) {
@@ -146,7 +153,7 @@ function fitServes(
           Math.log(
             Math.max(minServesProbability, problem.servesProbability?.(configurations[i]!) ?? 1),
           ),
-          logFits(configurations[i]!),
+          predictLogMemoryFit(configurations[i]!),
         ),
       )
     },

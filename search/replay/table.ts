@@ -1,4 +1,4 @@
-import { observedLogCost } from '../observed-cost.ts'
+import { computeObservedLogCost } from '../observed-cost.ts'
 import { configurationKey } from '../space/space.ts'
 import {
   runSearchLoop,
@@ -127,7 +127,7 @@ export const computeTrueLogCosts = (table: RecordedTable): Map<string, number> =
   new Map(
     table.configurations.map((c) => [
       configurationKey(c),
-      observedLogCost(table.problem, table.measure(c)),
+      computeObservedLogCost(table.problem, table.measure(c)),
     ]),
   )
 

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
-import { observedLogCost } from '../observed-cost.ts'
+import { computeObservedLogCost } from '../observed-cost.ts'
 import { createRng } from '../rng.ts'
 import { configurationKey, enumerateConfigurations } from '../space/space.ts'
 import type {
@@ -150,7 +150,7 @@ function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): 
     do observations.push(measure(sampler.suggest(problem, observations, [], rng)!.configuration))
     while (
       observations.length < CAP &&
-      observedLogCost(problem, observations.at(-1)!) > optimum + Math.log(1.05)
+      computeObservedLogCost(problem, observations.at(-1)!) > optimum + Math.log(1.05)
     )
     sum += observations.length
   }
@@ -160,7 +160,7 @@ function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): 
 describe.each(Object.entries(cases))('%s', (_, given) => {
   const all = enumerateConfigurations(given.problem.space)
   const truth = new Map(
-    all.map((c) => [configurationKey(c), observedLogCost(given.problem, given.measure(c))]),
+    all.map((c) => [configurationKey(c), computeObservedLogCost(given.problem, given.measure(c))]),
   )
   const optimum = Math.min(...truth.values())
   test('takes less than half the trials of random search, and less than a grid', () => {
@@ -175,7 +175,7 @@ describe.each(Object.entries(cases))('%s', (_, given) => {
 describe('a device-model prior that is nearly right', () => {
   const given = cases['a device-model prior that is nearly right']!
   const costs = enumerateConfigurations(given.problem.space).map((c) =>
-    observedLogCost(given.problem, given.measure(c)),
+    computeObservedLogCost(given.problem, given.measure(c)),
   )
   const optimum = Math.min(...costs)
   test('finds the best in less than half the trials of a search without it', () => {
@@ -185,7 +185,7 @@ describe('a device-model prior that is nearly right', () => {
   })
   test('its first trial costs at most 1.5 times the best', () => {
     const { configuration } = createSampler('gp').suggest(given.problem, [], [], createRng(1))!
-    expect(observedLogCost(given.problem, measured(configuration))).toBeLessThan(
+    expect(computeObservedLogCost(given.problem, measured(configuration))).toBeLessThan(
       optimum + Math.log(1.5),
     )
   })

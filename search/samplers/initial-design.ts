@@ -1,6 +1,6 @@
 import { logCdf } from '../gp/normal.ts'
 import { affectsPrice } from '../model/price-axis.ts'
-import { getMetric, logCost } from '../objective.ts'
+import { computeLogCost, getMetric } from '../objective.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import { sampleRepresentatives } from '../space/candidates.ts'
 import { createEncoder } from '../space/encoding.ts'
@@ -149,7 +149,7 @@ export function suggestCheapestByDeviceModel(
     const logRate = problem.priorLogRate?.(configuration)
     if (logRate === undefined) return []
     const logConstraint = problem.priorLogConstraint?.(configuration)
-    const expectedLogCost = logCost(
+    const expectedLogCost = computeLogCost(
       problem.objective,
       resolveReplicaPrice(problem.pricePerHour, configuration),
       logRate,

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
 import { createHalton } from '../space/halton.ts'
 import { createSobol } from '../space/sobol.ts'
-import { configurationAt, configurationKey } from '../space/space.ts'
+import { configurationKey, decodeConfiguration } from '../space/space.ts'
 import type { Configuration, Observation, Parameter, Problem } from '../types.ts'
 import { haltonSampler, sobolSampler } from './quasi-random.ts'
 
@@ -54,7 +54,9 @@ describe.each([
       const given = problemOf(parameters, { cannotServe: (c) => Number(c.b) > 6 })
       const point = create(2, seed.fork(name))
       const allowed = (c: Configuration) => Number(c.a) > 0.25 && Number(c.b) <= 6
-      const points = Array.from({ length: 20 }, (_, i) => configurationAt(given.space, point(i)))
+      const points = Array.from({ length: 20 }, (_, i) =>
+        decodeConfiguration(given.space, point(i)),
+      )
       const seen = new Set<string>()
       const trials: Configuration[] = []
       for (const [i, c] of points.entries()) {

@@ -1,7 +1,7 @@
 import { findCandidates } from '../space/candidates.ts'
 import { createHalton } from '../space/halton.ts'
 import { createSobol } from '../space/sobol.ts'
-import { configurationAt, configurationKey } from '../space/space.ts'
+import { configurationKey, decodeConfiguration } from '../space/space.ts'
 import type { Rng, Sampler } from '../types.ts'
 
 /** Points that are skipped as taken or not permitted before the rest is taken in order. Assumed. */
@@ -24,7 +24,7 @@ const createQuasiRandomSampler = (
     const pointAt = create(problem.space.parameters.length, rng.fork(name))
     const takenKeys = new Set(taken.map(configurationKey))
     for (let i = 0; i < maxSkippedPoints; i++) {
-      const configuration = configurationAt(problem.space, pointAt(i))
+      const configuration = decodeConfiguration(problem.space, pointAt(i))
       const key = configurationKey(configuration)
       if (
         complete

@@ -3,9 +3,9 @@ import { createRng } from '../rng.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from '../types.ts'
 import { createHalton } from './halton.ts'
 import {
-  configurationAt,
   configurationKey,
   countGridCells,
+  decodeConfiguration,
   enumerateConfigurations,
   maxEnumeratedConfigurations,
   satisfiesConstraints,
@@ -62,7 +62,7 @@ export function sampleSpace(
   const point = createHalton(space.parameters.length, rng)
   const found = new Map<string, Configuration>()
   for (let i = 0; i < count * maxPointsPerSample && found.size < count; i++) {
-    const configuration = configurationAt(space, point(i))
+    const configuration = decodeConfiguration(space, point(i))
     if (satisfiesConstraints(space, configuration))
       found.set(configurationKey(configuration), configuration)
   }

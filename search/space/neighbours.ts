@@ -1,7 +1,7 @@
 import type { Configuration, OrdinalParameter, Parameter, SearchSpace } from '../types.ts'
 import {
   configurationKey,
-  defaultValue,
+  getDefaultValue,
   isActive,
   resolveStep,
   satisfiesConstraints,
@@ -120,6 +120,6 @@ function repair(space: SearchSpace, configuration: Configuration): Configuration
   for (const parameter of space.parameters)
     repaired[parameter.name] = isActive(parameter, repaired)
       ? configuration[parameter.name]!
-      : defaultValue(parameter)
+      : getDefaultValue(parameter)
   return repaired
 }

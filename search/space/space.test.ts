@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { Configuration, Parameter, SearchSpace } from '../types.ts'
 import { findNeighbours } from './neighbours.ts'
 import {
-  configurationAt,
   configurationKey,
   countConfigurations,
   countGridCells,
+  decodeConfiguration,
   enumerateConfigurations,
-  parameterValues,
+  listParameterValues,
   satisfiesConstraints,
   snap,
 } from './space.ts'
@@ -71,7 +71,7 @@ describe('enumerateConfigurations', () => {
 
 test('values of a stepped range are rounded', () => {
   expect(
-    parameterValues({
+    listParameterValues({
       ...base,
       name: 'x',
       kind: 'float',
@@ -95,11 +95,11 @@ describe('values and sizes', () => {
     [real({ min: 0.3, max: 0.3 }), [0.3]],
     [real({ min: 0.3, max: 0.3, step: 0.1 }), [0.3]],
   ])('%j', (parameter, values) => {
-    expect(parameterValues(parameter)).toEqual(values)
+    expect(listParameterValues(parameter)).toEqual(values)
     expect(countGridCells(only(parameter))).toBe(values.length)
   })
   test('a real number without a step has infinitely many', () => {
-    expect(parameterValues(real())).toBeUndefined()
+    expect(listParameterValues(real())).toBeUndefined()
     expect(countGridCells(only(batch, real()))).toBe(Infinity)
     expect(countGridCells(only(batch, loop, whole()))).toBe(4 * 2 * 9)
     expect(countConfigurations(only(batch, real()))).toBe(Infinity)
@@ -148,7 +148,7 @@ test('a key is the same whatever the order, and another for another configuratio
 
 describe('a point of the unit cube', () => {
   const at = (parameter: Parameter, ...us: number[]) =>
-    us.map((u) => configurationAt(only(parameter), [u])[parameter.name])
+    us.map((u) => decodeConfiguration(only(parameter), [u])[parameter.name])
   test('falls on lists in equal parts', () => {
     expect(at(batch, 0, 0.24, 0.25, 0.5, 0.99, 1)).toEqual([1, 1, 2, 4, 8, 8])
     expect(at(loop, 0.49, 0.5)).toEqual(['sync', 'async'])
@@ -187,7 +187,7 @@ test('points of the unit cube become valid values, and neighbours are valid and 
         maxLength: 4,
       }),
       (unit) => {
-        const configuration = configurationAt(free, unit)
+        const configuration = decodeConfiguration(free, unit)
         fc.pre(satisfiesConstraints(free, configuration))
         expect(validateConfiguration(free, configuration)).toEqual([])
         for (const n of findNeighbours(free, configuration)) {
@@ -213,7 +213,7 @@ test('snap is idempotent and stays in range', () => {
     fc.property(fc.double({ min: -2, max: 2, noNaN: true }), (v) => {
       const snapped = snap(stepped, v)
       expect(snap(stepped, snapped)).toBe(snapped)
-      expect(parameterValues(stepped)).toContain(snapped)
+      expect(listParameterValues(stepped)).toContain(snapped)
     }),
   )
 })

@@ -14,7 +14,9 @@ export const resolveStep = (p: RangeParameter): number | undefined =>
  * The values of a parameter in order, or undefined where there are infinitely many (a float without
  * a step).
  */
-export function parameterValues(parameter: Parameter): readonly (number | string)[] | undefined {
+export function listParameterValues(
+  parameter: Parameter,
+): readonly (number | string)[] | undefined {
   if (parameter.kind === 'ordinal' || parameter.kind === 'categorical') return parameter.values
   const step = resolveStep(parameter)
   if (step === undefined) return parameter.min === parameter.max ? [parameter.min] : undefined
@@ -37,7 +39,7 @@ function countValues(parameter: Parameter): number {
 }
 
 /** The value of an inactive parameter: the first, or the minimum. */
-export const defaultValue = (parameter: Parameter): number | string =>
+export const getDefaultValue = (parameter: Parameter): number | string =>
   parameter.kind === 'ordinal' || parameter.kind === 'categorical'
     ? parameter.values[0]!
     : parameter.min
@@ -73,9 +75,9 @@ export function enumerateConfigurations(space: SearchSpace): Configuration[] {
     return space.listed.filter((configuration) => satisfiesConstraints(space, configuration))
   let partial: Record<string, number | string>[] = [{}]
   for (const parameter of space.parameters) {
-    const values = parameterValues(parameter)!
+    const values = listParameterValues(parameter)!
     partial = partial.flatMap((before) =>
-      (isActive(parameter, before) ? values : [defaultValue(parameter)]).map((value) => ({
+      (isActive(parameter, before) ? values : [getDefaultValue(parameter)]).map((value) => ({
         ...before,
         [parameter.name]: value,
       })),
@@ -108,16 +110,16 @@ export const configurationKeyWithout = (
  * The configuration at a point of the unit cube, with one coordinate for each parameter. Log scales
  * are uniform in ln value; inactive parameters have their default. Constraints may be violated.
  */
-export function configurationAt(space: SearchSpace, unit: ArrayLike<number>): Configuration {
+export function decodeConfiguration(space: SearchSpace, unit: ArrayLike<number>): Configuration {
   const configuration: Record<string, number | string> = {}
   for (const [i, parameter] of space.parameters.entries())
     configuration[parameter.name] = isActive(parameter, configuration)
-      ? valueAt(parameter, unit[i]!)
-      : defaultValue(parameter)
+      ? decodeValue(parameter, unit[i]!)
+      : getDefaultValue(parameter)
   return configuration
 }
 
-function valueAt(parameter: Parameter, u: number): number | string {
+function decodeValue(parameter: Parameter, u: number): number | string {
   if (parameter.kind === 'ordinal' || parameter.kind === 'categorical')
     return parameter.values[
       Math.min(parameter.values.length - 1, Math.floor(u * parameter.values.length))

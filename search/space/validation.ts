@@ -1,8 +1,8 @@
 import type { Configuration, Parameter, SearchSpace } from '../types.ts'
 import {
   countGridCells,
-  defaultValue,
   enumerateConfigurations,
+  getDefaultValue,
   isActive,
   maxEnumeratedConfigurations,
   snap,
@@ -67,9 +67,9 @@ export function validateConfiguration(space: SearchSpace, configuration: Configu
     const value = configuration[p.name]
     if (value === undefined) faults.push(`${p.name} is missing`)
     else if (!isActive(p, configuration)) {
-      if (value !== defaultValue(p))
+      if (value !== getDefaultValue(p))
         faults.push(
-          `${p.name} = ${value}, but it must be ${defaultValue(p)} unless ${p.when?.text}`,
+          `${p.name} = ${value}, but it must be ${getDefaultValue(p)} unless ${p.when?.text}`,
         )
     } else if (!isPermitted(p, value)) faults.push(`${p.name} cannot be ${value}`)
   }

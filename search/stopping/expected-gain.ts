@@ -22,6 +22,7 @@ export function computeExpectedGain(
       scores: computeLogAcquisition(problem, prices, predictions, incumbentLogCost),
     }
   }
+  // Scores are logarithms, of an expected decrease d of ln cost. As a share of the cost: 1 - exp(-d).
   const { scores } = score(preselect(untried, (all) => score(all, 'approximate')))
   return -Math.expm1(-Math.exp(scores.reduce((max, value) => Math.max(max, value), -Infinity)))
 }

@@ -1,5 +1,5 @@
 import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
-import { logCost } from '../objective.ts'
+import { computeLogCost } from '../objective.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import type { Configuration, Observation, Problem } from '../types.ts'
 
@@ -51,7 +51,7 @@ export function rankTrials(
           : constraint
             ? constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)
             : Infinity,
-      logCost: logCost(
+      logCost: computeLogCost(
         problem.objective,
         resolveReplicaPrice(problem.pricePerHour, configuration),
         rate?.mean[i] ?? Number.NaN,

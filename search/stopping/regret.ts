@@ -4,7 +4,7 @@ import {
   withPrices,
 } from '../acquisition/shortlist.ts'
 import type { Surrogate } from '../model/surrogate.ts'
-import { logCost } from '../objective.ts'
+import { computeLogCost } from '../objective.ts'
 import type { Configuration, Problem, Rng } from '../types.ts'
 import type { RankedTrial } from './incumbent.ts'
 
@@ -132,7 +132,7 @@ function createCostSampler(
       const isFeasible =
         !isViolated && (i < triedCount || Math.log(servesRng.next()) < joint.logServes[i]!)
       logCosts[i] = isFeasible
-        ? logCost(problem.objective, prices[i]!, values.rate?.[i] ?? Number.NaN, constraint)
+        ? computeLogCost(problem.objective, prices[i]!, values.rate?.[i] ?? Number.NaN, constraint)
         : Infinity
     }
     return logCosts

@@ -15,7 +15,7 @@ import type { Configuration } from '../../search/types.ts'
 import { makeFolder } from '../../trials/private-files.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
-import { createView } from '../loop/problem.ts'
+import { createRankingCriteria } from '../loop/problem.ts'
 import { applyOwnPod } from './own-pod.ts'
 import { resolveServing } from './serving.ts'
 
@@ -55,7 +55,10 @@ export async function writeResults({
   makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
-    'trials.csv': renderTrialsCsv(trials, createView(experiment, { pricePerHour, label })),
+    'trials.csv': renderTrialsCsv(
+      trials,
+      createRankingCriteria(experiment, { pricePerHour, label }),
+    ),
   }
   const texts: Record<string, string> = { ...always }
   if (recommendation.best) {

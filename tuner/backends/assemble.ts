@@ -30,7 +30,7 @@ import {
   createCapacityEstimator,
   createLabeller,
   createProblem,
-  createView,
+  createRankingCriteria,
   loadPriceBook,
 } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
@@ -99,7 +99,7 @@ export async function assemble(
           notices,
           measuredWith: (configuration) =>
             resolveMeasuredWith(experiment, provenance, configuration),
-          ...createView(experiment, { pricePerHour, label }),
+          ...createRankingCriteria(experiment, { pricePerHour, label }),
         }),
       label,
       write: (recommendation, trials) =>

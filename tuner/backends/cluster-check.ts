@@ -1,6 +1,6 @@
 /** Dry runs of all objects of a run on the API server before the first trial. Nothing is created.
  */
-import { defaultValue } from '../../search/space/space.ts'
+import { getDefaultValue } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import { type Api, ApiError } from '../../trials/launchers/kubernetes/api/api.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
@@ -71,7 +71,7 @@ function renderSmallestPods(
   { parameters }: SearchSpace,
 ): TrialObjects[] {
   const smallest = Object.fromEntries(
-    parameters.map((parameter) => [parameter.name, defaultValue(parameter)]),
+    parameters.map((parameter) => [parameter.name, getDefaultValue(parameter)]),
   )
   const gpu = parameters.find(({ name }) => name === 'gpu')
   const models = gpu?.kind === 'categorical' ? gpu.values : [undefined]

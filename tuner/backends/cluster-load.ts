@@ -2,7 +2,7 @@
  * Loads predictors from inside the cluster: a Job runs `tune load` next to the predictor and prints
  * the measurement.
  */
-import { spreadConfirmationS } from '../../profiler/index.ts'
+import { computeMinSpanS } from '../../profiler/index.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/launch/load-run.ts'
@@ -85,7 +85,7 @@ export function createClusterLoad(
 }
 
 const estimateLoadSeconds = ({ measure }: LoadWork, { load }: Experiment): number =>
-  measure.kind === 'confirm' ? spreadConfirmationS(measure.seconds) : load.trialSeconds
+  measure.kind === 'confirm' ? computeMinSpanS(measure.seconds) : load.trialSeconds
 
 function createLoadTask(
   experiment: Experiment,

@@ -3,7 +3,7 @@
  * measures nothing.
  */
 import { createRng } from '../../search/index.ts'
-import { cost, logCost } from '../../search/objective.ts'
+import { computeCost, computeLogCost } from '../../search/objective.ts'
 import { type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
@@ -176,8 +176,8 @@ function createRow(
     ...price,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
     outOfMemory,
-    cost: cost(problem.objective, { ...price, capacityRps, unloadedMs }),
-    logCost: logCost(problem.objective, price, Math.log(capacityRps), Math.log(unloadedMs)),
+    cost: computeCost(problem.objective, { ...price, capacityRps, unloadedMs }),
+    logCost: computeLogCost(problem.objective, price, Math.log(capacityRps), Math.log(unloadedMs)),
   }
 }
 

@@ -2,7 +2,7 @@
  * Backend of trials on a cluster: predictors are pods, loaded from inside the cluster or from here.
  */
 import { join } from 'node:path'
-import { spreadConfirmationS } from '../../profiler/index.ts'
+import { computeMinSpanS } from '../../profiler/index.ts'
 import { builtinImage, chooseBuiltinImage } from '../../trials/launchers/builtin-image.ts'
 import { connect } from '../../trials/launchers/kubernetes/api/connect.ts'
 import {
@@ -163,7 +163,7 @@ function createLauncherOptions(
     podDeadlineS:
       podStartTimeoutS +
       readyS +
-      computeLoadDeadlineS(Math.max(load.trialSeconds, spreadConfirmationS(load.confirmSeconds))),
+      computeLoadDeadlineS(Math.max(load.trialSeconds, computeMinSpanS(load.confirmSeconds))),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {
       timeouts: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { measureCapacity, protocolFor } from '../../profiler/index.ts'
-import { cost } from '../../search/objective.ts'
+import { computeCost } from '../../search/objective.ts'
 import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
@@ -96,5 +96,5 @@ export const costAt = (
 ): Cost => ({
   label: describeConfiguration(configuration),
   ...figures,
-  cost: cost(objective, figures),
+  cost: computeCost(objective, figures),
 })

@@ -5,7 +5,7 @@
 import type { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { protocolFor, schedule } from '../../profiler/index.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
-import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
+import { selectQuantile } from '../../profiler/statistics/percentile.ts'
 import type { Configuration } from '../../search/types.ts'
 import { onBuiltin } from './built-predictor.ts'
 
@@ -47,7 +47,7 @@ export function underPlainLoad<T>(
       })
       const tookMs = await play(url, path, String(bodies[0]!.body), times)
       const sorted = tookMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-      return quantileOfSorted(sorted, percentile)
+      return selectQuantile(sorted, percentile)
     })
   }
   return onBuiltin(model, configuration, asked, engine)

@@ -4,7 +4,7 @@
  * load.
  */
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
-import { cost } from '../../search/objective.ts'
+import { computeCost } from '../../search/objective.ts'
 import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Outlook, Problem } from '../../search/types.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
@@ -262,7 +262,7 @@ async function truthOf(
       const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed, signal: never })
       costs.set(
         configurationKey(configuration),
-        cost(objective, { pricePerHour: problem.pricePerHour(configuration), capacityRps }),
+        computeCost(objective, { pricePerHour: problem.pricePerHour(configuration), capacityRps }),
       )
     } catch (error) {
       if (!(error instanceof InfeasibleError)) throw error

@@ -4,11 +4,11 @@
  */
 import { createRng } from '../../search/rng.ts'
 import {
-  configurationAt,
   countGridCells,
+  decodeConfiguration,
   enumerateConfigurations,
+  listParameterValues,
   maxEnumeratedConfigurations,
-  parameterValues,
   satisfiesConstraints,
 } from '../../search/space/space.ts'
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
@@ -192,7 +192,7 @@ export function buildSpace(
       refused = true
       continue
     }
-    if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
+    if (Object.hasOwn(pin, name)) pins[name] = listParameterValues(parameter)![0]!
     if (
       setting.backend === 'local' &&
       setting.predictor !== 'url' &&
@@ -333,7 +333,7 @@ function pinParameter(
   const made = buildParameter(name, from, ownGpus)
   for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
   if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
-  const held = parameterValues(made.parameter)![0]!
+  const held = listParameterValues(made.parameter)![0]!
   const near = nearestValues(parameter, held)
   if (near === undefined) return { parameter: made.parameter, from }
   report(
@@ -349,7 +349,7 @@ function nearestValues(
   parameter: Parameter,
   value: number | string,
 ): (number | string)[] | undefined {
-  const values = parameterValues(parameter)
+  const values = listParameterValues(parameter)
   if (values?.includes(value)) return undefined
   if (typeof value === 'string' || parameter.kind === 'categorical')
     return values?.slice(0, 12) ?? []
@@ -380,7 +380,7 @@ export function describeDomain(parameter: Parameter): string {
 function checkCores(parameter: Parameter, cpuCores: number, at: Path, report: Report): void {
   if (parameter.name !== 'cpuCores') return
   const highest = Math.max(
-    ...((parameterValues(parameter) ?? [(parameter as { max: number }).max]) as number[]),
+    ...((listParameterValues(parameter) ?? [(parameter as { max: number }).max]) as number[]),
   )
   if (highest > cpuCores)
     report(
@@ -419,11 +419,11 @@ function buildSplitConditions(
     const splits = parameters.find((parameter) => parameter.name === name)
     return splits === undefined
       ? undefined
-      : parameterValues(splits)?.filter((value) => typeof value === 'number')
+      : listParameterValues(splits)?.filter((value) => typeof value === 'number')
   }
   const beside = parameters
     .filter(({ name }) => memoryParameters.has(name))
-    .map((one) => [one.name, parameterValues(one) ?? []] as const)
+    .map((one) => [one.name, listParameterValues(one) ?? []] as const)
   const gpus = beside.some(([, values]) => values.length !== 1)
     ? []
     : listCategories(parameters, 'gpu').filter((name) => name !== 'none')
@@ -517,7 +517,7 @@ function checkNotEmpty(space: SearchSpace, report: Report): void {
   const sample = whole
     ? enumerateConfigurations(without)
     : Array.from({ length: maxSampledConfigurations }, () =>
-        configurationAt(
+        decodeConfiguration(
           without,
           space.parameters.map(() => rng.next()),
         ),

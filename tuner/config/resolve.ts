@@ -8,7 +8,7 @@ import type { Slo } from '../../profiler/model/slo.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { getMetric } from '../../search/objective.ts'
-import { parameterValues } from '../../search/space/space.ts'
+import { listParameterValues } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
@@ -365,7 +365,8 @@ function checkGpuDivision(
   if (localGpus.length > 0) checkGpuVisibility(report, serving.predictor.env)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
   const shared =
-    share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
+    share !== undefined &&
+    (listParameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
   const bound = resolveShareBound(context, serving.predictor)
   if (shared && bound === undefined && localGpus.length > 0) {
     const at = Object.hasOwn(entries.pin ?? {}, 'gpuMemoryPercent') ? 'pin' : 'space'

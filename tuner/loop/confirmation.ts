@@ -16,7 +16,7 @@ import { describeWaiting } from '../waiting-text.ts'
 import type { EventBody } from './events.ts'
 import type { Ledger } from './ledger.ts'
 import type { LoopParts } from './parts.ts'
-import { runningTrial, runTrial, type TrialHooks } from './trial-runner.ts'
+import { createRunningTrial, runTrial, type TrialHooks } from './trial-runner.ts'
 import { isSearchTrial } from './trial-status.ts'
 import { estimateSteadyRequests } from './trial-task.ts'
 
@@ -123,7 +123,7 @@ export async function measureAtRate(
   emit({ type: 'confirming', number, configuration, label: parts.label(configuration) })
   const why = `${task.kind} of trial ${candidateTrial}`
   const request = { number, configuration, why, purpose: 'confirmation', attempt: 1 } as const
-  if (isConfirmation) await store.start(experimentId, runningTrial(request, now()))
+  if (isConfirmation) await store.start(experimentId, createRunningTrial(request, now()))
   const windows: TrialHooks['windows'] = {
     earlier: interrupted?.windows ?? [],
     keep: (window, position) => store.addWindow(experimentId, number, position, window),

@@ -1,5 +1,5 @@
 /** The baseline: the configuration that an engineer would deploy without tuning. */
-import { defaultValue, satisfiesConstraints, snap } from '../../search/index.ts'
+import { getDefaultValue, satisfiesConstraints, snap } from '../../search/index.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from '../../search/types.ts'
 import { poolParameters } from '../../trials/resources.ts'
 
@@ -28,7 +28,7 @@ function chooseConfiguration({ parameters }: SearchSpace, gpu: string | undefine
   for (const parameter of parameters) {
     const isActive = parameter.when?.holds(chosen) ?? true
     chosen[parameter.name] = !isActive
-      ? defaultValue(parameter)
+      ? getDefaultValue(parameter)
       : parameter.name === 'gpu' && gpu
         ? gpu
         : chooseTypicalValue(parameter)

@@ -42,7 +42,10 @@ export async function loadHistory(
     const remaining = maxObservations - observations.length
     if (remaining === 0) break
     const found = await store.load(id)
-    if (!found || serverKey(found.experiment.spec as ExperimentDocument) !== serverKey(document))
+    if (
+      !found ||
+      createServerKey(found.experiment.spec as ExperimentDocument) !== createServerKey(document)
+    )
       continue
     const refuted = new Set(findRefuted(found.trials))
     const scale = computeObjectiveScale(found.trials, objective)
@@ -57,7 +60,7 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-const serverKey = ({ model, predictor }: ExperimentDocument): string =>
+const createServerKey = ({ model, predictor }: ExperimentDocument): string =>
   JSON.stringify([model, predictor])
 
 /** Whether a configuration has exactly the parameters of a space, with allowed values. */

@@ -156,13 +156,13 @@ describe('retries', () => {
       ledger.planRetries(running).next.map(({ configuration }) => configuration.batchSize)
     expect(next([])).toEqual([1, 2])
     expect(next([{ batchSize: 1 }])).toEqual([2])
-    expect(ledger.nextAttempt({ batchSize: 1 })).toBe(2)
-    expect(ledger.nextAttempt({ batchSize: 4 })).toBe(1)
+    expect(ledger.countNextAttempt({ batchSize: 1 })).toBe(2)
+    expect(ledger.countNextAttempt({ batchSize: 4 })).toBe(1)
   })
 
   test('do not count unplaced attempts before a resumption', () => {
     const ledger = createLedger({ earlier: [failed(1, final)] })
-    expect(ledger.nextAttempt({ batchSize: 1 })).toBe(1)
+    expect(ledger.countNextAttempt({ batchSize: 1 })).toBe(1)
     expect(ledger.planRetries([]).givenUp).toEqual([])
     ledger.record(failed(2, final))
     expect(ledger.planRetries([]).givenUp).toEqual([{ batchSize: 2 }])

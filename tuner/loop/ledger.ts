@@ -10,7 +10,7 @@ import type { FinishedTrial, InterruptedTrial } from '../../trials/types.ts'
 import { computeObjectiveScale, findRefutation, findRefuted, observeTrial } from './observations.ts'
 import { excludeOutOfMemory } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
-import { nextAttempt, planRetries, type RetryPlan } from './retries.ts'
+import { countNextAttempt, planRetries, type RetryPlan } from './retries.ts'
 import { countsAsTrial, isUnplaced } from './trial-status.ts'
 
 export interface LedgerOptions extends Pick<LoopParts, 'problem' | 'recommend' | 'progress'> {
@@ -149,8 +149,8 @@ export class Ledger {
   }
 
   /** Number of the next attempt at a configuration, 1 for the first. */
-  nextAttempt(configuration: Configuration): number {
-    return nextAttempt(this.#attemptedTrials(), configuration)
+  countNextAttempt(configuration: Configuration): number {
+    return countNextAttempt(this.#attemptedTrials(), configuration)
   }
 
   /** Trials of the run that count as attempts. A resumed run tries unplaced configurations again. */

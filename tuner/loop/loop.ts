@@ -19,7 +19,7 @@ import type { LoopParts } from './parts.ts'
 import { Policy } from './policy.ts'
 import { Scheduler } from './scheduler.ts'
 import { type Ending, mentionUnplaced } from './stop-reasons.ts'
-import { runningTrial, runTrial, type TrialHooks, type TrialRequest } from './trial-runner.ts'
+import { createRunningTrial, runTrial, type TrialHooks, type TrialRequest } from './trial-runner.ts'
 import { isAssessed, isSearchTrial, wasDisturbed } from './trial-status.ts'
 import { createTrialTask } from './trial-task.ts'
 
@@ -150,7 +150,7 @@ function startTrial(run: Run, request: TrialRequest): void {
   })
   const task = createTrialTask(request, experiment, parts, ledger)
   scheduler.start(request, async (signal) => {
-    await parts.store.start(parts.experimentId, runningTrial(request, parts.now()))
+    await parts.store.start(parts.experimentId, createRunningTrial(request, parts.now()))
     // Launches the predictor, measures it and stops it.
     const trial = await runTrial(
       { launcher: ahead?.launcher ?? parts.backend.launcher, measure: parts.backend.measure },
@@ -254,7 +254,7 @@ async function recommend(
   const { trials } = ledger
   const stop = ending.reason === 'failed' ? undefined : policy.assessment
   const recommendation = parts.recommend(trials, stop)
-  await parts.store.finish(parts.experimentId, finalState(ending.reason), recommendation)
+  await parts.store.finish(parts.experimentId, resolveFinalState(ending.reason), recommendation)
   const [written] = await Promise.allSettled([
     ending.reason === 'interrupted' ? [] : parts.write(recommendation, trials),
   ])
@@ -264,7 +264,7 @@ async function recommend(
   return { ...ending, recommendation, trials, files }
 }
 
-const finalState = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>
+const resolveFinalState = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>
   reason === 'interrupted' || reason === 'failed' ? reason : 'done'
 
 /** The store returns trials by number, but of several at a time a later one may end first. */

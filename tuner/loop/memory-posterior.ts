@@ -72,7 +72,7 @@ export function inferMemoryFit(
   ownGpus: readonly Gpu[] = [],
 ): (configuration: Configuration) => number {
   const posteriors = new Map(
-    [...grouped(launches, ({ configuration }) => comparisonKey(configuration))].flatMap(
+    [...grouped(launches, ({ configuration }) => createComparisonKey(configuration))].flatMap(
       ([key, comparable]) =>
         comparable.some(({ ranOut }) => ranOut)
           ? [[key, computePosterior(comparable, ownGpus)]]
@@ -81,7 +81,7 @@ export function inferMemoryFit(
   )
   const memo = new Map<string, number>()
   return (configuration) => {
-    const comparison = comparisonKey(configuration)
+    const comparison = createComparisonKey(configuration)
     const posterior = posteriors.get(comparison)
     const use = posterior && resolveMemoryUse(configuration, ownGpus)
     if (!use) return 1
@@ -94,7 +94,7 @@ export function inferMemoryFit(
   }
 }
 
-const comparisonKey = (configuration: Configuration): string =>
+const createComparisonKey = (configuration: Configuration): string =>
   configurationKeyWithout(configuration, modelledParameters)
 
 /** Undefined without a GPU, and where the device model does not know the device. */

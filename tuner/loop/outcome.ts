@@ -10,7 +10,7 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
 import { loadPriceBook, priceExperiment } from './problem.ts'
-import { readOnlySurroundings, reevaluate } from './reevaluation.ts'
+import { createReadOnlySurroundings, reevaluate } from './reevaluation.ts'
 
 /** @property unreadable why this version cannot read the experiment */
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
@@ -54,7 +54,11 @@ async function findCurrentRecommendation({
   result,
 }: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
-  const experiment = experimentFromDocument(spec as ExperimentDocument, id, readOnlySurroundings())
+  const experiment = experimentFromDocument(
+    spec as ExperimentDocument,
+    id,
+    createReadOnlySurroundings(),
+  )
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const pricing = priceExperiment(experiment, book)
   const isCurrent = ({ configuration, pricePerHour, bundles }: Candidate) =>

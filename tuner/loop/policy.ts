@@ -109,7 +109,7 @@ export class Policy {
     const trial = this.#ledger.takeInterrupted(isSearchTrial)
     if (!trial) return undefined
     const { number, configuration, why, predicted, purpose } = trial
-    const attempt = this.#ledger.nextAttempt(configuration)
+    const attempt = this.#ledger.countNextAttempt(configuration)
     return { number, configuration, why, predicted, purpose, attempt }
   }
 
@@ -150,7 +150,7 @@ export class Policy {
       why,
       predicted,
       purpose: this.#isBaseline(configuration) ? 'default' : undefined,
-      attempt: this.#ledger.nextAttempt(configuration),
+      attempt: this.#ledger.countNextAttempt(configuration),
     })
   }
 

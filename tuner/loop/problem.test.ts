@@ -6,7 +6,7 @@ import {
   createLabeller,
   createPricing,
   createProblem,
-  createView,
+  createRankingCriteria,
   loadPriceBook,
 } from './problem.ts'
 
@@ -182,7 +182,7 @@ test('labels and ranking follow the experiment', () => {
   )
   const label = createLabeller(experiment)
   expect(label(onT4)).toBe('4 cores, T4, batch 8')
-  const view = createView(experiment, { pricePerHour: () => 1, label })
+  const view = createRankingCriteria(experiment, { pricePerHour: () => 1, label })
   expect(view).toMatchObject({
     slo: { limitMs: 50 },
     objective: { kind: 'price-per-request' },

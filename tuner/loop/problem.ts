@@ -89,7 +89,7 @@ export const createLabeller =
     describeConfiguration(configuration, {}, own.gpus) || 'as it runs'
 
 /** What the candidates of an experiment are judged by. */
-export const createView = (
+export const createRankingCriteria = (
   { slo, objective, variants, minQuality }: Experiment,
   { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
 ): RankingCriteria => ({

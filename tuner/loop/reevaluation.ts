@@ -17,7 +17,7 @@ import { experimentFromDocument } from '../config/load-experiment.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from './notices.ts'
-import { createLabeller, createView, loadPriceBook, priceExperiment } from './problem.ts'
+import { createLabeller, createRankingCriteria, loadPriceBook, priceExperiment } from './problem.ts'
 
 /** Flags that replace parts of the question that the experiment answers. */
 export interface QuestionOverrides {
@@ -58,7 +58,7 @@ export async function reevaluate(
   const experiment = experimentFromDocument(
     record.spec as ExperimentDocument,
     record.id,
-    readOnlySurroundings(),
+    createReadOnlySurroundings(),
     overrides,
   )
   // The stop rule was not evaluated for another question.
@@ -77,7 +77,7 @@ export async function reevaluate(
     measuredWith: (configuration) =>
       resolveMeasuredWith(experiment, record.provenance, configuration),
     ...(isSameQuestion && { stop: readStopBelief(record) }),
-    ...createView(experiment, { pricePerHour, label }),
+    ...createRankingCriteria(experiment, { pricePerHour, label }),
   })
   return { record, trials, experiment, book, pricePerHour, label, recommendation }
 }
@@ -96,13 +96,13 @@ export function readStopBelief({ result }: ExperimentRecord): StopBelief | undef
 }
 
 /** A machine on which every experiment is valid. Nothing is started on it. */
-export function unlimitedMachine(): HostContext {
+export function createUnlimitedMachine(): HostContext {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }
 
 /** For an experiment that is only shown, although its files may be gone. */
-export const readOnlySurroundings = (): HostContext => ({
-  ...unlimitedMachine(),
+export const createReadOnlySurroundings = (): HostContext => ({
+  ...createUnlimitedMachine(),
   isReadOnly: true,
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { nextAttempt, planRetries } from './retries.ts'
+import { countNextAttempt, planRetries } from './retries.ts'
 
 const trial = (batchSize: number, rest: object = {}): FinishedTrial =>
   ({
@@ -76,5 +76,7 @@ describe('a disturbed trial', () => {
 test('confirmations are no attempts', () => {
   const confirmation = { purpose: 'confirmation' }
   expect(plan(failed(1, confirmation))).toEqual({ next: [], deferred: [], givenUp: [] })
-  expect(nextAttempt([failed(1, confirmation), failed(1), failed(2)], { batchSize: 1 })).toBe(2)
+  expect(countNextAttempt([failed(1, confirmation), failed(1), failed(2)], { batchSize: 1 })).toBe(
+    2,
+  )
 })

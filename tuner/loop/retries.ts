@@ -52,7 +52,7 @@ export function planRetries(trials: readonly FinishedTrial[]): RetryPlan {
 }
 
 /** Number of the next attempt at a configuration, 1 for the first. */
-export const nextAttempt = (
+export const countNextAttempt = (
   trials: readonly FinishedTrial[],
   configuration: Configuration,
 ): number => {

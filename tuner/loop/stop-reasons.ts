@@ -83,22 +83,23 @@ export function mentionUnplaced(ending: Ending, trials: readonly FinishedTrial[]
   return { ...ending, detail: `${ending.detail}; ${note}` }
 }
 
-const fail = (detail: string): Ending => ({ reason: 'failed', detail })
+const createFailedResult = (detail: string): Ending => ({ reason: 'failed', detail })
 
 function findFailure({ trials, trialsOfRun }: SearchState): Ending | undefined {
   const final = trialsOfRun.find(
     (trial) => trial.state === 'failed' && trial.final === 'experiment',
   )
-  if (final !== undefined) return fail(`every other trial would fail like trial ${final.number}`)
+  if (final !== undefined)
+    return createFailedResult(`every other trial would fail like trial ${final.number}`)
   if (trialsOfRun.length >= maxDisturbedAtStart && trialsOfRun.every(wasDisturbed))
-    return fail(
+    return createFailedResult(
       `the machine was too busy in each of ${trialsOfRun.length} trials; run tune resume once the machine is free of other work`,
     )
   if (trialsOfRun.length < maxFailuresInRow) return undefined
   // An unplaced trial says nothing about the other configurations.
   const last = trialsOfRun.filter((trial) => !isUnplaced(trial)).slice(-maxFailuresInRow)
   if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
-    return fail(
+    return createFailedResult(
       `${maxFailuresInRow} trials failed in a row; the last: ${describeFailure(last.at(-1)!)}`,
     )
   return findNoneServed({ trials })
@@ -114,7 +115,7 @@ function findNoneServed({ trials }: Pick<SearchState, 'trials'>): Ending | undef
   const subject =
     trials.length === 1 ? 'the only predictor never' : `none of ${trials.length} predictors ever`
   const verb = trials.some((trial) => trial.served) ? 'completed its trial' : 'served'
-  return fail(
+  return createFailedResult(
     `${subject} ${verb}; ${trials.length === 1 ? 'it' : 'the last'}: ${describeFailure(last)}`,
   )
 }
@@ -196,7 +197,7 @@ function findBusyMachine(
   if (disturbed < Math.max(minDisturbedToStop, maxTrials)) return undefined
   const cause = `other work on this machine disturbed ${disturbed} attempts at a trial, which are inconclusive`
   return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
-    ? fail(`${cause}; run tune resume once the machine is free of other work`)
+    ? createFailedResult(`${cause}; run tune resume once the machine is free of other work`)
     : {
         reason: 'machine-busy',
         detail: `${cause}; run tune resume --max-trials ${maxTrials} once the machine is free of other work`,

@@ -28,9 +28,9 @@ export function estimateTrialSeconds(
   changeable: ReadonlySet<string> | undefined,
 ): ((configuration: Configuration) => number) | undefined {
   if (changeable === undefined || changeable.size === 0) return undefined
-  const serverKey = (configuration: Configuration) =>
+  const createKey = (configuration: Configuration) =>
     configurationKeyWithout(configuration, changeable)
-  const measured = splitDurations(trials, serverKey)
+  const measured = splitDurations(trials, createKey)
   const starts = measured.filter(({ isShared }) => !isShared)
   const last = trialsOfProcess.at(-1)
   // A server is kept only after a complete trial.
@@ -40,13 +40,13 @@ export function estimateTrialSeconds(
   const startS = mean(starts.map(({ launchSeconds }) => launchSeconds))
   const changeS = changes.length > 0 ? mean(changes.map(({ launchSeconds }) => launchSeconds)) : 0
   if (!(startS - changeS > minStartShare * measureS)) return undefined
-  const running = serverKey(last.configuration)
-  return (configuration) => measureS + (serverKey(configuration) === running ? changeS : startS)
+  const running = createKey(last.configuration)
+  return (configuration) => measureS + (createKey(configuration) === running ? changeS : startS)
 }
 
 const splitDurations = (
   trials: readonly FinishedTrial[],
-  serverKey: (configuration: Configuration) => string,
+  createKey: (configuration: Configuration) => string,
 ): readonly MeasuredTrial[] =>
   trials.flatMap((trial, i) => {
     const launchSeconds = trial.state === 'complete' ? trial.usage?.launchSeconds : undefined
@@ -58,7 +58,7 @@ const splitDurations = (
         remainingSeconds: Math.max(0, trial.seconds - launchSeconds),
         isShared:
           previous !== undefined &&
-          serverKey(previous.configuration) === serverKey(trial.configuration),
+          createKey(previous.configuration) === createKey(trial.configuration),
       },
     ]
   })

@@ -63,7 +63,7 @@ export function classifyFailure(
   ): FailureOutcome => ({
     state: 'infeasible',
     reason,
-    detail: printable(detail),
+    detail: makePrintable(detail),
     seconds,
     logPath,
     ...served,
@@ -102,12 +102,12 @@ export function classifyFailure(
  * Text of a server, which may repeat secrets of its requests and contain control characters, made
  * safe to store and to print.
  */
-const printable = (text: string): string => stripControls(redactSecrets(text))
+const makePrintable = (text: string): string => stripControls(redactSecrets(text))
 
-export const printableMeasurement = (measurement: Measurement): Measurement => ({
+export const makeMeasurementPrintable = (measurement: Measurement): Measurement => ({
   ...measurement,
-  ...(measurement.detail !== undefined && { detail: printable(measurement.detail) }),
-  caveats: measurement.caveats.map(printable),
+  ...(measurement.detail !== undefined && { detail: makePrintable(measurement.detail) }),
+  caveats: measurement.caveats.map(makePrintable),
 })
 
 /** Whether a retry would fail too: launchers and unusable payloads say so. */
@@ -127,7 +127,7 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
     error instanceof Error && 'hint' in error && typeof error.hint === 'string'
       ? ` (${error.hint})`
       : ''
-  return printable(`${message}${hint}${quoteLastLogLines(predictor)}`)
+  return makePrintable(`${message}${hint}${quoteLastLogLines(predictor)}`)
 }
 
 /** For the end of a message; '' where the server printed nothing. */

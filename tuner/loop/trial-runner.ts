@@ -21,7 +21,7 @@ import {
 import type { Backend, MeasureOptions, MeasureTask } from '../backends/backend.ts'
 import {
   classifyFailure,
-  printableMeasurement,
+  makeMeasurementPrintable,
   RequestsFailedError,
   type Session,
 } from './trial-failure.ts'
@@ -55,7 +55,7 @@ export interface TrialHooks {
 }
 
 /** A trial as the store has it until it has finished. */
-export const runningTrial = (
+export const createRunningTrial = (
   { number, configuration, why, purpose, predicted }: Omit<TrialRequest, 'attempt'>,
   startedMs: number,
 ): RunningTrial => ({
@@ -89,7 +89,7 @@ export async function runTrial(
   const startedMs = hooks.now()
   const launchedMs = request.launchedMs ?? startedMs
   const secondsSince = (ms: number) => (hooks.now() - ms) / 1000
-  const { state: _, ...base } = runningTrial(request, launchedMs)
+  const { state: _, ...base } = createRunningTrial(request, launchedMs)
   const session: Session = {}
   try {
     const predictor = await backend.launcher.launch(configuration, number, signal, hooks.onWaiting)
@@ -116,7 +116,7 @@ export async function runTrial(
     return {
       ...base,
       state: 'complete',
-      measurement: printableMeasurement(measurement),
+      measurement: makeMeasurementPrintable(measurement),
       usage,
       logPath: predictor.logPath,
       seconds: secondsSince(launchedMs),

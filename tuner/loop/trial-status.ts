@@ -11,7 +11,10 @@ export const wasDisturbed = (trial: FinishedTrial): boolean =>
   (trial.measurement.outcome === 'host-interference' ||
     (trial.measurement.outcome === 'generator-limit' && hasNoResult(trial.measurement)))
 
-/** No node had room for the trial. There may be room when the experiment is resumed. */
+/**
+ * No node had room for the trial: a failure that is final for this run alone, as there may be room
+ * when the experiment is resumed.
+ */
 export const isUnplaced = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' && trial.final === 'run'
 

@@ -1,7 +1,7 @@
 /** What to measure in a trial: only as much as the search needs to know. Pure. */
 import { estimateRequestsToWarm, estimateRequestsUntilSteady } from '../../profiler/index.ts'
 import { computeEstimatedCost } from '../../reports/recommendation/confirmation-round.ts'
-import { capacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
+import { computeCapacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
 import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { declareDiscipline } from '../../trials/launchers/declare-discipline.ts'
@@ -42,7 +42,9 @@ export function createTrialTask(
   const precision = isBaseline ? baselinePrecision : best ? 1 : firstTrialPrecision
   return {
     kind: 'trial',
-    capacityToBeatRps: isBaseline ? undefined : capacityToBeatRps(objective, price, bestCost),
+    capacityToBeatRps: isBaseline
+      ? undefined
+      : computeCapacityToBeatRps(objective, price, bestCost),
     expectedRps: modelsCapacityOrLatency(objective) ? expectedRps : undefined,
     warmUpRequests: estimateWarmUpRequests(configuration, problem.space, trials),
     discipline: declareDiscipline(predictor, configuration, own.gpus),

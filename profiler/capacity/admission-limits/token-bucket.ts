@@ -55,6 +55,7 @@ export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefine
     emptyMs += toMs - fromMs
     starts.push({ inMs: fromMs, admittedCount: admittedMs.filter((ms) => ms < fromMs).length })
   }
+  // A bucket also refuses requests that find an empty server; a full queue does not.
   if (admitted < minAdmitted || boundSystemCapacity(runs)![0] >= 2) return undefined
   const perSecond = (1000 * admitted) / emptyMs
   const burst = starts.reduce(
@@ -85,7 +86,7 @@ function hasFewerRefusals(
 /** Poisson standard deviations by which refusals may fall short of the expected number. Assumed. */
 const maxMissingDeviations = 3
 
-/** Enough to simulate a share of 0.1 % to 14 %. */
+/** Requests of a simulation: enough for a share of 0.1 % to 14 %. */
 const simulatedRequests = 50_000
 /** Halvings of the rate: to 0.002 % of the range. */
 const bisectionSteps = 16
@@ -105,6 +106,7 @@ export function findBucketRate(
     }
     return refused > share * simulatedRequests
   }
+  // In the long run a bucket refuses 1 - perSecond / rate, so the upper end refuses the share or more.
   let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
   for (let i = 0; i < bisectionSteps; i++) {
     const middle = (low + high) / 2

@@ -3,9 +3,9 @@
  * window is faster than those before it, a slowdown, and a gradual speed-up.
  */
 import { type Change, detectChange } from '../../statistics/change-detector.ts'
-import { midmean } from '../../statistics/moments.ts'
+import { computeMidmean } from '../../statistics/moments.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
+import { computeTypicalDurations, countServed } from '../service-log/typical-durations.ts'
 
 /**
  * Smallest relevant slowdown: windows have different rates, and step durations depend slightly on
@@ -34,7 +34,7 @@ const minStepMs = 1e-6
  * requests, over its own.
  */
 export function computeStepSpeeds(logs: readonly ServiceLog[]): number[][] {
-  const typicalMs = typicalDurations(logs)
+  const typicalMs = computeTypicalDurations(logs)
   return logs.map((log) =>
     log.tookMs.map(
       (ms, i) => Math.max(minStepMs, typicalMs[countServed(log, i)]!) / Math.max(minStepMs, ms),
@@ -119,7 +119,7 @@ export function computeGains(speeds: readonly number[]): {
   readonly early: number
   readonly late: number
 } {
-  const [first, middle, last] = cutIntoThirds(speeds).map((each) => Math.log(midmean(each)))
+  const [first, middle, last] = cutIntoThirds(speeds).map((each) => Math.log(computeMidmean(each)))
   return { total: last! - first!, early: middle! - first!, late: last! - middle! }
 }
 

@@ -10,7 +10,7 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
 import { criticalStandardErrors } from '../../statistics/change-detector.ts'
-import { overShare } from '../../statistics/dependence.ts'
+import { computeOverShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { formatShare, sharesDiffer } from '../consistency-checks.ts'
 import {
@@ -129,7 +129,7 @@ export class Agreement {
     const { earlier, unloaded } = options
     this.windows = earlier.flatMap(({ windows }) => windows)
     this.unloadedBefore = findOtherUnloaded(earlier, unloaded)
-    this.compare()
+    this.findViolation()
   }
 
   /** Adds a window that counts. */
@@ -138,10 +138,10 @@ export class Agreement {
     const { load } = run
     if (load.kind !== 'open') return
     const { rateRps } = load
-    const { over, nEff } = overShare(run.latencyMs, slo.limitMs)
+    const { over, nEff } = computeOverShare(run.latencyMs, slo.limitMs)
     this.windows.push(...countViolations(point, slo, { load, over, nEff }))
     this.ownWindows.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
-    this.compare()
+    this.findViolation()
   }
 
   /** Adds a window that host interference made invalid. */
@@ -156,7 +156,7 @@ export class Agreement {
   /**
    * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
    */
-  variation(rateRps: number, spanS: number): Variation | undefined {
+  describeVariation(rateRps: number, spanS: number): Variation | undefined {
     const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
     const found = this.disagreements
     if (found.length === 0 || windows.length === 0) return undefined
@@ -211,7 +211,7 @@ export class Agreement {
    * shorter windows that met it are ignored: each begins with an empty server, whose queue grows
    * slowly.
    */
-  private compare(): void {
+  private findViolation(): void {
     if (this.violation !== undefined) return
     const violated = this.windows.filter(
       ({ met, rateRps }) => !met && rateRps <= maxViolatedShare * this.options.rateRps,

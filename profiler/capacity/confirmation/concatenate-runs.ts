@@ -9,21 +9,21 @@ import type { LoadRun } from '../../model/load-run.ts'
  * - `latenessP99Ms` is the larger of the two, an upper bound of the joint percentile;
  *   `generatorCores` is the larger one too.
  * - Dropped, as they are evaluated for each window on its own: `lateMs`, `generatorPausesMs`, `machineWait`,
- *   `connections` and `sampled`.
+ *   `connections` and `answerSamples`.
  * - The result is cut where either run was. A cut of `a` counts at the end of `b`: an earlier one would
  *   mark all requests of `b` as cut off.
  * - A stream, its input tokens and its classes remain only where both runs have them.
  */
 export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
-  const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) =>
+  const concatenate = (x: Float64Array, y: Float64Array, shiftMs = 0) =>
     Float64Array.from([...x, ...y.map((value) => value + shiftMs)])
   const errorKinds = { ...a.errorKinds }
   for (const [kind, count] of Object.entries(b.errorKinds))
     errorKinds[kind] = (errorKinds[kind] ?? 0) + count
   return {
     load: { ...a.load, durationS: a.load.durationS + b.load.durationS },
-    sentMs: joined(a.sentMs, b.sentMs, 1000 * a.seconds),
-    latencyMs: joined(a.latencyMs, b.latencyMs),
+    sentMs: concatenate(a.sentMs, b.sentMs, 1000 * a.seconds),
+    latencyMs: concatenate(a.latencyMs, b.latencyMs),
     errorKinds,
     planned: a.planned + b.planned,
     latenessP99Ms: Math.max(a.latenessP99Ms, b.latenessP99Ms),
@@ -37,16 +37,16 @@ export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
     stream: a.stream &&
       b.stream && {
         latenciesMs: byMetric((metric) =>
-          joined(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric]),
+          concatenate(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric]),
         ),
-        tokens: joined(a.stream.tokens, b.stream.tokens),
+        tokens: concatenate(a.stream.tokens, b.stream.tokens),
         ...(a.stream.inputTokens &&
           b.stream.inputTokens && {
-            inputTokens: joined(a.stream.inputTokens, b.stream.inputTokens),
+            inputTokens: concatenate(a.stream.inputTokens, b.stream.inputTokens),
           }),
         ...(a.stream.classes &&
           b.stream.classes && { classes: [...a.stream.classes, ...b.stream.classes] }),
-        gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
+        gapsMs: concatenate(a.stream.gapsMs, b.stream.gapsMs),
       },
   }
 }

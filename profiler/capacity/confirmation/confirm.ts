@@ -87,9 +87,10 @@ async function confirmWith(
     const triedRate = await trials.try(nextRps, history)
     tried.push(triedRate)
     last = triedRate.played
-    if (await session.died(last.point)) return conclude('server-died', last)
+    if (await session.hasDied(last.point)) return conclude('server-died', last)
     history = recordRate(history, triedRate, unloaded.point.p50Ms)
   }
+  // Else the highest rate that met the SLO without proof, as no lower one was proven.
   const found = history.found ?? history.unproven
   if (found !== undefined) return conclude('converged', found.played)
   if (history.invalidRates === 0) return conclude('budget', last)
@@ -122,7 +123,7 @@ function summariseConfirmation(
   const proven = met?.evidence.proven ?? false
   const nEff = met?.evidence.nEff ?? 0
   const shown = met ?? tried.at(-1)
-  const variation = shown && agreement.variation(shown.rps, shown.evidence.spanS)
+  const variation = shown && agreement.describeVariation(shown.rps, shown.evidence.spanS)
   const isBounded = outcome === 'converged' || outcome === 'budget'
   const violatedRps = isBounded ? history.violatedRps : Number.POSITIVE_INFINITY
   return {
@@ -132,6 +133,7 @@ function summariseConfirmation(
     ...(variation && { variation }),
     slo,
     unloaded: summarise(unloaded.run.latencyMs),
+    // No closed loop saturates the server here: the throughput of the load behind the outcome stands in.
     saturationRps: last.point.achievedRps,
     points: [...points, ...tried.map(({ played }) => played.point)],
     requests: session.requests,
@@ -139,7 +141,9 @@ function summariseConfirmation(
     detail: metRps > 0 ? undefined : explainFailure(outcome, last.point, history.violatedRps),
     caveats: [
       ...collectCaveats(target, session),
-      ...tried.flatMap(({ decision, evidence }) => (decision === 'met' ? evidence.caveats() : [])),
+      ...tried.flatMap(({ decision, evidence }) =>
+        decision === 'met' ? evidence.listCaveats() : [],
+      ),
       ...(metRps > 0 && !proven ? [describeUnproven(nEff, slo)] : []),
     ],
     met: metRps === rateRps,

@@ -8,7 +8,7 @@ import type { RateDecision, RateEvidence } from './rate-evidence.ts'
  * Rates to try in this order, as shares of the first, until one meets the SLO. A window that
  * violates the SLO is cut as soon as that is certain. Assumed.
  */
-const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+const lowerRateShares = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
 /**
  * The next rate is at most this factor on a violated one: closer ones would violate the SLO too.
  * Assumed.
@@ -99,7 +99,7 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
   const { rps, evidence, decision, played } = tried
   const history = {
     ...before,
-    provableRps: evidence.provableRps(unloadedMs),
+    provableRps: evidence.estimateProvableRps(unloadedMs),
     invalidRates: decision === 'invalid' ? before.invalidRates + 1 : 0,
     refinements: before.refinements + (before.found === undefined ? 0 : 1),
   }
@@ -169,7 +169,7 @@ function chooseLower(
     givenUpRps,
   )
   const maxNextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
-  const lower = lowerRates
+  const lower = lowerRateShares
     .filter((share) => share * rateRps < belowRps)
     .map((share) => Math.min(share * rateRps, maxNextRps))
   const minFirstRps = violations > 1 ? 0 : minFirstRetryShare * rateRps

@@ -30,7 +30,7 @@ const assumedDispersion = 3
 const limitsToFill = 20
 
 /** Minimum wall-clock time of the windows at one rate where measurements disagree, seconds. */
-export const spreadConfirmationS = (seconds: number): number => spreadFactor * seconds
+export const computeMinSpanS = (seconds: number): number => spreadFactor * seconds
 
 /**
  * Length of a window in which the queue of a slightly overloaded server exceeds the limit, seconds.

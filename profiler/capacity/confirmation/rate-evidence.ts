@@ -7,7 +7,7 @@ import { exceedsErrorRate, type Slo } from '../../model/slo.ts'
 import { computeEValues, convertEValue } from '../../statistics/sequential.ts'
 import type { Played } from '../session.ts'
 import type { Agreement } from './agreement.ts'
-import { hasTooFewToProve, maxTimeFactor, minEToProve, spreadConfirmationS } from './proof-time.ts'
+import { computeMinSpanS, hasTooFewToProve, maxTimeFactor, minEToProve } from './proof-time.ts'
 import { RateWindows } from './rate-windows.ts'
 
 /** E-value from which the SLO counts as violated at once: 99 % confidence. */
@@ -181,15 +181,15 @@ export class RateEvidence {
     return agreement === undefined || agreement.agrees
       ? this.observedS >= (minTimeShare - timeRounding) * seconds
       : this.observedS >= (1 - timeRounding) * seconds &&
-          this.spanS >= (1 - timeRounding) * spreadConfirmationS(seconds)
+          this.spanS >= (1 - timeRounding) * computeMinSpanS(seconds)
   }
 
   /** Time without load before the next window, seconds; 0 before any window counts. */
-  restS(windowS: number): number {
+  computeRestS(windowS: number): number {
     const { seconds, agreement } = this.question
     if (agreement === undefined || agreement.agrees || this.windows.counted === undefined) return 0
     const windowsLeft = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - timeRounding))
-    return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windowsLeft - windowS)
+    return Math.max(0, (computeMinSpanS(seconds) - this.spanS) / windowsLeft - windowS)
   }
 
   /** Wall-clock time from the first to the last window, with those of higher rates. */
@@ -204,7 +204,7 @@ export class RateEvidence {
    * well within the limit, and where it is infinite because of errors.
    * @param unloadedMs latency without waiting
    */
-  provableRps(unloadedMs: number): number {
+  estimateProvableRps(unloadedMs: number): number {
     const { rateRps, slo } = this.question
     const { counted } = this.windows
     const waitMs = counted === undefined ? 0 : counted.played.point.sloMs - unloadedMs
@@ -236,8 +236,8 @@ export class RateEvidence {
   /** Effective sample size; with classes, that of the class with the fewest. */
   get nEff(): number {
     const { counted } = this.windows
-    const own = counted === undefined ? 0 : Math.min(...counted.shares.map(({ nEff }) => nEff))
-    return own + (this.question.higher?.nEff ?? 0)
+    const ownNEff = counted === undefined ? 0 : Math.min(...counted.shares.map(({ nEff }) => nEff))
+    return ownNEff + (this.question.higher?.nEff ?? 0)
   }
 
   /** Confidence that the SLO is met, 0 to 1. */
@@ -296,7 +296,7 @@ export class RateEvidence {
     return this.windows.countedS + (this.question.higher?.observedS ?? 0)
   }
 
-  caveats(): string[] {
+  listCaveats(): string[] {
     const { outage, countedS } = this.windows
     if (outage === undefined) return []
     const ms = Math.round(outage.untilMs - outage.fromMs)

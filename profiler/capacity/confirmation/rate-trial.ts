@@ -76,7 +76,7 @@ export class RateTrials {
       const windowS = Math.min(seconds, Math.max(usualS, minRequestsPerWindow / rps))
       const durationS = canSplit ? Math.max(windowS, evidence.needsFilling ? fillsS : 0) : seconds
       const cut = planEarlyCut(slo, evidence.overForViolation)
-      const restS = evidence.restS(durationS)
+      const restS = evidence.computeRestS(durationS)
       const firstSeed = plan.seed + seedsPerWindow * this.windows++
       const load = { kind: 'open', rateRps: rps, durationS, arrivals, cut } as const
       const stored = this.takeStored(rps)
@@ -84,7 +84,7 @@ export class RateTrials {
       const played = stored ?? (await this.play(chooseTypicalArrivals(load, firstSeed)))
       evidence.add(played, restS)
       const { decision } = evidence
-      if (decision !== undefined || (await session.died(played.point)))
+      if (decision !== undefined || (await session.hasDied(played.point)))
         return { rps, evidence, decision, played: evidence.played ?? played }
     }
   }

@@ -2,7 +2,7 @@
 import { summariseRun } from '../../load/load-point.ts'
 import { hasMissingSends } from '../../load/window-validity.ts'
 import { countWithin, isInvalidWindow, meetsSlo, type Slo, splitByClass } from '../../model/slo.ts'
-import { type OverShare, overShare } from '../../statistics/dependence.ts'
+import { computeOverShare, type OverShare } from '../../statistics/dependence.ts'
 import { OutageScreen } from '../outage-screen.ts'
 import { findOutageSpans } from '../outage-spans.ts'
 import type { Played } from '../session.ts'
@@ -18,8 +18,8 @@ const tailFactor = 2
 const maxTailShare = 0.1
 const minTailRequests = 20
 /**
- * Invalid windows, in a row and in total, after which the rate is given up. A few are tolerated, as
- * bursts of other work pass. Assumed.
+ * Invalid windows that are tolerated, in a row and in total, as bursts of other work pass. With one
+ * more, the rate is given up. Assumed.
  */
 const maxInvalidInARow = 2
 const maxInvalid = 5
@@ -61,6 +61,7 @@ export class RateWindows {
       this.invalid++
       this.invalidInARow++
       this.lastInvalid = played
+      // Host interference, not a saturated generator: measurements may disagree for that reason.
       if (played.point.invalid) this.agreement?.addDisturbed()
       return
     }
@@ -123,7 +124,7 @@ export class RateWindows {
     this.counted = {
       played: { run: joined, point: summariseRun(joined, slo) },
       shares: splitByClass(joined, slo).map(({ latencyMs }) =>
-        overShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
+        computeOverShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
       ),
       totalS: this.countedS + seconds,
       longestS: Math.max(counted?.longestS ?? 0, seconds),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../load/arrivals.ts'
-import { quantileOfSorted } from '../../statistics/percentile.ts'
+import { selectQuantile } from '../../statistics/percentile.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { chooseTypicalArrivals } from './typical-arrivals.ts'
 
@@ -53,7 +53,7 @@ describe('typical arrivals', () => {
           })
           const { latencyMs } = server.play({ ...short, seed: firstSeed + i })
           const waits = latencyMs.map((ms) => Math.max(0, ms / (utilization * gapMs) - 1)).sort()
-          return Math.log(quantileOfSorted(waits, 0.99) + 0.1)
+          return Math.log(selectQuantile(waits, 0.99) + 0.1)
         })
         return { seed: firstSeed + i, sum: logs.reduce((a, b) => a + b) }
       })

@@ -54,18 +54,18 @@ export async function warmServer(session: Session, plan: ConfirmationPlan): Prom
   const { seconds, earlier = [] } = plan
   const maxS = Math.min(maxUnloadedS, maxUnloadedShare * seconds)
   const minS = minUnloadedShare * maxS
-  const warmUp = await session.closed(2, minS, 'warm-up', false)
+  const warmUp = await session.playClosed(2, minS, 'warm-up', false)
   // One request at a time answers about half as many per second as two.
   const wantedS = (2 * unloadedRequests) / warmUp.point.achievedRps
   const unloadedS = Math.min(maxS, Math.max(minS, wantedS))
-  const first = await session.closed(1, unloadedS, 'unloaded')
-  if (await session.died(warmUp.point))
+  const first = await session.playClosed(1, unloadedS, 'unloaded')
+  if (await session.hasDied(warmUp.point))
     return { unloaded: first, points: [first.point], death: warmUp }
   await warmByOpenLoad(session, plan, first.point)
   if (findOtherUnloaded(earlier, first.point) === undefined)
     return { unloaded: first, points: [first.point] }
   await session.settle(first.point)
-  const again = await session.closed(1, unloadedS, 'unloaded')
+  const again = await session.playClosed(1, unloadedS, 'unloaded')
   return { unloaded: again, points: [first.point, again.point] }
 }
 
@@ -96,11 +96,14 @@ async function warmByOpenLoad(
     if (run.cutMs !== undefined) await session.settle(unloaded)
     return run
   }
+  // The latency that an SLO on streamed answers counts may be shorter than their stay, so it does not
+  // give the number present.
   const present = (rateRps * unloaded.p50Ms) / 1000
   if (unloaded.stream === undefined && present > minPresentToRamp)
     for (const share of rampShares) await play(share * rateRps)
-  const isSteady = () => warmUpRequests !== undefined && session.requests >= warmUpRequests
+  /** Earlier servers of the type were steady after so many requests. */
+  const hasWarmUpRequests = () => warmUpRequests !== undefined && session.requests >= warmUpRequests
   await warmUntilSteady(maxWarmUps, async (window) =>
-    window > 0 && isSteady() ? undefined : play(rateRps),
+    window > 0 && hasWarmUpRequests() ? undefined : play(rateRps),
   )
 }

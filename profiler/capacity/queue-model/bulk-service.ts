@@ -28,6 +28,7 @@ export function simulateBulkService(
   const isLimited = systemCapacity < n
   /** Ends of the requests in service, ascending from `left` on. */
   const endsMs = new Float64Array(isLimited ? n : 0)
+  // Numbers of requests that have begun service, been admitted, and left.
   let [began, arrived, left] = [0, 0, 0]
   /** The worker that is free first. */
   let worker = 0
@@ -78,7 +79,9 @@ export const evaluateLine = ({ baseMs, msEach }: BatchLine, size: number): numbe
 /** Fits batch durations over batch size by least squares of the relative error. */
 export function fitLine({ tookMs, departed }: ServiceLog): BatchLine {
   let line: BatchLine = { baseMs: 1, msEach: 0 }
+  // Without weights at first, then weighted by the durations of that line.
   for (let pass = 0; pass < 2; pass++) {
+    // Weighted sums for sizes x and durations y.
     let [w, x, y, xx, xy] = [0, 0, 0, 0, 0]
     for (const [i, ms] of tookMs.entries()) {
       const size = departed[i]!

@@ -4,7 +4,7 @@ import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
 import type { Load } from '../../model/load.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
-import { gamma, normal, type Uniform } from '../../seeded-random.ts'
+import { sampleGamma, sampleNormal, type Uniform } from '../../seeded-random.ts'
 import { DisciplineServer } from '../../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../../testing/queue-server.ts'
 import { SharingServer } from '../../testing/sharing-server.ts'
@@ -42,8 +42,8 @@ describe('without a declaration', () => {
     ['constant', 2, 130, () => 12],
     ['of two types', 2, 230, twoTypes],
     ['exponential', 4, 340, (_, uniform) => -10 * Math.log(uniform())],
-    ['lognormal', 1, 65, (_, uniform) => 8 * Math.exp(0.8 * normal(uniform))],
-    ['gamma', 3, 250, (_, uniform) => 9 * gamma(uniform, 4)],
+    ['lognormal', 1, 65, (_, uniform) => 8 * Math.exp(0.8 * sampleNormal(uniform))],
+    ['gamma', 3, 250, (_, uniform) => 9 * sampleGamma(uniform, 4)],
     ['constant, fast', 6, 4600, () => 1.2],
   ])('services %s: %i workers are identified', async (_, workers, rateRps, serviceMs) => {
     const { discipline, isMisfit } = await choose(queue(workers, serviceMs), rateRps)
@@ -54,7 +54,7 @@ describe('without a declaration', () => {
   test.each<[string, number, number, QueueServerOptions['serviceMs'], number]>([
     ['constant', 1, 90, () => 8, 1.2],
     ['constant', 2, 130, () => 12, 2],
-    ['gamma', 2, 180, (_, uniform) => 10 * gamma(uniform, 25), 2],
+    ['gamma', 2, 180, (_, uniform) => 10 * sampleGamma(uniform, 25), 2],
   ])(
     'services %s: %i workers, and the network overhead',
     async (_, workers, rateRps, serviceMs, overheadMs) => {
@@ -67,7 +67,7 @@ describe('without a declaration', () => {
 
   test('too few workers with a large overhead are not mistaken for the right number', async () => {
     const { discipline } = await choose(
-      queue(4, (_, uniform) => 10 * gamma(uniform, 25)),
+      queue(4, (_, uniform) => 10 * sampleGamma(uniform, 25)),
       380,
     )
     expect(discipline).toMatchObject({ workers: 4, overheadMs: 0 })
@@ -105,20 +105,20 @@ describe('without a declaration', () => {
     const lastFirst = new DisciplineServer({
       seed: 5,
       servers: 1,
-      workMs: (uniform) => 10 * gamma(uniform, 25),
+      workMs: (uniform) => 10 * sampleGamma(uniform, 25),
       takes: (waiting) => waiting.length - 1,
     })
     expect(await choose(lastFirst, 85)).toEqual({ discipline: undefined, isMisfit: false })
   })
 
   test('shared cores are no known discipline', async () => {
-    const server = new SharingServer({ seed: 5, cores: 2, workMs: (u) => 15 * gamma(u, 4) })
+    const server = new SharingServer({ seed: 5, cores: 2, workMs: (u) => 15 * sampleGamma(u, 4) })
     expect(await choose(server, 110)).toEqual({ discipline: undefined, isMisfit: true })
   })
 })
 
 describe('a declaration', () => {
-  const serviceMs = (batch: number, uniform: Uniform) => (10 + batch) * gamma(uniform, 400)
+  const serviceMs = (batch: number, uniform: Uniform) => (10 + batch) * sampleGamma(uniform, 400)
 
   test.each([
     [1, 1, 0, 70],

@@ -46,7 +46,7 @@ export interface ChosenDiscipline {
 
 /** Chooses the discipline from open windows, and adds the closed loops that it explains. */
 export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
-  const { discipline, isMisfit } = choose(input)
+  const { discipline, isMisfit } = chooseByWindows(input)
   if (discipline === undefined || input.areLoopsDisturbed) return { discipline, isMisfit }
   const complete = addLoops(discipline, input)
   // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
@@ -90,16 +90,16 @@ const maxMoreLongPValue = 0.01
 function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): boolean {
   const speeds = computeStepSpeeds([...windows, loop])
   const isLong = (speed: number | undefined) => speed !== undefined && speed < 1 / minLongFactor
-  const countLong = (of: readonly number[]) =>
-    of.filter((speed, i) => isLong(speed) && !isLong(of[i - 1])).length
+  const countLong = (stepSpeeds: readonly number[]) =>
+    stepSpeeds.filter((speed, i) => isLong(speed) && !isLong(stepSpeeds[i - 1])).length
   const counts = speeds.map(countLong)
   const inWindows = sum(counts.slice(0, -1))
   // Outages occur by service or by time; the clock that explains the counts better decides.
-  const exposures = [countServices, sumDurationsMs].map((exposure) => {
-    const ofWindows = sum(windows.map(exposure))
-    return ofWindows / (ofWindows + exposure(loop))
+  const windowShares = [countServices, sumDurationsMs].map((measureExposure) => {
+    const windowExposure = sum(windows.map(measureExposure))
+    return windowExposure / (windowExposure + measureExposure(loop))
   })
-  const pValues = exposures.map((share) =>
+  const pValues = windowShares.map((share) =>
     binomialCdf(inWindows, inWindows + counts.at(-1)!, share),
   )
   return Math.max(...pValues) < maxMoreLongPValue
@@ -108,7 +108,7 @@ function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): 
 const countServices = ({ tookMs }: ServiceLog): number => tookMs.length
 const sumDurationsMs = ({ tookMs }: ServiceLog): number => sum([...tookMs])
 
-function choose(input: DisciplineInput): ChosenDiscipline {
+function chooseByWindows(input: DisciplineInput): ChosenDiscipline {
   const { windows, declared, unloadedMs } = input
   if (declared !== undefined) {
     const { discipline, fit } = calibrateOverhead(windows, declared, unloadedMs)
@@ -140,7 +140,7 @@ function calibrate(
   }
 }
 
-/** An overhead is credible between these shares of a typical service. */
+/** An overhead is credible between these shares of a typical service. Assumed. */
 const minOverheadShare = 0.02
 const maxOverheadShare = 0.35
 
@@ -153,13 +153,13 @@ function calibrateOverhead(
   unloadedMs: number,
 ): Calibration {
   const discipline = { ...declared, overheadMs: 0 }
-  const plain = calibrate(windows, discipline, unloadedMs)
-  if (plain.fit.fits !== false) return plain
-  const overheadMs = estimateExcess(plain.services, minServicesToCompare)
-  const typicalMs = median(plain.services.flatMap(({ log }) => log.tookMs))
+  const withoutOverhead = calibrate(windows, discipline, unloadedMs)
+  if (withoutOverhead.fit.fits !== false) return withoutOverhead
+  const overheadMs = estimateExcess(withoutOverhead.services, minServicesToCompare)
+  const typicalMs = median(withoutOverhead.services.flatMap(({ log }) => log.tookMs))
   return overheadMs > minOverheadShare * typicalMs && overheadMs < maxOverheadShare * typicalMs
     ? calibrate(windows, { ...discipline, overheadMs }, unloadedMs)
-    : plain
+    : withoutOverhead
 }
 
 /**
@@ -174,19 +174,22 @@ function calibrateBatches(
   unloadedMs: number,
 ): Calibration {
   const discipline = { workers, maxBatch, maxDelayMs: 0, overheadMs: 0 }
-  const atOnce = calibrate(windows, discipline, unloadedMs)
-  if (atOnce.fit.fits !== false) return atOnce
+  const undelayed = calibrate(windows, discipline, unloadedMs)
+  if (undelayed.fit.fits !== false) return undelayed
   const candidates = (['arrival', 'free worker'] as const).flatMap((delayFrom) => {
-    const delayedBy = (maxDelayMs: number) =>
+    const calibrateDelay = (maxDelayMs: number) =>
       calibrate(windows, { ...discipline, delayFrom, maxDelayMs }, unloadedMs)
-    const atOnceFrom = { ...discipline, delayFrom }
     // The delay may be most of the unloaded latency, so departures of one batch have to be close.
-    const { services } = calibrate(windows, atOnceFrom, closeDeparturesShare * unloadedMs)
-    const byWaits = delayedBy(estimateDelay(services))
-    const aloneMs = evaluateLine(fitLine(joinServiceLogs(byWaits.discipline.windows)), 1)
-    return [delayedBy(Math.max(0, unloadedMs - aloneMs)), byWaits]
+    const { services } = calibrate(
+      windows,
+      { ...discipline, delayFrom },
+      closeDeparturesShare * unloadedMs,
+    )
+    const byWaits = calibrateDelay(estimateDelay(services))
+    const unloadedServiceMs = evaluateLine(fitLine(joinServiceLogs(byWaits.discipline.windows)), 1)
+    return [calibrateDelay(Math.max(0, unloadedMs - unloadedServiceMs)), byWaits]
   })
-  return minBy(candidates, rankByMisfit) ?? atOnce
+  return findMinBy(candidates, rankByMisfit) ?? undelayed
 }
 
 /** Calibrations that do not fit come last; the fewest contradictions decide between the others. */
@@ -227,6 +230,7 @@ function isOutOfOrder(log: ServiceLog): boolean {
   return testFit([steps]).fits === true
 }
 
+/** Workers of single requests are tried up to this number. Assumed. */
 const maxWorkers = 64
 /** Numbers of workers are tried within this factor of the estimated number of busy workers. */
 const workerSearchFactor = 1.6
@@ -254,16 +258,19 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
       if (!doBatchesFit(calibration)) continue
       return { discipline: calibration.discipline, isMisfit: false }
     }
-  const busy = estimateMeanBusy(input)
-  const minWorkers = Math.max(1, Math.floor(busy / workerSearchFactor))
-  const candidates = range(minWorkers, Math.min(maxWorkers, workerSearchFactor * busy + 1)).map(
-    (workers) => calibrateOverhead(windows, { workers, maxBatch: 1, maxDelayMs: 0 }, unloadedMs),
+  const busyWorkers = estimateMeanBusy(input)
+  const minWorkers = Math.max(1, Math.floor(busyWorkers / workerSearchFactor))
+  const candidates = range(
+    minWorkers,
+    Math.min(maxWorkers, workerSearchFactor * busyWorkers + 1),
+  ).map((workers) =>
+    calibrateOverhead(windows, { workers, maxBatch: 1, maxDelayMs: 0 }, unloadedMs),
   )
   const penalise = ({ fit, discipline }: Calibration) =>
     fit.misfit + (discipline.overheadMs > 0 ? overheadMisfitPenalty : 0)
   const fitting = candidates.filter(({ fit }) => fit.fits)
   return {
-    discipline: minBy(fitting, penalise)?.discipline,
+    discipline: findMinBy(fitting, penalise)?.discipline,
     isMisfit: input.declared === undefined && candidates.every(({ fit }) => fit.fits === false),
   }
 }
@@ -294,9 +301,9 @@ function countSimultaneous(loops: readonly LoadRun[], unloadedMs: number): numbe
   return departed < minFullBatchShare * sum([...requests.values()]) ? 1 : size
 }
 
-const minBy = <T>(values: readonly T[], of: (value: T) => number): T | undefined =>
+const findMinBy = <T>(values: readonly T[], rank: (value: T) => number): T | undefined =>
   values.reduce<T | undefined>(
-    (best, value) => (best === undefined || of(value) < of(best) ? value : best),
+    (best, value) => (best === undefined || rank(value) < rank(best) ? value : best),
     undefined,
   )
 
@@ -309,17 +316,19 @@ const range = (from: number, to: number): number[] =>
  * are the latencies of the tenth of requests that found the fewest others. NaN without answers.
  */
 function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
-  const open = windows.map(({ run }) => run)
-  const maxRps = [...open, ...loops].reduce(
+  const openRuns = windows.map(({ run }) => run)
+  const maxRps = [...openRuns, ...loops].reduce(
     (highest, run) => Math.max(highest, computeMeanThroughput(run)),
     0,
   )
-  const answers = open.flatMap((run) => {
+  const answers = openRuns.flatMap((run) => {
     const { sentMs, endMs, foundPresent } = collectSojourns(run)
     return Array.from(sentMs, (at, i) => ({ latencyMs: endMs[i]! - at, found: foundPresent[i]! }))
   })
   const ascending = answers.map(({ found }) => found).sort((a, b) => a - b)
-  const few = ascending[Math.floor(answers.length / 10)]!
-  const unqueuedMs = answers.flatMap(({ latencyMs, found }) => (found <= few ? [latencyMs] : []))
+  const maxFound = ascending[Math.floor(answers.length / 10)]!
+  const unqueuedMs = answers.flatMap(({ latencyMs, found }) =>
+    found <= maxFound ? [latencyMs] : [],
+  )
   return unqueuedMs.length === 0 ? Number.NaN : (maxRps * mean(unqueuedMs)) / 1000
 }

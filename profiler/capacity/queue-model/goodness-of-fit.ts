@@ -5,8 +5,8 @@
  */
 import { sum } from 'simple-statistics'
 import { criticalStandardErrors } from '../../statistics/change-detector.ts'
-import { quantileOfSorted } from '../../statistics/percentile.ts'
-import { typicalDurations } from '../service-log/typical-durations.ts'
+import { selectQuantile } from '../../statistics/percentile.ts'
+import { computeTypicalDurations } from '../service-log/typical-durations.ts'
 import type { ServiceTimes } from './service-times.ts'
 
 /** Smallest number of services that waited, and of those that did not, for a comparison. */
@@ -50,12 +50,12 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   const ratios = computeRatios(runs)
   const waited = runs.flatMap((run) => run.waited)
   const found = runs.flatMap((run) => run.found)
-  const count = waited.filter(Boolean).length
-  if (Math.min(count, waited.length - count) < minServicesToCompare)
+  const waitedCount = waited.filter(Boolean).length
+  if (Math.min(waitedCount, waited.length - waitedCount) < minServicesToCompare)
     return { fits: undefined, misfit: 0 }
   const logs = ratios.map((ratio) => Math.log(Math.max(1e-3, ratio)))
-  const middle = quantileOfSorted(logs.slice().sort(), 0.5)
-  const deviations = logs.map((log) => Math.abs(log - middle))
+  const medianLog = selectQuantile(logs.slice().sort(), 0.5)
+  const deviations = logs.map((log) => Math.abs(log - medianLog))
   const ascending = found.toSorted((a, b) => a - b)
   const quartiles = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
   const didWait = (i: number) => waited[i]!
@@ -63,10 +63,11 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   const { difference, error } = compareMeans(logs, didWait)
   return {
     fits:
-      !differ(deviations, didWait, maxSpreadDifference) &&
+      !doMeansDiffer(deviations, didWait, maxSpreadDifference) &&
       splits.every(
         (split) =>
-          !differ(ratios, split, maxMeanDifference) && !differ(logs, split, maxMeanDifference),
+          !doMeansDiffer(ratios, split, maxMeanDifference) &&
+          !doMeansDiffer(logs, split, maxMeanDifference),
       ),
     misfit: error > 0 ? (difference / error) ** 2 : 0,
   }
@@ -74,14 +75,14 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
 
 /** Durations of services relative to the typical one of their batch size. */
 function computeRatios(runs: readonly ServiceTimes[]): Float64Array {
-  const typicalMs = typicalDurations(runs.map(({ log }) => log))
+  const typicalMs = computeTypicalDurations(runs.map(({ log }) => log))
   return Float64Array.from(
     runs.flatMap(({ log }) => log.tookMs.map((ms, i) => ms / typicalMs[log.departed[i]!]!)),
   )
 }
 
 /** Whether the means of two parts differ beyond the tolerance and beyond chance. */
-function differ(
+function doMeansDiffer(
   values: Float64Array,
   isOther: (i: number) => boolean,
   maxDifference: number,
@@ -95,19 +96,20 @@ function differ(
  * distribution; 0 where one is empty.
  */
 function compareMeans(values: Float64Array, isOther: (i: number) => boolean) {
-  let [others, total, otherTotal, squares] = [0, 0, 0, 0]
+  let [otherCount, total, otherTotal, squares] = [0, 0, 0, 0]
   for (const [i, value] of values.entries()) {
     total += value
     squares += value * value
     if (!isOther(i)) continue
-    others++
+    otherCount++
     otherTotal += value
   }
-  const [n, rest] = [values.length, values.length - others]
-  if (others === 0 || rest === 0) return { difference: 0, error: 0 }
+  const n = values.length
+  const firstCount = n - otherCount
+  if (otherCount === 0 || firstCount === 0) return { difference: 0, error: 0 }
   const variance = Math.max(0, squares / n - (total / n) ** 2)
   return {
-    difference: otherTotal / others - (total - otherTotal) / rest,
-    error: Math.sqrt(variance * (1 / others + 1 / rest)),
+    difference: otherTotal / otherCount - (total - otherTotal) / firstCount,
+    error: Math.sqrt(variance * (1 / otherCount + 1 / firstCount)),
   }
 }

@@ -85,19 +85,20 @@ export function computeModelCapacities(
   )
   let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
   for (const minShare of minRateShares) {
-    coarseRates = spacedEvenly(
+    coarseRates = spaceEvenly(
       logSaturation + Math.log(minShare),
       logSaturation + Math.log(maxRateShare),
       coarseRateGrid,
     )
     coarse = simulateOverShares(query, coarseRates, coarseRequests).logOver
-    const first = coarse[calibratedIndex]![0]!
+    const logOverAtLowest = coarse[calibratedIndex]![0]!
     const needsLower =
-      first > Math.log(maxFirstOverFactor * allowed) && first < Math.log(maxRecoverableShare)
+      logOverAtLowest > Math.log(maxFirstOverFactor * allowed) &&
+      logOverAtLowest < Math.log(maxRecoverableShare)
     if (!needsLower) break
   }
   const coarseCrossings = findCrossings(coarseRates, coarse)
-  const fineRates = spacedEvenly(
+  const fineRates = spaceEvenly(
     Math.min(...coarseCrossings) - fineMargins[0],
     Math.max(...coarseCrossings) + fineMargins[1],
     fineRateGrid,
@@ -114,13 +115,13 @@ export function computeModelCapacities(
   const mergeGrids = <T extends Float64Array>(a: T, b: T) =>
     Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
   const logRates = mergeGrids(coarseRates, fineRates)
-  const found = coarse.map((ys, s) =>
+  const crossings = coarse.map((ys, s) =>
     findCrossing(logRates, mergeGrids(ys, fine.logOver[s]!), Math.log(allowed)),
   )
   return {
-    rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
+    rps: Float64Array.from(crossings, ({ at }, s) => Math.exp(at) / slownesses[s]!),
     simulationVariance: Float64Array.from(
-      found,
+      crossings,
       ({ slope }, s) => fine.simulationVariance[s]! / slope ** 2,
     ),
   }
@@ -141,7 +142,7 @@ const chooseRunLength = (utilization: number, requests: number, maxRequests: num
 /** Length of a run in relaxation times. Assumed. */
 const relaxationTimes = 400
 
-const spacedEvenly = (from: number, to: number, n: number) =>
+const spaceEvenly = (from: number, to: number, n: number) =>
   Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
 
 /**
@@ -161,6 +162,7 @@ function simulateOverShares(
 ): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
   /** Poisson arrivals at rate 1; every rate plays them, stretched. */
   const unitArrivals = new Float64Array(requests)
+  // Arrivals, services and outages have separate random numbers, the same at every rate.
   const uniform = seeded(seed + 7)
   let total = 0
   for (let i = 0; i < requests; i++) unitArrivals[i] = total += -Math.log(uniform())
@@ -201,9 +203,11 @@ function simulateOverShares(
             .subarray(warmUp)
             .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
     // Refusals have their own allowed share; they are scaled to that of violations.
-    const countOver = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
+    const includeRefused = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) {
-      logOver[s]![j] = Math.log((countOver(count) + continuityCorrection) / (requests - warmUp))
+      logOver[s]![j] = Math.log(
+        (includeRefused(count) + continuityCorrection) / (requests - warmUp),
+      )
       const distance = Math.abs(logOver[s]![j]! - Math.log(allowed))
       if (distance >= nearest[s]! || count === 0) continue
       nearest[s] = distance

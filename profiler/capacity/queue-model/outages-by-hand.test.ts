@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { typicalDurations } from '../service-log/typical-durations.ts'
+import { computeTypicalDurations } from '../service-log/typical-durations.ts'
 import {
   type Outage,
   replayOutages,
@@ -40,7 +40,7 @@ describe('the usual time of a step', () => {
       const pairs = Object.entries(byServed).flatMap(([k, times]) =>
         times.map((ms) => [Number(k), ms] as const),
       )
-      return typicalDurations([
+      return computeTypicalDurations([
         stepsOf(
           pairs.map(([, ms]) => ms),
           pairs.map(([k]) => k),
@@ -62,7 +62,7 @@ describe('the usual time of a step', () => {
       sizes.map((k) => 2 + 10 * k),
       sizes,
     )
-    for (const k of sizes) expect(typicalDurations([log])[k]).toBeCloseTo(2 + 10 * k, 6)
+    for (const k of sizes) expect(computeTypicalDurations([log])[k]).toBeCloseTo(2 + 10 * k, 6)
     expect(found(log)).toEqual([])
   })
 
@@ -71,7 +71,7 @@ describe('the usual time of a step', () => {
     const served = [1, 2, 3, ...Array<number>(many).fill(4)]
     const started = process.cpuUsage()
     expect(
-      typicalDurations([
+      computeTypicalDurations([
         stepsOf(
           served.map((k) => 2 + 10 * k),
           served,
@@ -86,7 +86,7 @@ describe('the usual time of a step', () => {
     const log = { ...stepsOf(Array<number>(16).fill(5)), present: Array<number>(16).fill(1) }
     log.departed.splice(8, 8, ...Array<number>(8).fill(3))
     log.tookMs.splice(8, 8, ...Array<number>(8).fill(9))
-    expect(typicalDurations([log]).slice(1)).toEqual([5, 9, 9])
+    expect(computeTypicalDurations([log]).slice(1)).toEqual([5, 9, 9])
   })
 })
 

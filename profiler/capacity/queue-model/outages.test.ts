@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { gamma, normal, seeded, type Uniform } from '../../seeded-random.ts'
+import { sampleGamma, sampleNormal, seeded, type Uniform } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { replayOutages, sampleOutageRates, separateOutages, simulateOutages } from './outages.ts'
 
@@ -25,7 +25,7 @@ const batches = (
 ): ServiceLog => {
   const served = draw(n, () => 1 + Math.floor(10 * uniform()))
   const took = served.map((k, i) => {
-    const typicalMs = (5 + k) * gamma(uniform, 600)
+    const typicalMs = (5 + k) * sampleGamma(uniform, 600)
     return typicalMs + extra(i, typicalMs)
   })
   return stepsOf(served, took)
@@ -59,10 +59,10 @@ describe('outages are told from steps', () => {
   })
 
   test.each<[string, (uniform: Uniform) => number]>([
-    ['a long tail', (uniform) => 8 * Math.exp(0.8 * normal(uniform))],
+    ['a long tail', (uniform) => 8 * Math.exp(0.8 * sampleNormal(uniform))],
     ['gaps between departures of several workers', (uniform) => -8 * Math.log(uniform())],
     ['one in ten slow', (uniform) => (uniform() < 0.1 ? 58 : 8)],
-    ['hardly any spread', (uniform) => 10 * gamma(uniform, 1000)],
+    ['hardly any spread', (uniform) => 10 * sampleGamma(uniform, 1000)],
   ])('%s is service, and none', (_, serviceMs) => {
     const uniform = seeded(5)
     const run = stepsOf(
@@ -125,7 +125,7 @@ describe('the rate of outages', () => {
       nextMs = 0
       let now = 0
       const took = draw(2500, () => {
-        const typical = (5 + 3 * k) * gamma(uniform, 600)
+        const typical = (5 + 3 * k) * sampleGamma(uniform, 600)
         const ms = typical + byTime(0, typical, now)
         now += ms
         return ms

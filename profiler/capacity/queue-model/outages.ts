@@ -11,10 +11,10 @@
  * time, and how regularly.
  */
 import { gammaln, probit, sum } from 'simple-statistics'
-import { gamma, normal, type Uniform } from '../../seeded-random.ts'
+import { sampleGamma, sampleNormal, type Uniform } from '../../seeded-random.ts'
 import { computeMedian } from '../../statistics/percentile.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
+import { computeTypicalDurations, countServed } from '../service-log/typical-durations.ts'
 
 export interface Outage {
   /** Start of the first step of the outage, ms from the start of its run. */
@@ -71,22 +71,24 @@ export interface SeparatedOutages {
  * and the threshold as beyond it, the service times have a long tail, and nothing is separated.
  */
 export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
-  const typicalMs = typicalDurations(runs)
+  const typicalMs = computeTypicalDurations(runs)
   const ratios = runs.flatMap((log) =>
     log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
   )
-  const deviation = 1.4826 * computeMedian(ratios.map(Math.abs))
-  const minExcess = Math.max(minExcessShare, minDeviations * deviation)
+  // For a normal distribution, 1.4826 times the median absolute deviation.
+  const standardDeviation = 1.4826 * computeMedian(ratios.map(Math.abs))
+  const minExcess = Math.max(minExcessShare, minDeviations * standardDeviation)
   const beyond = ratios.filter((ratio) => ratio > minExcess).length
   const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length
-  const none = { typical: runs, outages: runs.map(() => []) }
-  if (nearMisses >= beyond || beyond > maxMeanSteps * maxOutageShare * ratios.length) return none
+  const noneSeparated = { typical: runs, outages: runs.map(() => []) }
+  if (nearMisses >= beyond || beyond > maxMeanSteps * maxOutageShare * ratios.length)
+    return noneSeparated
   const outages: Outage[][] = []
   const typical = runs.map((log) => {
     const found: Outage[] = []
     outages.push(found)
     let current: { atMs: number; excessesMs: number[]; typicalMs: number[] } | undefined
-    const end = () => {
+    const endCurrent = () => {
       if (current !== undefined)
         found.push(
           ...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]),
@@ -96,7 +98,7 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
     const tookMs = log.tookMs.map((ms, i) => {
       const expectedMs = typicalMs[countServed(log, i)]!
       if (ms / expectedMs - 1 <= minExcess) {
-        end()
+        endCurrent()
         return ms
       }
       current ??= { atMs: log.endedMs[i]! - ms, excessesMs: [], typicalMs: [] }
@@ -104,10 +106,12 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
       current.typicalMs.push(expectedMs)
       return expectedMs
     })
-    end()
+    endCurrent()
     return { ...log, tookMs }
   })
-  return outages.flat().length > maxOutageShare * ratios.length ? none : { typical, outages }
+  return outages.flat().length > maxOutageShare * ratios.length
+    ? noneSeparated
+    : { typical, outages }
 }
 
 /** Splits an outage into one for each of its steps. */
@@ -128,6 +132,7 @@ export function replayOutages(outages: readonly Outage[]): OutageProcess {
   return (beganMs, tookMs) => {
     if (step < within.length) return within[step++]!
     const outage = outages[next]
+    // An outage begins with the first step whose middle lies after it.
     if (outage === undefined || beganMs + tookMs / 2 < outage.atMs) return 0
     next++
     within = outage.excessesMs
@@ -141,6 +146,9 @@ export function replayOutages(outages: readonly Outage[]): OutageProcess {
  * steps are more likely to have one.
  */
 type Clock = 'step' | 'time'
+
+/** Standard deviation of ln length where a single outage was observed; 1 / √k of it for k. Assumed. */
+const lengthSdOfOne = 0.1
 
 /** Outage rate, regularity and lengths: one posterior sample. */
 export interface OutageRate {
@@ -183,7 +191,7 @@ export function sampleOutageRates(
           gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
-        const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
+        const factor = Math.exp((lengthSdOfOne / Math.sqrt(k)) * sampleNormal(uniform))
         const delay = delays[Math.floor(uniform() * k)]!
         return typeof delay === 'number'
           ? delay * factor
@@ -271,16 +279,17 @@ export function simulateOutages(
 ): OutageProcess {
   if (outageRate === undefined) return () => 0
   const { clock, rate, shape, delays } = outageRate
-  const exponential = stratified(uniform)
-  const gap = () => (shape === 1 ? -Math.log(exponential()) : gamma(uniform, shape)) / rate
-  let left = gap()
+  const stratified = createStratified(uniform)
+  const drawGap = () => (shape === 1 ? -Math.log(stratified()) : sampleGamma(uniform, shape)) / rate
+  /** Exposure until the next outage: steps, or ms. */
+  let left = drawGap()
   let slow: Slowdown | undefined
   let slowForMs = 0
   return (_, tookMs) => {
     left -= clock === 'step' && slow === undefined ? 1 : clock === 'time' ? tookMs : 0
     if (slow === undefined) {
       if (left > 0) return 0
-      left = gap()
+      left = drawGap()
       const delay = delays[Math.floor(uniform() * delays.length)]!
       if (typeof delay === 'number') {
         // Time passes during an outage.
@@ -298,13 +307,14 @@ export function simulateOutages(
   }
 }
 
+/** Intervals of equal probability. Assumed. */
 const strata = 32
 
 /**
  * Stratified uniform numbers: each interval is used once before any is used again, which removes
  * most of the noise of the mean.
  */
-function stratified(uniform: Uniform): Uniform {
+function createStratified(uniform: Uniform): Uniform {
   const order = Array.from({ length: strata }, (_, i) => i)
   let next = strata
   return () => {

@@ -158,6 +158,8 @@ export function estimatePosterior(
   const models = Array.from({ length: modelCount }, () => bootstrap(model, uniform))
   const modelsWithOutages = Math.ceil(outageProbability * modelCount)
   const outageRates = sampleOutageRates(typicalLogs, outages, modelsWithOutages, uniform)
+  // It enters twice: in the prior of the slowness, which the windows correct, and as an error of the
+  // capacity at the right slowness, which they do not.
   const discrepancySd = computeDiscrepancySd(model)
   // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
@@ -280,6 +282,9 @@ function weighSlownesses(
 const hasUnknownOrder = (model: QueueModel): boolean =>
   !model.lastComeFirst && computeOvertakingShare(model) >= maxOvertakingShare
 
+/** Slownesses of a smaller posterior weight are left out: together at most 1 in 10,000. */
+const minParticleWeight = 1e-6
+
 /** A capacity with its posterior weight. */
 interface Particle {
   readonly rps: number
@@ -303,7 +308,7 @@ function weighParticles(
     const isConcurrent = servesConcurrentBatches(model)
     const maxRps = computeSaturation(model)
     for (const [i, weight] of weights.entries()) {
-      if (weight < 1e-6) continue
+      if (weight < minParticleWeight) continue
       for (const { offset, share } of discretiseDiscrepancy(discrepancySd))
         particles.push({
           rps: Math.min(
@@ -329,15 +334,16 @@ const concurrentDiscrepancySd = 0.008
 /**
  * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
  * is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like one). Overtaking
- * adds up to 5 %, in proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
+ * adds up to 5 %, in proportion to its share. Batches whose answers leave one after another add up to
+ * 6 %, in proportion to the share of their duration that this takes.
  * A server that takes one step at a time is described completely by its service log. Set on the
  * bench of virtual servers with known capacities (`npm run bench:profiler`).
  */
 function computeDiscrepancySd(model: QueueModel): number {
   const { log } = model
-  const writing = sum(log.spreadMs) / sum(log.tookMs)
+  const answerSpreadShare = sum(log.spreadMs) / sum(log.tookMs)
   const baseSd = servesConcurrentBatches(model) ? concurrentDiscrepancySd : minDiscrepancySd
-  return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * writing
+  return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * answerSpreadShare
 }
 
 /** Whether several batches are served at once. */
@@ -348,7 +354,7 @@ const servesConcurrentBatches = ({ discipline }: QueueModel): boolean =>
 const computeOvertakingShare = ({ log }: QueueModel): number =>
   log.rank.filter((rank) => rank > 0).length / log.rank.length
 
-/** Discretises the model discrepancy: offsets of ln capacity and their probabilities. */
+/** Discretises the model discrepancy, normal: offsets of ln capacity and their probabilities. */
 function discretiseDiscrepancy(sd: number): { offset: number; share: number }[] {
   const nodes = [-2, -1, 0, 1, 2]
   const total = sum(nodes.map((z) => Math.exp(-0.5 * z * z)))
@@ -362,8 +368,8 @@ function prepareWindow(
 ): ComparedWindow {
   // In a window that was cut short, requests sent less than a limit before its end are undecided.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
-  const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
-  const n = Math.min(maxRequestsPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
+  const firstUndecided = run.sentMs.findIndex((at) => at > lastMs)
+  const n = Math.min(maxRequestsPerWindow, firstUndecided < 0 ? run.sentMs.length : firstUndecided)
   let over = 0
   let failed = 0
   const counts = new Uint8Array(n)
@@ -371,7 +377,7 @@ function prepareWindow(
     const sentMs = run.sentMs[i]!
     if (overlapsAny(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
     counts[i] = 1
-    if (!(run.latencyMs[i]! <= slo.limitMs)) over++
+    if (!(run.latencyMs[i]! <= slo.limitMs)) over++ // NaN, a failure, included.
     if (Number.isNaN(run.latencyMs[i]!)) failed++
   }
   return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, outages }
@@ -426,8 +432,9 @@ function slownessLogLikelihoods(
         sum += over
         squares += over * over
       }
+      // Half a request is added, as a mean of 0 would exclude any observed one.
       const mean = (sum + 0.5) / models.length
-      /** Sample variance between the bootstrapped models. */
+      // Sample variance between the bootstrapped models.
       const variance =
         Math.max(0, squares / models.length - (sum / models.length) ** 2) *
         (models.length / (models.length - 1))

@@ -2,8 +2,9 @@
 import { computeMoments } from '../../statistics/moments.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 
+/** A bin with fewer steps joins its neighbour. Assumed. */
 const minStepsPerBin = 8
-/** Bins of full batches may fall short of the largest batch by this share, on average. */
+/** Bins of full batches may fall short of the largest batch by this share, on average. Assumed. */
 const maxMissingShare = 0.1
 
 /** Service steps of a log, binned by the queue length at their start. */

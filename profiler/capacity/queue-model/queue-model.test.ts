@@ -4,7 +4,7 @@ import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Load } from '../../model/load.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Target } from '../../model/target.ts'
-import { gamma, seeded } from '../../seeded-random.ts'
+import { sampleGamma, seeded } from '../../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../../testing/queue-server.ts'
 import { extractServiceLog } from '../service-log/service-log.ts'
 import { bootstrap, buildQueueModel, computeSaturation, simulate } from './queue-model.ts'
@@ -74,7 +74,7 @@ describe('a twin', () => {
   test('groups states alike: one group for a single server, one per batch size for a batch server', async () => {
     expect(
       buildQueueModel(
-        extractServiceLog(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1),
+        extractServiceLog(await played({ serviceMs: (_, u) => 10 * sampleGamma(u, 4) }, 70, 30), 1),
       ).bins.length,
     ).toBeLessThanOrEqual(3)
     expect(
@@ -100,7 +100,7 @@ describe('a twin', () => {
   test('shows the latencies of its server at another rate', async () => {
     const server = {
       maxBatch: 8,
-      serviceMs: (batch: number, u: () => number) => (10 + 2 * batch) * gamma(u, 100),
+      serviceMs: (batch: number, u: () => number) => (10 + 2 * batch) * sampleGamma(u, 100),
     }
     const model = buildQueueModel(extractServiceLog(await played(server, 200, 20), 1))
     const truth = (await played(server, 260, 120)).latencyMs.slice().sort()
@@ -124,7 +124,7 @@ describe('a twin', () => {
     const model = buildQueueModel(
       extractServiceLog(
         await played(
-          { maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * gamma(u, 20) },
+          { maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * sampleGamma(u, 20) },
           110,
           10,
         ),

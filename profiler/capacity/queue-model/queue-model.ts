@@ -67,6 +67,7 @@ interface GatedService {
  */
 const minGatedShare = 0.8
 const maxLeftBehindShare = 0.2
+/** Steps of a kind that a decision about the server needs. Assumed. */
 const minStepsToFit = 12
 
 /**
@@ -118,16 +119,20 @@ export function estimateMaxBatch(loops: readonly ServiceLog[]): number {
     : repeated
 }
 
+/** Ratio of these variances below which one varies much less than the other. Assumed. */
+const maxVarianceRatio = 0.5
+
 /**
  * Whether the server is last come, first served: the number of younger requests behind a departing
  * one varies much less than the number of older ones ahead of it.
  */
 function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean {
   const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
-  const lastComeFirst = present.map((k, i) => k - rank[i]!)
+  const youngerCounts = present.map((k, i) => k - rank[i]!)
   return (
     several.length >= minStepsToFit &&
-    computeMoments(lastComeFirst, several).variance < 0.5 * computeMoments(rank, several).variance
+    computeMoments(youngerCounts, several).variance <
+      maxVarianceRatio * computeMoments(rank, several).variance
   )
 }
 
@@ -276,11 +281,11 @@ const collectFullDurations = (model: QueueModel): number[] =>
   Array.from(model.bins.at(-1)!, (i) =>
     model.discipline === undefined
       ? model.log.tookMs[i]!
-      : serviceTimeMs(model, i, model.discipline.maxBatch),
+      : transferServiceMs(model, i, model.discipline.maxBatch),
   )
 
 /** Duration of an observed service, transferred to another batch size, ms. */
-function serviceTimeMs({ log, line }: QueueModel, step: number, size: number): number {
+function transferServiceMs({ log, line }: QueueModel, step: number, size: number): number {
   const [tookMs, observed] = [log.tookMs[step]!, log.departed[step]!]
   return line === undefined
     ? tookMs
@@ -320,7 +325,7 @@ export function simulate(
 ): void {
   const { binOf, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
   if (model.discipline !== undefined) {
-    const servedMs = serviceSampler(model, slowness, uniform, outageProcess)
+    const servedMs = createServiceSampler(model, slowness, uniform, outageProcess)
     const { discipline } = model
     simulateBulkService(discipline, servedMs, slowness, arrivalsMs, systemCapacity, latencyMs)
     return
@@ -366,8 +371,8 @@ export function simulate(
   }
 }
 
-/** Samples service times by batch size; called in time order. */
-function serviceSampler(
+/** Creates a sampler of service times by batch size, which is called in time order. */
+function createServiceSampler(
   model: QueueModel,
   slowness: number,
   uniform: Uniform,
@@ -378,7 +383,7 @@ function serviceSampler(
   let step = -1
   return (size, beganMs) => {
     step = drawNextStep(model, binOf[Math.min(size, largest)]!, step, uniform)
-    const took = serviceTimeMs(model, step, size)
+    const took = transferServiceMs(model, step, size)
     return slowness * (took + outageProcess(beganMs, took))
   }
 }

@@ -50,6 +50,8 @@ export const closeDeparturesShare = 0.2
  * batch, where several workers may end at about the same time.
  */
 const lateToleranceShare = 0.02
+/** Tolerance for the rounding of times, ms: requests that were cut short end at the cut. */
+const roundingMs = 1e-6
 /** Part of the tolerance by which requests may miss the computed start of their batch. */
 const startToleranceShare = 1 / 3
 
@@ -66,7 +68,7 @@ export function extractServiceTimes(
   const { workers, maxBatch, maxDelayMs, overheadMs } = discipline
   const { sentMs, endMs, foundPresent } = collectSojourns(run, overheadMs)
   const n = sentMs.length
-  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
   // An unloaded request waits for the delay, which says nothing of how close departures are.
   const coalescingMs = departureCoalescingMs(
     Math.max(0, unloadedMs - (maxBatch > 1 ? maxDelayMs : 0)),
@@ -97,8 +99,8 @@ export function extractServiceTimes(
       if (apartMs > (isLate ? lateToleranceMs : departureToleranceMs)) break
       hasLate ||= isLate
     }
-    const leftOut = next < end && sentMs[next]! <= beganMs - startToleranceMs
-    if (hasLate || leftOut) contradicting += next - first
+    const leavesRoom = next < end && sentMs[next]! <= beganMs - startToleranceMs
+    if (hasLate || leavesRoom) contradicting += next - first
     if (sentMs[next - 1]! > Math.max(freeMs[worker]!, openMs))
       joinedMs.push(sentMs[next - 1]! - openMs)
     if (next < end && sentMs[next]! > freeMs[worker]!) missedMs.push(sentMs[next]! - openMs)
@@ -113,14 +115,14 @@ export function extractServiceTimes(
     freeMs[worker] = Math.max(leftMs, beganMs)
     first = next
   }
-  const zeros = () => new Array<number>(size!.length).fill(0)
+  const createZeros = () => new Array<number>(size!.length).fill(0)
   const log = {
     present: size!,
     departed: size!,
     tookMs: tookMs!,
     endedMs: endedMs!,
-    rank: zeros(),
-    spreadMs: zeros(),
+    rank: createZeros(),
+    spreadMs: createZeros(),
   }
   return { log, found: found!, waited, waits: { joinedMs, missedMs }, requests: n, contradicting }
 }
@@ -132,7 +134,7 @@ export function extractServiceTimes(
 function countOvertaking(run: LoadRun, maxInService: number): number {
   let overtaken = memoised.get(run)
   if (overtaken === undefined) {
-    overtaken = countOvertaken(run)
+    overtaken = listOvertaken(run)
     memoised.set(run, overtaken)
   }
   return overtaken.filter((older) => older >= maxInService).length
@@ -141,9 +143,9 @@ function countOvertaking(run: LoadRun, maxInService: number): number {
 const memoised = new WeakMap<LoadRun, readonly number[]>()
 
 /** Counts the older requests that each request overtook, in departure order. */
-function countOvertaken(run: LoadRun): number[] {
+function listOvertaken(run: LoadRun): number[] {
   const { sentMs, endMs, leaving } = collectSojourns(run)
-  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
   const present: number[] = []
   let arrived = 0
   const overtaken: number[] = []
@@ -164,14 +166,14 @@ function countOvertaken(run: LoadRun): number[] {
  * @param minServices smallest group
  */
 export function estimateExcess(runs: readonly ServiceTimes[], minServices: number): number {
-  const logs = (didWait: boolean): ServiceLog =>
+  const joinLogs = (didWait: boolean): ServiceLog =>
     joinServiceLogs(runs.map(({ log, waited }) => selectServices(log, waited, didWait)))
-  const [free, waited] = [logs(false), logs(true)]
+  const [free, waited] = [joinLogs(false), joinLogs(true)]
   if (Math.min(free.tookMs.length, waited.tookMs.length) < minServices) return 0
   const line = fitLine(waited)
-  const medianExcess = ({ tookMs, departed }: ServiceLog) =>
+  const computeMedianExcess = ({ tookMs, departed }: ServiceLog) =>
     median(tookMs.map((ms, i) => ms - evaluateLine(line, departed[i]!)))
-  return Math.max(0, medianExcess(free) - medianExcess(waited))
+  return Math.max(0, computeMedianExcess(free) - computeMedianExcess(waited))
 }
 
 /**

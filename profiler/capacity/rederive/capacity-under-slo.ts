@@ -9,9 +9,9 @@ import { boundByCurveStart, raiseToSaturation, widenForInterpolation } from '../
 import { isImported, resolveImportedCapacity } from './imported-loads.ts'
 import {
   buildLoadCurve,
+  computeUnloadedPercentile,
   findCrossing,
   interpolateLatency,
-  unloadedPercentile,
 } from './load-curve.ts'
 import { viewUnderSlo } from './stream-points.ts'
 
@@ -34,7 +34,7 @@ export function deriveCapacity(
     const sloMs =
       capacityRps > 0
         ? Math.min(interpolateLatency(curve, capacityRps), slo.limitMs)
-        : unloadedPercentile(measurement, slo)
+        : computeUnloadedPercentile(measurement, slo)
     return { capacityRps, capacityCi90Rps, bounds, sloMs, derived: false }
   }
   return deriveFromCurve(
@@ -50,7 +50,7 @@ function deriveFromCurve(
   curve: readonly CurveKnot[],
 ): DerivedCapacity {
   const { limitMs } = slo
-  const unloadedMs = unloadedPercentile(measurement, slo)
+  const unloadedMs = computeUnloadedPercentile(measurement, slo)
   const last = curve.at(-1)
   if (!last || (curve[0]?.latencyMs ?? Number.POSITIVE_INFINITY) > limitMs)
     return {

@@ -55,7 +55,7 @@ function collectKnots(measurement: Measurement, slo: Slo): CurveKnot[] {
   const knots = (open.length >= 2 ? open : usable)
     .map((p) => makeKnot(p, slo, measurement.slo))
     .sort((a, b) => a.rateRps - b.rateRps)
-  const unloadedMs = unloadedPercentile(measurement, slo)
+  const unloadedMs = computeUnloadedPercentile(measurement, slo)
   if (!(unloadedMs > 0)) return knots
   const unloaded: CurveKnot = {
     rateRps: 0,
@@ -190,13 +190,14 @@ function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
  * infinite one; the last knot's latency beyond the end.
  */
 export function interpolateLatency(curve: readonly CurveKnot[], rateRps: number): number {
-  const after = curve.findIndex((k) => k.rateRps >= rateRps)
-  if (after === -1) return curve.at(-1)?.latencyMs ?? Number.NaN
-  const [b, a] = [curve[after]!, curve[after - 1]]
-  if (!a || b.rateRps === rateRps || a.rateRps === b.rateRps) return b.latencyMs
-  if (!Number.isFinite(b.latencyMs)) return b.latencyMs
-  const share = (rateRps - a.rateRps) / (b.rateRps - a.rateRps)
-  return Math.exp(Math.log(a.latencyMs) * (1 - share) + Math.log(b.latencyMs) * share)
+  const afterIndex = curve.findIndex((k) => k.rateRps >= rateRps)
+  if (afterIndex === -1) return curve.at(-1)?.latencyMs ?? Number.NaN
+  const [before, after] = [curve[afterIndex - 1], curve[afterIndex]!]
+  if (!before || after.rateRps === rateRps || before.rateRps === after.rateRps)
+    return after.latencyMs
+  if (!Number.isFinite(after.latencyMs)) return after.latencyMs
+  const share = (rateRps - before.rateRps) / (after.rateRps - before.rateRps)
+  return Math.exp(Math.log(before.latencyMs) * (1 - share) + Math.log(after.latencyMs) * share)
 }
 
 /**
@@ -213,18 +214,20 @@ export const findRateWithin = (curve: readonly CurveKnot[], limitMs: number): nu
 export function findCrossing(
   curve: readonly CurveKnot[],
   limitMs: number,
-  of: 'latencyMs' | 'lowMs' | 'highMs',
+  figure: 'latencyMs' | 'lowMs' | 'highMs',
 ): number {
-  const beyond = curve.findIndex((k) => k[of] > limitMs)
+  const beyond = curve.findIndex((k) => k[figure] > limitMs)
   if (beyond === -1) return curve.at(-1)?.rateRps ?? 0
-  const [b, a] = [curve[beyond]!, curve[beyond - 1]]
-  if (!a) return 0
-  if (!Number.isFinite(b[of])) return a.rateRps
-  const share = (Math.log(limitMs) - Math.log(a[of])) / (Math.log(b[of]) - Math.log(a[of]))
-  return a.rateRps + share * (b.rateRps - a.rateRps)
+  const [before, after] = [curve[beyond - 1], curve[beyond]!]
+  if (!before) return 0
+  if (!Number.isFinite(after[figure])) return before.rateRps
+  const share =
+    (Math.log(limitMs) - Math.log(before[figure])) /
+    (Math.log(after[figure]) - Math.log(before[figure]))
+  return before.rateRps + share * (after.rateRps - before.rateRps)
 }
 
-export const unloadedPercentile = (measurement: Measurement, slo: Slo): number =>
+export const computeUnloadedPercentile = (measurement: Measurement, slo: Slo): number =>
   interpolatePercentile(measurement.unloaded, slo.percentile)
 
 /**
@@ -233,16 +236,16 @@ export const unloadedPercentile = (measurement: Measurement, slo: Slo): number =
  * 1) quantile. NaN for an empty summary.
  */
 export function interpolatePercentile(summary: LatencySummary, percentile: number): number {
-  const known = storedPercentiles.map(([stored, name]): [number, number] => [stored, summary[name]])
+  const knots = storedPercentiles.map(([stored, name]): [number, number] => [stored, summary[name]])
   const top = 1 - 1 / (summary.requests + 1)
-  if (top > 0.99) known.push([top, summary.maxMs])
-  if (percentile >= known.at(-1)![0]) return known.at(-1)![1]
-  const tail = (q: number) => -Math.log1p(-q)
+  if (top > knots.at(-1)![0]) knots.push([top, summary.maxMs])
+  if (percentile >= knots.at(-1)![0]) return knots.at(-1)![1]
+  const toTail = (q: number) => -Math.log1p(-q)
   const upper = Math.max(
     1,
-    known.findIndex(([q]) => q > percentile),
+    knots.findIndex(([q]) => q > percentile),
   )
-  const [[q0, ms0], [q1, ms1]] = [known[upper - 1]!, known[upper]!]
-  const share = (tail(percentile) - tail(q0)) / (tail(q1) - tail(q0))
+  const [[q0, ms0], [q1, ms1]] = [knots[upper - 1]!, knots[upper]!]
+  const share = (toTail(percentile) - toTail(q0)) / (toTail(q1) - toTail(q0))
   return Math.max(ms0 * (1 - share) + ms1 * share, 0)
 }

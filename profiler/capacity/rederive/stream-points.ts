@@ -78,18 +78,23 @@ interface RequestPart extends Pick<LoadPoint, 'requests' | 'errors'> {
 function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestPart[] {
   const { metric = 'e2e', limits, classes = [] } = slo
   // An answer counts as failed where the latency that the SLO limits is not observable.
-  const countUnobservable = (of: Parameters<typeof countNotObservable>[0], requestClass?: string) =>
-    countNotObservable(of, selectLimits(resolveLimits(slo), requestClass))
+  const countUnobservable = (
+    summaries: Parameters<typeof countNotObservable>[0],
+    requestClass?: string,
+  ) => countNotObservable(summaries, selectLimits(resolveLimits(slo), requestClass))
   /** Latency figures that the SLO counts; under several limits, scaled to the first limit. */
-  const selectSummary = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
+  const selectSummary = (
+    summaries: Pick<StreamSummary, SloLimit['metric']>,
+    requestClass?: string,
+  ) =>
     limits === undefined
-      ? of[metric]
+      ? summaries[metric]
       : mapFigures(
           (figure) =>
             limits[0]!.limitMs *
             Math.max(
               ...selectLimits(limits, requestClass).map(
-                (limit) => of[limit.metric][figure] / limit.limitMs,
+                (limit) => summaries[limit.metric][figure] / limit.limitMs,
               ),
             ),
         )

@@ -87,7 +87,7 @@ function countPartsOver(
 ): { readonly requests: number; readonly over: CountBounds }[] | undefined {
   const counts: { readonly requests: number; readonly over: CountBounds }[] = []
   for (const part of splitPoint(point, slo)) {
-    const over = countOver(part, slo)
+    const over = boundOver(part, slo)
     if (over === undefined) return undefined
     counts.push({ requests: part.requests, over })
   }
@@ -112,10 +112,10 @@ function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
  * Bounds the requests of a group that failed or exceed any of the limits. The violations of two
  * limits may coincide (minimum) or be of different requests (maximum).
  */
-function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
+function boundOver(part: RequestPart, slo: Slo): CountBounds | undefined {
   let [min, max] = [0, 0]
   for (const limit of selectLimits(resolveLimits(slo), part.requestClass)) {
-    const within = countWithinLimit(part, limit)
+    const within = boundWithinLimit(part, limit)
     if (within === undefined) return undefined
     min = Math.max(min, part.requests - within[1])
     max += part.requests - within[0]
@@ -127,7 +127,7 @@ function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
  * Bounds the number of requests within one limit, by the stored percentiles and, where recorded,
  * the histogram.
  */
-function countWithinLimit(
+function boundWithinLimit(
   { requests, errors, latencies, summaries }: RequestPart,
   { metric, limitMs }: SloLimit,
 ): CountBounds | undefined {
@@ -139,6 +139,7 @@ function countWithinLimit(
   let [min, max] = [0, answered]
   for (const [share, name] of [...storedPercentiles, [1, 'maxMs'] as const]) {
     const ms = summary[name]
+    // The small difference keeps a whole product from being rounded up.
     const rank = Math.max(1, Math.ceil(share * answered - 1e-9))
     if (ms <= limitMs) min = Math.max(min, rank)
     else if (ms > limitMs) max = Math.min(max, rank - 1)

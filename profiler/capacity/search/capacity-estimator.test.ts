@@ -33,14 +33,14 @@ test('repeated estimates are equal and leave the evidence unchanged', async () =
       } as const
       const { signal } = new AbortController()
       const session = new Session(target, slo, new VirtualLoadGenerator(), signal, () => {})
-      const saturation = await session.closed(4 * servers * maxBatch, 1, 'saturation')
+      const saturation = await session.playClosed(4 * servers * maxBatch, 1, 'saturation')
       const saturationRps = saturation.point.achievedRps
       const declared = { workers: servers, maxBatch, maxDelayMs: 0 }
       const options = { discipline: isDeclared ? declared : undefined }
       const agreed = new AgreedDiscipline(serviceMs(1), options.discipline)
       const evidence = new Evidence(slo, agreed)
       for (const share of [0.5, 0.7]) {
-        const { run, point } = await session.open(share * saturationRps, 2, seed, 'search')
+        const { run, point } = await session.playOpen(share * saturationRps, 2, seed, 'search')
         evidence.add(run, point, true)
       }
       const estimators = { estimatePosterior, chooseDiscipline, detectSlowdown }

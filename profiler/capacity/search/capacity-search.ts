@@ -169,7 +169,7 @@ async function advance(
     case 'windows': {
       const { pass, played, probe } = state
       pass.updateEstimate()
-      if (pass.exceedsLoops && !pass.attempt.saturationRepeated)
+      if (pass.exceedsDisturbedLoops && !pass.attempt.saturationRepeated)
         return repeat(pass, concludeSaturationTooLow(pass).result, 'saturation too low')
       const pruning = decidePruning(pass, probe)
       if (pruning !== undefined && 'result' in pruning) return finish(pass.server, pruning.result)
@@ -213,7 +213,7 @@ async function advance(
       const { server, attempt } = pass
       // Half as long as the server was under load so far.
       const warmUpS = Math.min(maxWarmUpS, Math.max(minWarmUpS, session.totalS / 2))
-      await session.open(warmUpLoadShare * saturationRps, warmUpS, seed, 'warm-up')
+      await session.playOpen(warmUpLoadShare * saturationRps, warmUpS, seed, 'warm-up')
       await server.warmUp?.recheckGain()
       return startAgain(pass, { ...attempt, warmUps: attempt.warmUps + 1 })
     }

@@ -49,7 +49,7 @@ export async function concludePass(pass: SearchPass): Promise<Conclusion> {
         pass.boundBelow(),
       ),
     }
-  if (pass.exceedsLoops) return concludeSaturationTooLow(pass)
+  if (pass.exceedsDisturbedLoops) return concludeSaturationTooLow(pass)
   await server.warmUp?.recheckGain()
   const speedRatio = speed.lastGain > 1 ? speed.lastGain : 1 + pass.remainingGain
   if (speedRatio > 1 + maxRemainingGain)

@@ -257,7 +257,7 @@ describe('a window with host interference', () => {
       const seen = evidence(of)
       for (let i = 0; i < windows; i++)
         add(seen, windowOf(100, slow, { generatorPausesMs: Float64Array.of(1000, 1000 + ms) }))
-      return seen.caveats()
+      return seen.listCaveats()
     }
     expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
     expect(caveatsOf(68)).toEqual([
@@ -282,7 +282,7 @@ describe('a window with host interference', () => {
           ),
         }),
       )
-      return seen.caveats().length
+      return seen.listCaveats().length
     }
     expect([many(9), many(11)]).toEqual([0, 1])
     const seen = evidence()
@@ -304,7 +304,7 @@ describe('an outage longer than the limit', () => {
     })
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen.windows).toHaveLength(1)
-    expect(seen.caveats()).toEqual([
+    expect(seen.listCaveats()).toEqual([
       'the server answered nothing for 105 ms of a window at 100 req/s (the load generator kept running: the server had an outage, or waited); this outage did not recur in later windows and is left out',
     ])
   })
@@ -312,7 +312,7 @@ describe('an outage longer than the limit', () => {
   test('may coincide with host interference, which the caveat says', () => {
     const seen = evidence()
     add(seen, windowOf(100, outageWindow, { generatorPausesMs: Float64Array.of(2000, 2020) }))
-    expect(seen.caveats()[0]).toMatch(
+    expect(seen.listCaveats()[0]).toMatch(
       /other work on this machine paused the load generator meanwhile/,
     )
   })
@@ -325,7 +325,7 @@ describe('an outage longer than the limit', () => {
     expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([
       100, 100, 90,
     ])
-    expect(seen.caveats()).toEqual([])
+    expect(seen.listCaveats()).toEqual([])
     expect(add(seen, windowOf(95, outageWindow))).toBe('counts')
     expect(seen.windows).toHaveLength(4)
     const twice = evidence()
@@ -381,7 +381,7 @@ describe('a server that changed its speed', () => {
       ciMetRps: 90,
     })
     expect(seen.windows).toHaveLength(1)
-    expect(seen.caveats()).toEqual([
+    expect(seen.listCaveats()).toEqual([
       'the server slowed down during the measurement: earlier windows are left out',
     ])
     // As fast as at first again: what it is said to be is what it is.

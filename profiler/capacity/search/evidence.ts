@@ -157,9 +157,9 @@ export class Evidence {
     )
   }
 
-  caveats(): string[] {
+  listCaveats(): string[] {
     const slowdown = 'the server slowed down during the measurement: earlier windows are left out'
-    return [...(this.speed.hasSlowedDown ? [slowdown] : []), ...this.screen.caveats()]
+    return [...(this.speed.hasSlowedDown ? [slowdown] : []), ...this.screen.listCaveats()]
   }
 }
 

@@ -65,19 +65,21 @@ export function estimateJointCapacity(
 ): JointCapacity {
   const names = [...new Set(windows.flatMap(({ classes = {} }) => Object.keys(classes)))]
   if (names.length === 0) return estimateCapacity(windows, slo, unloadedMs)
-  const each = names.map((name) => {
-    const own = windows.map((window) => ({
+  const byClass = names.map((name) => {
+    const classWindows = windows.map((window) => ({
       ...window,
+      // A window without requests of the class is no evidence about it.
       ...(window.classes?.[name] ?? { nEff: 0, over: 0 }),
     }))
     // Each class has its own limit. Its unloaded latency is assumed to be in proportion.
     const limitMs = selectLimits(resolveLimits(slo), name)[0]?.limitMs ?? slo.limitMs
-    return estimateCapacity(own, { ...slo, limitMs }, (unloadedMs * limitMs) / slo.limitMs)
+    return estimateCapacity(classWindows, { ...slo, limitMs }, (unloadedMs * limitMs) / slo.limitMs)
   })
-  const lowest = (of: (one: JointCapacity) => number) => Math.min(...each.map(of))
+  const findLowest = (getRps: (capacity: JointCapacity) => number) =>
+    Math.min(...byClass.map(getRps))
   return {
-    median: lowest(({ median }) => median),
-    ci90: [lowest(({ ci90 }) => ci90[0]), lowest(({ ci90 }) => ci90[1])],
+    median: findLowest(({ median }) => median),
+    ci90: [findLowest(({ ci90 }) => ci90[0]), findLowest(({ ci90 }) => ci90[1])],
   }
 }
 

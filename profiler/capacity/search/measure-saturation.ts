@@ -52,7 +52,7 @@ export async function measureSaturation(
       outcome: 'server-died',
       ...boundBelow(undefined, 0),
       saturationRps,
-      detail: session.causeOfDeath(found.point),
+      detail: session.describeDeath(found.point),
     }
   const remainingGain = ((warmUp?.gainPerS ?? 0) * session.totalS) / 2
   if (

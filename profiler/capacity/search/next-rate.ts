@@ -14,19 +14,20 @@ const startShare = 0.7
 const retryFactor = 0.9
 /**
  * Factor from a failing rate to the next one, where no token bucket explains the failures. With 0.9,
- * two of six rate-limited servers of the gate were measured 5 and 10 % off, not 1 %.
+ * two of six rate-limited servers of the release gate (docs/research/gate.md) were measured 5 and 10 % off, not 1 %.
  */
 const belowFailingFactor = 0.85
 
 /**
  * Chooses the next rate: the estimated capacity. While windows have violated the SLO and none has
- * met it, the rate is below all violations. It stays below rates at which requests fail and rates
- * that the generator cannot sustain.
+ * met it, the rate is below all violations. It falls by a factor per window at most (`minNextRps`),
+ * but stays below rates at which requests fail and rates that the generator cannot sustain.
  */
 export function chooseRate(pass: SearchPass): number {
   const { rates, offered } = pass.evidence
   return Math.min(
     Math.max(offered.minNextRps, chooseByLatency(pass)),
+    // A model that refuses requests already counts the failures in its estimate.
     pass.posterior?.refusesWhenFull || !Number.isFinite(rates.failingRps)
       ? Number.POSITIVE_INFINITY
       : chooseBelowFailures(pass, rates.failingRps),

@@ -1,7 +1,7 @@
 /** Decides whether a trial cannot beat the incumbent, so that its search may end. */
 import { rate } from '../../format.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
-import { boundPruned, farFactor, isContradicted } from '../interval.ts'
+import { boundPruned, isContradicted, minContradictionFactor } from '../interval.ts'
 import type { SearchPass } from './search-pass.ts'
 
 /**
@@ -29,14 +29,17 @@ export function decidePruning(pass: SearchPass, probe: Probe | undefined): Pruni
   const { capacityToBeatRps: toBeatRps = 0 } = pass.context.options
   const { rates, offered } = pass.evidence
   const [, highRps] = result.capacityCi90Rps
-  const probeRps = Math.min(offered.maxGeneratorRps, farFactor * highRps)
+  // A higher rate that met the SLO would contradict the interval (`isContradicted`).
+  const probeRps = Math.min(offered.maxGeneratorRps, minContradictionFactor * highRps)
   if (
+    // A violation there would not show that the trial cannot win.
     probeRps >= toBeatRps ||
     probe === 'violated' ||
     rates.violatedRps <= toBeatRps ||
     pass.matchesExpectation
   )
     return { result }
+  // A probe that met the SLO refutes the model, so nothing is pruned.
   return probe === undefined ? { probe: { rateRps: probeRps, highRps } } : undefined
 }
 
@@ -53,7 +56,7 @@ function pruneIfHopeless(pass: SearchPass): SearchResult | undefined {
     posterior === undefined ||
     evidence.windows.length < minWindows ||
     posterior.below(toBeatRps) <= minPruningProbability ||
-    pass.exceedsLoops ||
+    pass.exceedsDisturbedLoops ||
     isContradicted(posterior, evidence.windowRates)
   )
     return undefined

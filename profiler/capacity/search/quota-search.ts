@@ -39,6 +39,7 @@ export async function searchThrottledCapacity(
   // A request that arrives during a wait has, on average, half of the wait ahead of it.
   const delayed = { ...unloaded, p50Ms: unloaded.p50Ms + (quotaWaitShare * periodMs) / 2 }
   const found = await bisectRate(context, delayed, measureLoopThroughput(session.loops))
+  // Bisection also ends on a narrow bracket of rates, whatever the interval of its joint estimate.
   const isWide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
   return {
     ...found,
@@ -51,8 +52,9 @@ export async function searchThrottledCapacity(
 }
 
 /**
- * Measures the throughput of the loops with many connections, from the end of one wait to the end
- * of a later one. So it covers whole quota periods; incomplete ones would bias it.
+ * Describes the closed loops with many connections as one overloaded window, from the end of one
+ * wait to the end of a later one. So it covers whole quota periods; incomplete ones would bias it.
+ * Undefined where no loop has two waits.
  */
 function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | undefined {
   const maxConnections = Math.max(...loops.map(countLoopConnections))
@@ -74,6 +76,8 @@ function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | unde
     sum(spans.map((span) => span.answers)),
     sum(spans.map((span) => span.seconds)),
   ]
+  // As an overloaded window: `overload` bounds the throughput. Closed loops are no evidence about the
+  // SLO under open load, so no request counts towards the likelihood (`nEff`).
   return {
     rateRps: answers / seconds,
     seconds,

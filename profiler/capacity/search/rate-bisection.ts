@@ -119,6 +119,7 @@ export async function bisectRate(
   let bracket: RateBracket = {
     metRps: 0,
     ciMetRps: 0,
+    // Open load at the throughput of the closed loops would queue without end.
     violatedRps: busy?.rateRps ?? Number.POSITIVE_INFINITY,
   }
   let saturationRps = busy?.rateRps ?? unloaded.achievedRps
@@ -140,12 +141,16 @@ export async function bisectRate(
   // invalid; the trial cannot win; the estimate is precise; the bracket is narrow.
   for (let windows = 0; bracket.violatedRps / bracket.metRps > maxConvergedRatio; windows++) {
     const seconds = chooseWindowS(rarestShare * rateRps, server.answerS, bracket, slo, effort)
-    if (windows > 0 && session.spentS + seconds > effort.budgetS && isEnough(bracket, windows))
+    if (
+      windows > 0 &&
+      session.spentS + seconds > effort.budgetS &&
+      canEndWithTime(bracket, windows)
+    )
       return finishSearch('budget', describeBracket(bracket))
-    const { point, run } = await session.open(rateRps, seconds, seed + windows, 'search')
+    const { point, run } = await session.playOpen(rateRps, seconds, seed + windows, 'search')
     saturationRps = Math.max(saturationRps, computeAnsweredRps(run))
     rarestShare = findRarestShare(run, slo)
-    if (await session.died(point)) return finish('server-died', session.causeOfDeath(point))
+    if (await session.hasDied(point)) return finish('server-died', session.describeDeath(point))
     const invalidity = findInvalidity(point, slo)
     if (invalidity !== undefined) {
       if (++invalidInARow < maxInvalidInARow) continue
@@ -263,7 +268,7 @@ function isPrecise({ joint }: RateBracket, { precision }: Effort): boolean {
 }
 
 /** Whether the search may end with its time. */
-const isEnough = (bracket: RateBracket, windows: number): boolean =>
+const canEndWithTime = (bracket: RateBracket, windows: number): boolean =>
   isRoughlyKnown(bracket) || windows >= maxWindowsUntilRough
 
 const isRoughlyKnown = ({ metRps, violatedRps }: RateBracket): boolean =>

@@ -20,7 +20,7 @@ export interface CountedWindow {
 }
 
 /**
- * With this many requests, a window at a quarter beyond the capacity (`farFactor`) violates the SLO:
+ * With this many requests, a window at a quarter beyond the capacity (`minContradictionFactor`) violates the SLO:
  * far more than the allowed share exceed the limit. Assumed.
  */
 const minRequestsToRejectNearRate = 100

@@ -54,15 +54,16 @@ export function bracketRate(
   // Beyond the throughput of the overloaded server, the SLO was met only because the window ended
   // before the queue had grown.
   const servedRps = estimateOverloadThroughput(windows)?.rps ?? Number.POSITIVE_INFINITY
-  const met = judged.filter((one) => one.met && one.rateRps <= servedRps)
-  const violated = windows.filter((one) => !met.some((other) => other === one))
-  const highest = (of: readonly ObservedWindow[]) => Math.max(0, ...of.map((one) => one.rateRps))
-  const metRps = highest(met)
+  const met = judged.filter((window) => window.met && window.rateRps <= servedRps)
+  const violated = windows.filter((window) => !met.some((other) => other === window))
+  const findHighestRate = (among: readonly ObservedWindow[]) =>
+    Math.max(0, ...among.map(({ rateRps }) => rateRps))
+  const metRps = findHighestRate(met)
   const violatedRps = Math.min(...violated.map(({ rateRps }) => rateRps))
   const isBracketed = metRps > 0 && Number.isFinite(violatedRps)
   return {
     metRps,
-    ciMetRps: highest(met.filter(({ ciMet }) => ciMet)),
+    ciMetRps: findHighestRate(met.filter(({ ciMet }) => ciMet)),
     violatedRps,
     ...(isBracketed && { joint: estimateJointCapacity(windows, slo, unloadedMs) }),
   }

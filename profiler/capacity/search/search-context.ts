@@ -1,4 +1,4 @@
-/** What the states of a search share. */
+/** What the states of a search share. A state is one step of the machine in capacity-search.ts. */
 import type { LatencySummary } from '../../model/load-point.ts'
 import type { detectSlowdown } from '../changes/speed-change.ts'
 import type { Effort } from '../effort.ts'
@@ -15,7 +15,7 @@ interface Estimators {
   readonly detectSlowdown: typeof detectSlowdown
 }
 
-/** The same for the whole search. */
+/** Dependencies of the search, the same in all of its states. */
 export interface SearchContext {
   readonly session: Session
   readonly effort: Effort
@@ -26,7 +26,7 @@ export interface SearchContext {
   readonly report: SideReport
 }
 
-/** What a measurement reports beside the capacity. The states fill it in. */
+/** What a measurement reports in addition to the capacity. The states fill it in. */
 export interface SideReport {
   unloaded: LatencySummary
   warmUp: WarmUp | undefined
@@ -43,13 +43,16 @@ export interface ObservedServer {
   readonly warmUp?: RequestWarmUp
 }
 
-/** Which pass of a search this is. A pass leads from the saturation to a conclusion. */
+/**
+ * Which pass of the search this is. A pass leads from the saturation to a conclusion. Each reason to
+ * repeat it applies a limited number of times.
+ */
 export interface Attempt {
   /** Further warm-ups so far. */
   readonly warmUps: number
   /**
-   * The saturation was repeated after host interference, and is not repeated again: where the loops
-   * are disturbed again, windows continue until one violates the SLO or the time is up.
+   * The closed loops were already repeated after host interference, and are not repeated again.
+   * Where they were too slow again, windows continue until one violates the SLO or the time is up.
    */
   readonly saturationRepeated: boolean
   /** Load points from before the first pass, which every pass keeps. */

@@ -49,10 +49,10 @@ export class SearchPass {
   }
 
   /**
-   * Whether the server serves more than the closed loops reached: host interference slowed them,
-   * and no window violated the SLO.
+   * Whether the estimate far exceeds all observed throughput, host interference disturbed the closed
+   * loops, and no window violated the SLO. The loops then count as slowed, the saturation as too low.
    */
-  get exceedsLoops(): boolean {
+  get exceedsDisturbedLoops(): boolean {
     return (
       this.loops.isDisturbed &&
       this.posterior?.isCapped === true &&
@@ -100,7 +100,7 @@ export class SearchPass {
     const share = posterior && computeShareOfLoops(posterior, fastestLoop)
     const caveats = [
       ...findDisagreements(runs, slo.limitMs),
-      ...evidence.caveats(),
+      ...evidence.listCaveats(),
       ...(loops.quotaWaitShare > 0 ? [describeQuotaWait(loops.quotaWaitShare)] : []),
       ...(share === undefined ? [] : [describeShareOfLoops(share)]),
     ]

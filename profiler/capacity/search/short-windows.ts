@@ -2,7 +2,7 @@
 import { max, mean, min, sampleVariance } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, type Slo, splitByClass } from '../../model/slo.ts'
-import { overShare } from '../../statistics/dependence.ts'
+import { computeOverShare } from '../../statistics/dependence.ts'
 
 /** Effective sample size of requests, and the share of them over the limit, 0 to 1. */
 interface Violations {
@@ -40,21 +40,24 @@ const minRequests = 20
 export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWindow {
   const { latencyMs, load } = run
   const rateRps = load.kind === 'open' ? load.rateRps : Number.NaN
+  // A third of the window at most, so that a slow answer leaves most of it.
   const rampMs = Math.min(1000 * rampS, (1000 * load.durationS) / 3)
-  const failed = exceedsErrorRate(
+  const exceedsErrors = exceedsErrorRate(
     { requests: latencyMs.length, errors: latencyMs.filter(Number.isNaN).length },
     slo,
   )
-  const countViolations = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
-    const afterRamp = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
-    const { n, over, nEff } = overShare(
-      afterRamp.length >= minRequests ? afterRamp : of.latencyMs,
+  const countViolations = (requests: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
+    const afterRamp = requests.latencyMs.filter((_, i) => requests.sentMs[i]! >= rampMs)
+    const { n, over, nEff } = computeOverShare(
+      afterRamp.length >= minRequests ? afterRamp : requests.latencyMs,
       slo.limitMs,
     )
-    return { nEff, over: failed ? 1 : n === 0 ? 0 : over / n }
+    return { nEff, over: exceedsErrors ? 1 : n === 0 ? 0 : over / n }
   }
-  const classes = splitByClass(run, slo).flatMap((own) =>
-    own.requestClass === undefined ? [] : [[own.requestClass, countViolations(own)] as const],
+  const classes = splitByClass(run, slo).flatMap((classRun) =>
+    classRun.requestClass === undefined
+      ? []
+      : [[classRun.requestClass, countViolations(classRun)] as const],
   )
   return {
     rateRps,
@@ -144,13 +147,13 @@ function findBusySpan(
 export function estimateOverloadThroughput(
   windows: readonly ObservedWindow[],
 ): { readonly rps: number; readonly relativeError: number } | undefined {
-  const overload = windows.flatMap((window) => window.overload ?? [])
-  if (overload.length === 0) return undefined
-  const sum = (of: (one: OverloadPhase) => number) =>
-    overload.reduce((total, one) => total + of(one), 0)
-  const answers = sum((one) => one.answers)
+  const phases = windows.flatMap((window) => window.overload ?? [])
+  if (phases.length === 0) return undefined
+  const sumOver = (getValue: (phase: OverloadPhase) => number) =>
+    phases.reduce((total, phase) => total + getValue(phase), 0)
+  const answers = sumOver((phase) => phase.answers)
   return {
-    rps: answers / sum(({ seconds }) => seconds),
-    relativeError: Math.sqrt(sum((one) => one.answers * one.dispersion)) / answers,
+    rps: answers / sumOver(({ seconds }) => seconds),
+    relativeError: Math.sqrt(sumOver((phase) => phase.answers * phase.dispersion)) / answers,
   }
 }

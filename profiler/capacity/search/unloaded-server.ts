@@ -44,7 +44,12 @@ export async function warmServer(
     // More connections reach the number sooner.
     if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests)
       return undefined
-    const { run, point } = await session.closed(warmUpConnections, effort.warmUpS, 'warm-up', false)
+    const { run, point } = await session.playClosed(
+      warmUpConnections,
+      effort.warmUpS,
+      'warm-up',
+      false,
+    )
     last = point
     return exceedsErrorRate(point, slo) ? undefined : run
   })
@@ -60,7 +65,7 @@ export async function warmServer(
     report.warmUp = summariseWarmUp(session.requests, warmUp.windows)
   session.startBudget()
   if (last === undefined) return { warmUp }
-  if (await session.died(last)) return noResult('server-died', session.causeOfDeath(last))
+  if (await session.hasDied(last)) return createFailure('server-died', session.describeDeath(last))
   return exceedsErrorRate(last, slo) ? { warmUp, refusedPoint: last } : { warmUp }
 }
 
@@ -75,11 +80,11 @@ export async function measureUnloaded(
 ): Promise<SearchResult | ObservedServer> {
   const { session, effort, report } = context
   const { slo } = session
-  let played = await session.closed(1, effort.idleS, 'unloaded')
+  let played = await session.playClosed(1, effort.idleS, 'unloaded')
   // One disturbed window must not condemn a server: a violation is measured again, and the better
   // window counts.
   if (!meetsSlo(played.point, slo)) {
-    const again = await session.closed(1, 2 * effort.idleS, 'unloaded')
+    const again = await session.playClosed(1, 2 * effort.idleS, 'unloaded')
     if (again.point.sloMs < played.point.sloMs) played = again
   }
   let server: ObservedServer = { unloaded: played, warmUp }
@@ -95,10 +100,11 @@ export async function measureUnloaded(
   }
   const { run, point } = server.unloaded
   report.unloaded = summarise(run.latencyMs)
-  if (await session.died(point)) return noResult('server-died', session.causeOfDeath(point))
+  if (await session.hasDied(point))
+    return createFailure('server-died', session.describeDeath(point))
   if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return server
-  if (isStarvedOfCores(run)) return noResult('host-interference', unloadedDisturbed)
-  return noResult(
+  if (isStarvedOfCores(run)) return createFailure('host-interference', unloadedDisturbed)
+  return createFailure(
     'slo-unattainable',
     `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
   )
@@ -116,20 +122,23 @@ async function playGently(
   let rateRps = Math.max(1, gentleShare * resolveAnsweredRps(session, refusing))
   let last = refusing
   for (let tries = 0; tries < gentleTries; tries++) {
-    const played = await session.open(
+    const played = await session.playOpen(
       rateRps,
       Math.min(maxGentleS, Math.max(2 * effort.idleS, gentleRequests / rateRps)),
       seed + tries,
       'unloaded',
     )
-    if (await session.died(played.point))
-      return noResult('server-died', session.causeOfDeath(played.point))
+    if (await session.hasDied(played.point))
+      return createFailure('server-died', session.describeDeath(played.point))
     if (!exceedsErrorRate(played.point, session.slo)) return played
     // A rate limit takes a while to recover from the closed loop, so a lower rate may succeed.
     last = played.point
     rateRps = Math.max(1, rateRps / 2)
   }
-  return noResult('errors', last.requests === 0 ? 'no request was answered' : describeErrors(last))
+  return createFailure(
+    'errors',
+    last.requests === 0 ? 'no request was answered' : describeErrors(last),
+  )
 }
 
 /**
@@ -149,7 +158,7 @@ export async function recheckUnloaded(
   const isContradicted = areContradictory(first, underLoad, limitMs)
   if (!effort.checksSpeed && !isContradicted) return
   await session.settle(point)
-  const { run } = await session.closed(1, effort.idleS, 'unloaded', false)
+  const { run } = await session.playClosed(1, effort.idleS, 'unloaded', false)
   const again = collectAnswered(run)
   if (!isContradicted) {
     report.caveats.push(...describeSpeedChange(first, again))
@@ -173,7 +182,7 @@ const resolveAnsweredRps = (session: Session, refusing: LoadPoint): number =>
  * A result without a capacity: 0 where the SLO is out of reach, unknown where the server could not
  * be measured.
  */
-const noResult = (outcome: CapacityOutcome, detail: string): SearchResult => ({
+const createFailure = (outcome: CapacityOutcome, detail: string): SearchResult => ({
   outcome,
   ...(outcome === 'server-died' || outcome === 'host-interference' ? unknownCapacity : noCapacity),
   saturationRps: 0,

@@ -53,12 +53,12 @@ export class WindowPlayer {
         cut: planEarlyCut(session.slo, minPlayed),
       } as const
       const { run, point } = await session.play(load, 'search', steady)
-      if (await session.died(point))
-        return { ended: 'server died', cause: session.causeOfDeath(point) }
+      if (await session.hasDied(point))
+        return { ended: 'server died', cause: session.describeDeath(point) }
       if (run.cutMs !== undefined && server.refusesBeyondRps === undefined)
         await session.settle(server.unloaded.point)
       if (session.unresponsive)
-        return { ended: 'server died', cause: session.causeOfDeath(session.unresponsive) }
+        return { ended: 'server died', cause: session.describeDeath(session.unresponsive) }
       const verdict = evidence.add(run, point, steady)
       if ((verdict === 'faster' || verdict === 'slower') && this.restarts < maxRestarts) {
         this.restarts++

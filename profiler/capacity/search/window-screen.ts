@@ -73,7 +73,7 @@ export class WindowScreen {
     this.validWindows++
   }
 
-  caveats(): string[] {
+  listCaveats(): string[] {
     const { playedMs, disturbedMs, outages } = this
     const found: string[] = []
     if (disturbedMs > 0 && disturbedMs >= minReportedShare * playedMs) {

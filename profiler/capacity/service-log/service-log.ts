@@ -248,14 +248,15 @@ function computeGapScv(
 }
 
 export function joinServiceLogs(all: readonly ServiceLog[]): ServiceLog {
-  const joined = (of: keyof ServiceLog) => ([] as number[]).concat(...all.map((log) => log[of]))
+  const concatenate = (column: keyof ServiceLog) =>
+    ([] as number[]).concat(...all.map((log) => log[column]))
   return {
-    present: joined('present'),
-    tookMs: joined('tookMs'),
-    departed: joined('departed'),
-    rank: joined('rank'),
-    endedMs: joined('endedMs'),
-    spreadMs: joined('spreadMs'),
+    present: concatenate('present'),
+    tookMs: concatenate('tookMs'),
+    departed: concatenate('departed'),
+    rank: concatenate('rank'),
+    endedMs: concatenate('endedMs'),
+    spreadMs: concatenate('spreadMs'),
   }
 }
 

@@ -1,6 +1,6 @@
 /** Typical durations of service steps, by the number of requests that they served. */
 import { computeMedian } from '../../statistics/percentile.ts'
-import { theilSenSlope } from '../../statistics/theil-sen.ts'
+import { computeTheilSenSlope } from '../../statistics/theil-sen.ts'
 import type { ServiceLog } from './service-log.ts'
 
 /** Steps of a group whose median counts. Assumed. */
@@ -19,7 +19,7 @@ export const countServed = ({ present, departed }: ServiceLog, i: number): numbe
  * group has enough steps. Within a group the median follows a Theil-Sen line (Theil 1950; Sen
  * 1968), so that a step of twenty requests is not an outlier beside steps of ten.
  */
-export function typicalDurations(runs: readonly ServiceLog[]): number[] {
+export function computeTypicalDurations(runs: readonly ServiceLog[]): number[] {
   const maxServed = runs.reduce(
     (highest, log) => log.tookMs.reduce((k, _, i) => Math.max(k, countServed(log, i)), highest),
     0,
@@ -45,6 +45,9 @@ export function typicalDurations(runs: readonly ServiceLog[]): number[] {
 
 /** Median duration as a line that does not fall with the number of requests served. */
 function fitLine(group: readonly { readonly served: number; readonly ms: number }[]) {
-  const slope = Math.max(0, theilSenSlope(group.map(({ served, ms }) => ({ x: served, y: ms }))))
+  const slope = Math.max(
+    0,
+    computeTheilSenSlope(group.map(({ served, ms }) => ({ x: served, y: ms }))),
+  )
   return { slope, offset: computeMedian(group.map(({ served, ms }) => ms - slope * served)) }
 }

@@ -12,8 +12,8 @@ function serverOf(latencyMs: (rateRps: number) => number, expectedRps: number) {
   const asked: { rateRps: number; limitMs: number; most: number; requests: number }[] = []
   return {
     asked,
-    expects: () => ({ capacityRps: expectedRps, saturationRps: 1000, unloadedMs: 1 }),
-    countOver(load: Load, limitMs: number, most: number) {
+    predictCapacity: () => ({ capacityRps: expectedRps, saturationRps: 1000, unloadedMs: 1 }),
+    countViolations(load: Load, limitMs: number, most: number) {
       if (load.kind !== 'open') throw new Error('an open load is counted')
       const requests = Math.round(load.rateRps * load.durationS)
       asked.push({ rateRps: load.rateRps, limitMs, most, requests })
@@ -141,7 +141,7 @@ describe('the highest rate that meets the SLO', () => {
 test('failed requests count as violations', () => {
   const server = {
     ...serverOf(() => 1, 400),
-    countOver: ({ rateRps, durationS }: Load & { rateRps: number }) => {
+    countViolations: ({ rateRps, durationS }: Load & { rateRps: number }) => {
       const requests = Math.round(rateRps * durationS)
       const failed = rateRps > 300 ? 0.02 * requests : 0
       return { requests, over: failed, failed }

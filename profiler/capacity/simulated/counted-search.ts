@@ -10,7 +10,7 @@ import type { VirtualServer } from '../../model/virtual-server.ts'
 import { boundSimulated } from '../interval.ts'
 
 export interface CountedSearch {
-  readonly server: Required<Pick<VirtualServer, 'expects' | 'countOver'>>
+  readonly server: Required<Pick<VirtualServer, 'predictCapacity' | 'countViolations'>>
   readonly slo: Slo
   readonly seed: number
   readonly arrivals: Extract<Load, { kind: 'open' }>['arrivals']
@@ -46,7 +46,7 @@ const windowNoiseSd = 0.02
 
 /**
  * Searches for the highest rate whose window meets the SLO. Short windows bracket it, starting at
- * the rate that the server's own model expects; longer ones refine it.
+ * the rate that the server's own model predicts; longer ones refine it.
  */
 export function searchCountedCapacity({
   server,
@@ -56,7 +56,7 @@ export function searchCountedCapacity({
   saturationRps,
 }: CountedSearch): Capacity {
   const bounds = { lowest: minRateShare * saturationRps, highest: maxRateShare * saturationRps }
-  let rateRps = server.expects(slo).capacityRps || fallbackStartShare * saturationRps
+  let rateRps = server.predictCapacity(slo).capacityRps || fallbackStartShare * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
     const maxOver = maxRequestsOver(slo, requests)
@@ -68,12 +68,13 @@ export function searchCountedCapacity({
         durationS: requests / rate,
         seed,
       } as const
-      const { over, failed } = server.countOver(load, slo.limitMs, maxOver)
+      const { over, failed } = server.countViolations(load, slo.limitMs, maxOver)
       return countsMeetSlo({ requests, over, errors: failed }, slo)
     }
     ;[low, high] = bracketRate(isWindowMet, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
   }
+  // The noise grows with the variation of the gaps between arrivals.
   const burstiness = arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1
   return boundSimulated(low, low, high, windowNoiseSd * burstiness)
 }

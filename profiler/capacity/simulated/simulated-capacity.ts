@@ -16,7 +16,7 @@ import {
   sloValue,
 } from '../../model/slo.ts'
 import type { Target } from '../../model/target.ts'
-import type { VirtualExpectation } from '../../model/virtual-server.ts'
+import type { CapacityPrediction } from '../../model/virtual-server.ts'
 import { noCapacity } from '../capacity-bounds.ts'
 import { boundSimulated } from '../interval.ts'
 import {
@@ -81,12 +81,12 @@ class SimulatedMeasurement {
   private readonly generator = new VirtualLoadGenerator()
   private readonly points: LoadPoint[] = []
   /** Expectation of the server's own model, if it has one. */
-  private readonly expected: VirtualExpectation | undefined
+  private readonly expected: CapacityPrediction | undefined
   private readonly arrivals: NonNullable<SimulatedCapacityOptions['arrivals']>
 
   constructor(private readonly options: SimulatedCapacityOptions) {
     const { target, slo, arrivals } = options
-    this.expected = target.server.expects?.(slo)
+    this.expected = target.server.predictCapacity?.(slo)
     // A trace has a fixed rate.
     this.arrivals =
       arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
@@ -95,7 +95,7 @@ class SimulatedMeasurement {
   async run(): Promise<Measurement> {
     const { slo, target } = this.options
     const unloaded = await this.measureUnloaded()
-    const result = (
+    const buildMeasurement = (
       saturationRps: number,
       outcome: Measurement['outcome'],
       capacity: Capacity,
@@ -114,7 +114,7 @@ class SimulatedMeasurement {
     })
     if (!meetsSlo(unloaded, slo)) {
       const detail = `one request at a time takes ${sloValue(slo, unloaded.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
-      return result(unloaded.achievedRps, 'slo-unattainable', noCapacity, detail)
+      return buildMeasurement(unloaded.achievedRps, 'slo-unattainable', noCapacity, detail)
     }
     // A closed loop may end before a large batch on a slow device, and the unloaded rate is a lower
     // bound.
@@ -123,15 +123,18 @@ class SimulatedMeasurement {
       (await this.measureSaturation(unloaded)).achievedRps,
     )
     const { server } = target
-    const { expects, countOver } = server
+    const { predictCapacity, countViolations } = server
     const capacity =
-      expects && countOver
+      predictCapacity && countViolations
         ? await this.searchCounted(
-            { expects: expects.bind(server), countOver: countOver.bind(server) },
+            {
+              predictCapacity: predictCapacity.bind(server),
+              countViolations: countViolations.bind(server),
+            },
             saturationRps,
           )
         : await this.bisect(unloaded, saturationRps)
-    return result(saturationRps, 'converged', capacity)
+    return buildMeasurement(saturationRps, 'converged', capacity)
   }
 
   private async play(load: Load, phase: Phase): Promise<LoadPoint> {
@@ -142,11 +145,11 @@ class SimulatedMeasurement {
     return point
   }
 
-  private closed(connections: number, durationS: number, phase: Phase): Promise<LoadPoint> {
+  private playClosed(connections: number, durationS: number, phase: Phase): Promise<LoadPoint> {
     return this.play({ kind: 'closed', connections, durationS }, phase)
   }
 
-  private offer(rateRps: number, requests: number): Promise<LoadPoint> {
+  private playOpen(rateRps: number, requests: number): Promise<LoadPoint> {
     const { arrivals } = this
     const durationS = requests / rateRps
     return this.play(
@@ -157,14 +160,14 @@ class SimulatedMeasurement {
 
   private async measureUnloaded(): Promise<LoadPoint> {
     const seconds = Math.max(minUnloadedLimitS, (unloadedLimits * this.options.slo.limitMs) / 1000)
-    const first = await this.closed(
+    const first = await this.playClosed(
       1,
       boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.unloadedMs, seconds),
       'unloaded',
     )
     // A streamed answer takes long, whatever the SLO counts.
     return first.stream
-      ? this.closed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'unloaded')
+      ? this.playClosed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'unloaded')
       : first
   }
 
@@ -181,10 +184,10 @@ class SimulatedMeasurement {
           this.expected?.saturationRps,
           Math.max(minSaturationLimitS, (saturationLimits * slo.limitMs) / 1000),
         )
-    const saturated = await this.closed(saturatingConnections, seconds, 'saturation')
+    const saturated = await this.playClosed(saturatingConnections, seconds, 'saturation')
     const answers = saturated.stream?.e2e ?? unloaded.stream?.e2e ?? saturated
     const minS = (minSaturationAnswers * answers.maxMs) / 1000
-    return seconds < minS ? this.closed(saturatingConnections, minS, 'saturation') : saturated
+    return seconds < minS ? this.playClosed(saturatingConnections, minS, 'saturation') : saturated
   }
 
   /** Searches by the server's own count of violations, then plays the load curve. */
@@ -201,13 +204,13 @@ class SimulatedMeasurement {
       saturationRps,
     })
     const { capacityRps } = capacity
-    for (const share of curveShares) await this.offer(share * capacityRps, curveRequests)
+    for (const share of curveShares) await this.playOpen(share * capacityRps, curveRequests)
     // A point beyond the capacity, for looser SLOs.
-    await this.offer(
+    await this.playOpen(
       Math.max(minBeyondFactor * capacityRps, Math.sqrt(capacityRps * saturationRps)),
       curveRequests,
     )
-    await this.offer(capacityRps, capacityRequests)
+    await this.playOpen(capacityRps, capacityRequests)
     return capacity
   }
 
@@ -224,7 +227,7 @@ class SimulatedMeasurement {
         .map((share) => share * saturationRps)
         .find((rate) => rate > low && rate < high && low < firstShares[0] * saturationRps)
       const rateRps = first ?? Math.sqrt(low * high)
-      const point = await this.offer(rateRps, bisectionRequests)
+      const point = await this.playOpen(rateRps, bisectionRequests)
       if (meetsSlo(point, slo)) low = rateRps
       else high = rateRps
       if (judgeSloByInterval(point, slo) === true) ciMetRps = Math.max(ciMetRps, rateRps)
@@ -235,7 +238,7 @@ class SimulatedMeasurement {
     let capacityRps = low
     for (
       let step = 0;
-      step < maxLongSteps && !meetsSlo(await this.offer(capacityRps, longWindowRequests), slo);
+      step < maxLongSteps && !meetsSlo(await this.playOpen(capacityRps, longWindowRequests), slo);
       step++
     )
       capacityRps *= longStepFactor

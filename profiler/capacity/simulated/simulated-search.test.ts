@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { Load } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Slo } from '../../model/slo.ts'
-import type { VirtualExpectation, VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
+import type { CapacityPrediction, VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
 import { measureSimulatedCapacity, type SimulatedCapacityOptions } from './simulated-capacity.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -18,15 +18,15 @@ interface Script {
   readonly unloadedMs?: number
   /** Latencies of the parts of a stream, as parts of the whole answer. */
   readonly streams?: boolean
-  readonly expects?: VirtualExpectation
+  readonly expects?: CapacityPrediction
   /** Where the slow ones of an open window stand: all of them, or one in fifty. */
   readonly slow?: (i: number) => boolean
 }
 /** 1,000 a second at most. */
 class Scripted implements VirtualServer {
   readonly asked: Load[] = []
-  readonly expects?: VirtualServer['expects']
-  readonly countOver?: VirtualServer['countOver']
+  readonly predictCapacity?: VirtualServer['predictCapacity']
+  readonly countViolations?: VirtualServer['countViolations']
   readonly counted: {
     readonly rateRps: number
     readonly limitMs: number
@@ -36,10 +36,10 @@ class Scripted implements VirtualServer {
   constructor(private readonly script: Script) {
     const { expects } = script
     if (expects === undefined) return
-    this.expects = function (this: Scripted) {
+    this.predictCapacity = function (this: Scripted) {
       return this.script.expects!
     }
-    this.countOver = function (this: Scripted, load, limitMs, most) {
+    this.countViolations = function (this: Scripted, load, limitMs, most) {
       const { rateRps, seed, durationS } = load as Open
       this.counted.push({ rateRps, limitMs, seed })
       const requests = Math.round(rateRps * durationS)
@@ -112,7 +112,7 @@ const rates = (loads: readonly Open[]) => loads.map(({ rateRps }) => Math.round(
 
 describe('before the search', () => {
   test('the unloaded latency takes 50 limits, at least 0.5 s, or 200 requests', async () => {
-    const seconds = async (limitMs: number, expects?: VirtualExpectation) =>
+    const seconds = async (limitMs: number, expects?: CapacityPrediction) =>
       (await measured({ expects }, { ...slo, limitMs })).closed.map(({ durationS }) => durationS)
     expect(await seconds(50)).toEqual([2.5, 1])
     expect(await seconds(6)).toEqual([0.5, 1])
@@ -232,7 +232,7 @@ describe('a server that counts its slow requests', () => {
 
   test('is bisected if it has no model of its own', async () => {
     const server = new Scripted({})
-    const half = { play: (load: Load) => server.play(load), expects: () => expects }
+    const half = { play: (load: Load) => server.play(load), predictCapacity: () => expects }
     const found = await measureSimulatedCapacity({
       target: { kind: 'virtual', server: half },
       slo,

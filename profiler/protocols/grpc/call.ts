@@ -37,15 +37,16 @@ export function callRaw(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Buffer> {
-  const asIs = (bytes: Buffer) => bytes
+  // Messages are encoded already.
+  const passThrough = (bytes: Buffer) => bytes
   let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
     signal.throwIfAborted()
     client = createGrpcClient(to.url, to.tls, to.headers)
-    const callMethod = client.makeUnaryRequest(
+    const pendingCall = client.makeUnaryRequest(
       path,
-      asIs,
-      asIs,
+      passThrough,
+      passThrough,
       message,
       buildGrpcMetadata(to.headers),
       { deadline: Date.now() + timeoutMs },
@@ -56,7 +57,7 @@ export function callRaw(
         else resolve(answer ?? Buffer.alloc(0))
       },
     )
-    const abort = () => callMethod.cancel()
+    const abort = () => pendingCall.cancel()
     signal.addEventListener('abort', abort, { once: true })
   }).finally(() => client?.close())
 }

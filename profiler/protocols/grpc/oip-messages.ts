@@ -23,20 +23,21 @@ import {
 } from './protocol.ts'
 import { recogniseGrpc } from './recognise-grpc.ts'
 
-const method = (name: string): Method => ({
+const createMethod = (name: string): Method => ({
   path: `/inference.GRPCInferenceService/${name}`,
   request: `inference.${name}Request`,
   response: `inference.${name}Response`,
 })
-const infer = method('ModelInfer')
+const infer = createMethod('ModelInfer')
 /** Triton extends the service; MLServer has a separate one. */
 const repositoryIndexes: readonly Method[] = [
-  method('RepositoryIndex'),
+  createMethod('RepositoryIndex'),
   {
-    ...method('RepositoryIndex'),
+    ...createMethod('RepositoryIndex'),
     path: '/inference.model_repository.ModelRepositoryService/RepositoryIndex',
   },
 ]
+/** Longest call for readiness or metadata, ms. Assumed. */
 const probeTimeoutMs = 5000
 
 /**
@@ -45,7 +46,7 @@ const probeTimeoutMs = 5000
  */
 export const grpcV2: ProtocolModule = {
   create: (options) => createGrpcProtocol(dialect, options),
-  methods: [method('ServerLive').path, infer.path],
+  methods: [createMethod('ServerLive').path, infer.path],
   async listModels(url, { headers = {}, tls }, signal) {
     const to = { protocol: dialect.name, url: normaliseGrpcUrl(dialect.name, url), headers, tls }
     for (const index of repositoryIndexes) {
@@ -67,10 +68,10 @@ const dialect: GrpcDialect = {
         ['ServerReady', {}],
         ['ModelReady', { name: model }],
       ] as const) {
-        const answer = await callIfImplemented(to, method(name), request, probeTimeoutMs, signal)
+        const answer = await callIfImplemented(to, createMethod(name), request, probeTimeoutMs, signal)
         isKnown ||= answer !== undefined
         if (answer === undefined || answer.ready === true) continue
-        onReason?.(`${to.url}${method(name).path} answers ready: false`)
+        onReason?.(`${to.url}${createMethod(name).path} answers ready: false`)
         return false
       }
       if (isKnown) return true
@@ -152,7 +153,7 @@ const selectTypedValues = (contents: TensorMessage['contents']): readonly unknow
   Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
 
 async function fetchTensors(to: GrpcEndpoint, model: string, signal: AbortSignal) {
-  const metadataMethod = method('ModelMetadata')
+  const metadataMethod = createMethod('ModelMetadata')
   const metadata = await callMethod(to, metadataMethod, { name: model }, probeTimeoutMs, signal)
   return {
     inputs: parseInputs('grpc-v2', `${to.url}${metadataMethod.path}`, metadata),
@@ -185,7 +186,7 @@ function encodeRequest(
       },
     }),
   }))
-  const raw = ({ datatype, values }: RequestTensor) =>
+  const encodeRaw = ({ datatype, values }: RequestTensor) =>
     datatype === 'BYTES'
       ? encodeBytesElements(values.map(toBytes))
       : encodeNumbers(datatype, values as (number | boolean)[])
@@ -193,7 +194,7 @@ function encodeRequest(
     model_name: model,
     id,
     inputs,
-    ...(!typed && { raw_input_contents: tensors.map(raw) }),
+    ...(!typed && { raw_input_contents: tensors.map(encodeRaw) }),
   })
 }
 
@@ -226,14 +227,14 @@ function convertRow(
   form: GrpcForm,
   place: string,
 ): Buffer {
-  const fail = (what: string): never => {
+  const throwFault = (what: string): never => {
     throw new PayloadError(
       `${place}: ${what}`,
       'one body of the REST form a line: {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["..."]}]}',
     )
   }
   const inputs: unknown[] =
-    isRecord(row) && Array.isArray(row.inputs) ? row.inputs : fail("no list of 'inputs'")
+    isRecord(row) && Array.isArray(row.inputs) ? row.inputs : throwFault("no list of 'inputs'")
   const tensors = inputs.map((input) => {
     if (
       !isRecord(input) ||
@@ -241,8 +242,8 @@ function convertRow(
       typeof input.datatype !== 'string' ||
       !Array.isArray(input.shape)
     )
-      return fail('an input without name, datatype and shape')
-    if (!Array.isArray(input.data)) return fail(`input '${input.name}' has no list of 'data'`)
+      return throwFault('an input without name, datatype and shape')
+    if (!Array.isArray(input.data)) return throwFault(`input '${input.name}' has no list of 'data'`)
     const data: unknown[] = input.data.flat(Number.POSITIVE_INFINITY)
     return {
       name: input.name,

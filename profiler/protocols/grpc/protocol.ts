@@ -32,7 +32,7 @@ export interface GrpcDialect {
   messages(
     to: GrpcEndpoint,
     model: string,
-    payload: PayloadRows,
+    payload: DialectPayload,
     form: GrpcForm,
     signal: AbortSignal,
   ): Promise<GrpcMessages>
@@ -67,7 +67,7 @@ interface GrpcAnswerContext {
 }
 
 /** Payload for a dialect: a source of items, or the JSON values of a file, one per request. */
-type PayloadRows =
+type DialectPayload =
   | ItemSource
   | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
@@ -115,11 +115,11 @@ export function createGrpcProtocol(
       signal: AbortSignal,
     ): Promise<HttpTarget> {
       const to = endpoint(url)
-      const source: PayloadRows =
+      const source: DialectPayload =
         payload.kind === 'file'
           ? { kind: 'rows', path: payload.path, rows: await readJsonLines(payload.path) }
           : payload
-      const { messages, outputs, declared, answerBytes } = await tryForms(
+      const { messages, outputs, outputNames, answerBytes } = await tryForms(
         dialect.forms,
         async (form) => {
           const prepared = await dialect.messages(to, model, source, form, signal)
@@ -135,8 +135,7 @@ export function createGrpcProtocol(
           })
           return {
             ...prepared,
-            declared: prepared.outputs,
-            outputs: checkFirstAnswer(dialect, to, answer, {
+            outputNames: checkFirstAnswer(dialect, to, answer, {
               model,
               request,
               declared: prepared.outputs,
@@ -163,12 +162,12 @@ export function createGrpcProtocol(
         headers,
         bodies,
         timeoutMs,
-        expect: options.expect ?? outputs[0],
+        expect: options.expect ?? outputNames[0],
         findFault: ({ body }, answer) =>
           dialect.fault(dialect.read(Buffer.from(answer)), {
             model,
             request: Buffer.from(body as Uint8Array),
-            declared,
+            declared: outputs,
           }),
         connections: options.connections,
         tls: options.tls,
@@ -210,6 +209,8 @@ const interpretAnswer = ({ model, id, tensors }: GrpcAnswer): ParsedAnswer => ({
   result: groupByName(tensors),
 })
 
+/** Longest health check, ms. Assumed. */
+const healthTimeoutMs = 5000
 const healthCheck = {
   path: '/grpc.health.v1.Health/Check',
   request: 'grpc.health.v1.HealthCheckRequest',
@@ -229,7 +230,7 @@ async function isHealthy(
       to,
       healthCheck.path,
       encodeMessage(healthCheck.request, {}),
-      5000,
+      healthTimeoutMs,
       signal,
     )
     const { status } = decodeMessage('grpc.health.v1.HealthCheckResponse', answer)
@@ -260,13 +261,13 @@ function checkFirstAnswer(
       `${url}${dialect.path} sent an unreadable answer: ${(error as Error).message}`,
     )
   }
-  const outputs = decoded.tensors.map((tensor) => tensor.name)
-  if (outputs.length === 0)
+  const outputNames = decoded.tensors.map((tensor) => tensor.name)
+  if (outputNames.length === 0)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
   const fault = dialect.fault(decoded, context)
   if (fault !== undefined)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
-  return outputs
+  return outputNames
 }
 
 /**

@@ -4,6 +4,9 @@ import { ProtocolError } from '../../profiler-errors.ts'
 import type { ProtocolOptions } from '../protocol-module.ts'
 import { callRaw, convertCallError } from './call.ts'
 
+/** Longest call that recognises a protocol, ms. Assumed. */
+const probeTimeoutMs = 1000
+
 /** Protocols, each with a method that only its servers know. */
 type Methods = readonly (readonly [protocol: string, path: string])[]
 
@@ -19,16 +22,16 @@ export async function createUnrecognisedError(
 ): Promise<unknown> {
   const [protocol, path] = methods[0]!
   const to = { protocol, url, headers, tls }
-  const other = new ProtocolError(
+  const unknownProtocolError = new ProtocolError(
     protocol,
     `${url} speaks no known gRPC protocol`,
     'is this its gRPC port?',
     'other-protocol',
   )
-  return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
-    () => other,
+  return callRaw(to, path, Buffer.alloc(0), probeTimeoutMs, signal).then(
+    () => unknownProtocolError,
     (error: Partial<ServiceError>) =>
-      error.code === status.UNIMPLEMENTED ? other : convertCallError(to, path, error, signal),
+      error.code === status.UNIMPLEMENTED ? unknownProtocolError : convertCallError(to, path, error, signal),
   )
 }
 
@@ -41,7 +44,7 @@ export async function recogniseGrpc(
 ): Promise<string | undefined> {
   for (const [protocol, path] of methods) {
     try {
-      await callRaw({ protocol, url, headers, tls }, path, Buffer.alloc(0), 1000, signal)
+      await callRaw({ protocol, url, headers, tls }, path, Buffer.alloc(0), probeTimeoutMs, signal)
       return protocol
     } catch (error) {
       signal.throwIfAborted()

@@ -19,14 +19,14 @@ import { decodeMessage, encodeMessage } from './definitions.ts'
 import { toBytes } from './oip-messages.ts'
 import { createGrpcProtocol, type GrpcDialect } from './protocol.ts'
 
-const method = (service: string, name: string, encodeRequest = name): Method => ({
+const createMethod = (service: string, name: string): Method => ({
   path: `/tensorflow.serving.${service}/${name}`,
-  request: `tfserving.${encodeRequest}Request`,
-  response: `tfserving.${encodeRequest}Response`,
+  request: `tfserving.${name}Request`,
+  response: `tfserving.${name}Response`,
 })
-const predict = method('PredictionService', 'Predict')
-const metadata = method('PredictionService', 'GetModelMetadata')
-const modelStatus = method('ModelService', 'GetModelStatus')
+const predict = createMethod('PredictionService', 'Predict')
+const metadata = createMethod('PredictionService', 'GetModelMetadata')
+const modelStatus = createMethod('ModelService', 'GetModelStatus')
 interface ModelVersionStatus {
   readonly version: unknown
   readonly state: number
@@ -47,15 +47,16 @@ const formatVersions = (versions: readonly ModelVersionStatus[]): string =>
       formatVersionState(version, stateNames[state] ?? state, status?.error_message),
     )
     .join('; ')
+/** Longest call for status or metadata, ms. Assumed. */
 const probeTimeoutMs = 5000
 
 /** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
-  create: (options) => createGrpcProtocol(dialect(options), options),
+  create: (options) => createGrpcProtocol(createDialect(options), options),
   methods: [modelStatus.path, predict.path],
 }
 
-const dialect = ({ signature: signatureName }: ProtocolOptions): GrpcDialect => ({
+const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDialect => ({
   name: 'tfserving-grpc',
   path: predict.path,
   forms: ['raw'],
@@ -153,6 +154,7 @@ function decodeTensor(tensor: TensorProto) {
   const data = repeated
     ? Array.from({ length }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
+  // half_val holds bit patterns of 16-bit floats, which are not compared.
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
 
@@ -229,9 +231,9 @@ function convertRow(
         : { tensor_content: encodeNumbers(toOipDatatype(input.dtype), flat as number[]) }
     return [name, buildTensorProto(input.dtype, shape, contents)] as const
   })
-  const own =
+  const requestedSignature =
     isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
-  return encodeRequest(model, own, Object.fromEntries(tensors))
+  return encodeRequest(model, requestedSignature, Object.fromEntries(tensors))
 }
 
 /** Converts a body of the REST form to values by input. */
@@ -240,6 +242,7 @@ function splitColumns(
   row: unknown,
   place: string,
 ): Record<string, unknown[]> {
+  // {"b64": ...} is one binary value.
   const isNamed = (value: unknown): value is Record<string, unknown> =>
     isRecord(value) && typeof value.b64 !== 'string'
   if (isRecord(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>

@@ -3,7 +3,7 @@
  * the baseline, the gain, and statistically tied rivals. Pure.
  */
 import {
-  cost,
+  computeCost,
   createObjective,
   getDemand,
   getObjectiveWords,
@@ -79,7 +79,7 @@ export function createDollarFunction(
     headroom,
     maxPricePerHour: Number.POSITIVE_INFINITY,
   })
-  return (c, capacityRps = c.capacityRps) => cost(counted, { ...c, capacityRps })
+  return (c, capacityRps = c.capacityRps) => computeCost(counted, { ...c, capacityRps })
 }
 
 /** '$ per hour, one replica', without the sign. */

@@ -4,7 +4,7 @@
  */
 
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
-import { parameterValues } from '../../../search/space/space.ts'
+import { listParameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../data/neighbourhood.ts'
@@ -307,7 +307,7 @@ function createScale(parameter: Parameter, candidates: readonly Candidate[]): Sc
   ]
   if (tried.every((value) => typeof value === 'number') && tried.length > maxNames)
     return tried.every((value) => value > 0) ? createLogAxis(tried) : unzeroedAxis
-  const order = parameterValues(parameter) ?? []
+  const order = listParameterValues(parameter) ?? []
   const rank = (value: number | string) => order.indexOf(value as never)
   const sorted = tried.every((value) => typeof value === 'number')
     ? [...tried].sort((a, b) => a - b)

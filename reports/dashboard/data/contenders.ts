@@ -7,7 +7,7 @@ import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
 import { buildLoadCurve } from '../../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../../profiler/model/measurement.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
-import { cost } from '../../../search/objective.ts'
+import { computeCost } from '../../../search/objective.ts'
 import {
   type Pricing,
   type ReplicaPrice,
@@ -91,7 +91,7 @@ export class Contenders {
       const unloadedMs = idle[i]!
       if (!(capacityRps > 0)) return unservedCost + Math.min(unservedCost, unloadedMs)
       const { pricePerHour, bundles } = this.#prices[i]!
-      return cost(objective, {
+      return computeCost(objective, {
         capacityRps,
         unloadedMs,
         pricePerHour,

@@ -14,7 +14,7 @@
 
 import { fitSurrogate } from '../../../search/model/surrogate.ts'
 import { createRng } from '../../../search/rng.ts'
-import { configurationAt, parameterValues } from '../../../search/space/space.ts'
+import { decodeConfiguration, listParameterValues } from '../../../search/space/space.ts'
 import type { Configuration, Observation, Parameter, Rng } from '../../../search/types.ts'
 
 export interface Range {
@@ -65,7 +65,7 @@ export function computeEffects(
   const points = thinTrials(served, rng.fork('thin').next)
   const place = rng.fork('background').next
   const base = Array.from({ length: backgroundPoints }, () =>
-    configurationAt({ parameters, constraints: [] }, parameters.map(place)),
+    decodeConfiguration({ parameters, constraints: [] }, parameters.map(place)),
   )
   const design = varying.flatMap(({ parameter, values }) =>
     values.flatMap((v) => base.map((c) => ({ ...c, [parameter.name]: v }))),
@@ -165,11 +165,11 @@ export function computeRange(values: readonly number[]): Range {
 
 /** Values of a parameter, or eight evenly spread ones. */
 function listValues(parameter: Parameter): readonly (number | string)[] {
-  const all = parameterValues(parameter)
+  const all = listParameterValues(parameter)
   if (all && all.length <= maxValues) return all
   if (parameter.kind === 'categorical') return parameter.values.slice(0, maxValues)
   const at = (i: number) =>
-    configurationAt({ parameters: [{ ...parameter, when: undefined }], constraints: [] }, [
+    decodeConfiguration({ parameters: [{ ...parameter, when: undefined }], constraints: [] }, [
       (i + 0.5) / maxValues,
     ])
   return [...new Set(Array.from({ length: maxValues }, (_, i) => at(i)[parameter.name]!))]

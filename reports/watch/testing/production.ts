@@ -5,8 +5,8 @@
 
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Arrivals } from '../../../profiler/model/load.ts'
-import { gamma, normal, seeded, type Uniform } from '../../../profiler/seeded-random.ts'
-import { quantileInterval, quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
+import { sampleGamma, sampleNormal, seeded, type Uniform } from '../../../profiler/seeded-random.ts'
+import { computeQuantileInterval, selectQuantile } from '../../../profiler/statistics/percentile.ts'
 import { SimulatedServer } from '../../../trials/launchers/simulated/batch-server.ts'
 import { createPatternDemand } from '../../plan/demand.ts'
 import type { ProductionWindow } from '../production-window.ts'
@@ -79,7 +79,7 @@ const latencies = (
   return latencyMs.sort()
 }
 
-const p99 = (...of: Parameters<typeof latencies>) => quantileOfSorted(latencies(...of), 0.99)
+const p99 = (...of: Parameters<typeof latencies>) => selectQuantile(latencies(...of), 0.99)
 
 const poisson: Arrivals = { kind: 'poisson' }
 
@@ -95,10 +95,10 @@ export function measured(seed: number, shape: Shape = shapes.batching): Measured
     else high = rate
   }
   const knot = (rateRps: number, sorted: Float64Array) => {
-    const [lowMs, highMs] = quantileInterval(sorted, 0.99, 0.95)
+    const [lowMs, highMs] = computeQuantileInterval(sorted, 0.99, 0.95)
     return {
       rateRps,
-      latencyMs: quantileOfSorted(sorted, 0.99),
+      latencyMs: selectQuantile(sorted, 0.99),
       lowMs,
       highMs,
       requests: sorted.length,
@@ -163,7 +163,7 @@ export class Production {
       const wanted =
         spans[i % perDay]!.rps *
         (Math.floor(i / perDay) % 7 >= 5 ? 0.7 : 1) *
-        Math.exp(0.08 * normal(uniform))
+        Math.exp(0.08 * sampleNormal(uniform))
       const { factor, bursty } = noises()
       const down = Math.max(
         0,
@@ -237,12 +237,12 @@ function noisesOf(
   uniform: Uniform,
 ): () => { readonly factor: number; readonly bursty: boolean } {
   const has = (kind: Noise) => noise === kind || noise === 'all'
-  const student = () => normal(uniform) / Math.sqrt(gamma(uniform, 1))
+  const student = () => sampleNormal(uniform) / Math.sqrt(sampleGamma(uniform, 1))
   const kept = 0.5 ** (1 / 24 / (noise === 'wandering' ? 6 : 1))
   const lasting = noise === 'wandering' ? 0.02 : 0.03
   let [slow, left, incident, burst] = [0, 0, 1, 0]
   return () => {
-    slow = kept * slow + Math.sqrt(1 - kept ** 2) * lasting * normal(uniform)
+    slow = kept * slow + Math.sqrt(1 - kept ** 2) * lasting * sampleNormal(uniform)
     if (left > 0) left--
     else if (uniform() < 1 / 576)
       [left, incident] = [4 + Math.floor(uniform() * 26), 1.3 + 2.7 * uniform()]

@@ -5,8 +5,8 @@
 import type { Load } from '../../../profiler/model/load.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type {
-  OverCount,
-  VirtualExpectation,
+  CapacityPrediction,
+  ViolationCounts,
   VirtualRun,
   VirtualServer,
 } from '../../../profiler/model/virtual-server.ts'
@@ -74,7 +74,7 @@ export class SimulatedServer implements VirtualServer {
   }
 
   /** Prediction of the closed form. */
-  expects(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation {
+  predictCapacity(slo: Pick<Slo, 'percentile' | 'limitMs'>): CapacityPrediction {
     return predictCapacity({ ...this.#options, batchMs: this.#batchMs }, slo)
   }
 
@@ -96,7 +96,7 @@ export class SimulatedServer implements VirtualServer {
    * Plays a load as `play` does, but no longer than until more than `most` requests are over the
    * limit.
    */
-  countOver(load: Load, limitMs: number, most: number): OverCount {
+  countViolations(load: Load, limitMs: number, most: number): ViolationCounts {
     const { requests, over, failed } = this.#run(load, limitMs, most)
     return { requests, over, failed }
   }

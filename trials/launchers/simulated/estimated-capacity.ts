@@ -1,6 +1,6 @@
 /** Capacity under an SLO in closed form: as the simulation, in microseconds of computing time. */
 import type { Slo } from '../../../profiler/model/slo.ts'
-import type { VirtualExpectation } from '../../../profiler/model/virtual-server.ts'
+import type { CapacityPrediction } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
 /** A predictor as a queueing model. */
@@ -15,7 +15,7 @@ interface QueueingModel {
 }
 
 /** Capacity 0 where a single request violates the SLO. */
-export interface PredictedCapacity extends VirtualExpectation {
+export interface PredictedCapacity extends CapacityPrediction {
   /** The stage that saturates first, or the SLO where it is violated before. */
   readonly binding: 'gpu' | 'cpu' | 'slo'
 }

@@ -82,7 +82,7 @@ test('batches that take longer than a look at the saturation cost no capacity: 1
  */
 async function longBisection(configuration: Record<string, number | string>): Promise<number> {
   const { target } = await launcher.launch(configuration, 1, signal)
-  if (target.kind !== 'virtual' || !target.server.countOver)
+  if (target.kind !== 'virtual' || !target.server.countViolations)
     throw new Error('not a server that counts')
   const most = 600
   let [low, high] = [1, 20_000]
@@ -95,7 +95,7 @@ async function longBisection(configuration: Record<string, number | string>): Pr
       durationS: 60_000 / rateRps,
       seed: 77,
     } as const
-    if (target.server.countOver(load, slo.limitMs, most).over <= most) low = rateRps
+    if (target.server.countViolations(load, slo.limitMs, most).over <= most) low = rateRps
     else high = rateRps
   }
   return low

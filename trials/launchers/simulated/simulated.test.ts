@@ -139,8 +139,12 @@ test('counting what is over tells what playing tells, and ends early', () => {
   const { latencyMs } = server(options).play(load)
   const over = latencyMs.filter((ms) => !(ms <= 25)).length
   expect(over).toBeGreaterThan(20)
-  expect(server(options).countOver(load, 25, 4000)).toEqual({ requests: 4000, over, failed: 0 })
-  const early = server(options).countOver(load, 25, 10)
+  expect(server(options).countViolations(load, 25, 4000)).toEqual({
+    requests: 4000,
+    over,
+    failed: 0,
+  })
+  const early = server(options).countViolations(load, 25, 10)
   expect(early.over).toBeGreaterThan(10)
   expect(early.requests).toBeLessThan(3000)
 })

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
+import { selectQuantile } from '../../../profiler/statistics/percentile.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { openBackend } from '../../backends/assemble.ts'
 import { formatTable } from '../../cli/render/columns.ts'
@@ -61,7 +61,7 @@ async function playConfirmed(run: MainJobRun, seed: number): Promise<number[]> {
         const tookMs = Float64Array.from(stdout.trim().split('\n'), (line) =>
           Number(line) < 0 ? Number.POSITIVE_INFINITY : Number(line),
         )
-        return quantileOfSorted(tookMs.sort(), slo.percentile)
+        return selectQuantile(tookMs.sort(), slo.percentile)
       }
       await play(warmUpS, 1000 * seed)
       const found: number[] = []

@@ -2,7 +2,7 @@
  * Pools of prefill and decode servers (disaggregated serving): their conditions, where they are
  * supported, and the assumptions behind their figures.
  */
-import { parameterValues } from '../../../search/space/space.ts'
+import { listParameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
 import {
   assumedTransfers,
@@ -22,7 +22,7 @@ const isPoolParameter = ({ name }: Parameter): boolean =>
 
 /** Largest value of a parameter. */
 const findMaxValue = (parameter: Parameter): number =>
-  Math.max(...(parameterValues(parameter) ?? [(parameter as { max: number }).max]).map(Number))
+  Math.max(...(listParameterValues(parameter) ?? [(parameter as { max: number }).max]).map(Number))
 
 /** Whether any configuration has pools. */
 const hasPools = ({ parameters }: SearchSpace): boolean =>

@@ -2,7 +2,7 @@
  * Speculative decoding: whether the server supports the method, and the assumptions behind
  * simulated figures.
  */
-import { parameterValues } from '../../../search/space/space.ts'
+import { listParameterValues } from '../../../search/space/space.ts'
 import type { SearchSpace } from '../../../search/types.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
@@ -24,7 +24,7 @@ const listValues = (
   name: string,
 ): readonly (number | string)[] | undefined => {
   const found = parameters.find((parameter) => parameter.name === name)
-  return found && (parameterValues(found) ?? [Number.POSITIVE_INFINITY])
+  return found && (listParameterValues(found) ?? [Number.POSITIVE_INFINITY])
 }
 
 /** Methods that the space uses; none if it drafts no tokens. */

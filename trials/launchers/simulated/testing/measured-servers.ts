@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Load } from '../../../../profiler/model/load.ts'
 import type { VirtualRun } from '../../../../profiler/model/virtual-server.ts'
-import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
+import { selectQuantile } from '../../../../profiler/statistics/percentile.ts'
 import { parseCsv } from '../../../../search/bench/recorded-tables.ts'
 import { type Decoder, decoder, findArchitecture } from '../../../devices/architecture.ts'
 import { findGpu } from '../../../devices/catalogue.ts'
@@ -109,7 +109,7 @@ const request = (promptTokens: number, outputTokens: number): LlmRequest => ({
 })
 const meanOf = (values: ArrayLike<number>) =>
   Array.from(values).reduce((sum, v) => sum + v, 0) / values.length
-const medianOf = (values: Float64Array) => quantileOfSorted(Float64Array.from(values).sort(), 0.5)
+const medianOf = (values: Float64Array) => selectQuantile(Float64Array.from(values).sort(), 0.5)
 const tokensPerS = ({ sentMs, latencyMs, stream }: VirtualRun): number =>
   (1000 * stream!.tokens.reduce((sum, n) => sum + n, 0)) /
   Math.max(...latencyMs.map((ms, i) => ms + sentMs[i]!))

@@ -40,7 +40,7 @@ import {
   parseShare,
 } from '../../../config/units.ts'
 import { exitCodes, resolveExitCode, UserError } from '../../../exit-codes.ts'
-import { createView, loadPriceBook } from '../../../loop/problem.ts'
+import { createRankingCriteria, loadPriceBook } from '../../../loop/problem.ts'
 import { requireWritableFiles, requireWritableFolder } from '../../../writable-paths.ts'
 import { readGivenFile } from '../../given-file.ts'
 import { parseChoice } from '../command-options.ts'
@@ -273,7 +273,10 @@ function buildUnits(
   given: { readonly startup?: number; readonly node?: number },
   committed: GivenPrice | undefined,
 ): PlanUnit[] {
-  const judged = rankCandidates(trials, createView(experiment, { pricePerHour: price, label }))
+  const judged = rankCandidates(
+    trials,
+    createRankingCriteria(experiment, { pricePerHour: price, label }),
+  )
   // In the order of the recommendation. Configurations that are not known to meet the SLO are
   // planned with only if --trials names them.
   const ranked = candidatesOf(recommendation).flatMap(

@@ -1,11 +1,11 @@
 /** Runs the search on a recorded table, and compares its number of look-ups with random search. */
 
 import {
+  computeObservedLogCost,
   configurationKey,
   createRng,
   createSampler,
   findBestObservation,
-  observedLogCost,
 } from '../../../../search/index.ts'
 import {
   computeTrueLogCosts,
@@ -176,6 +176,6 @@ export function computeCost(
   { problem }: RecordedTable,
   observation: Observation,
 ): number | undefined {
-  const cost = Math.exp(observedLogCost(problem, observation))
+  const cost = Math.exp(computeObservedLogCost(problem, observation))
   return Number.isFinite(cost) ? cost : undefined
 }

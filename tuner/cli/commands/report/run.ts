@@ -11,7 +11,7 @@ import { type ReportInput, renderReport } from '../../../../reports/report/repor
 import { renderTrialsCsv } from '../../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { createView } from '../../../loop/problem.ts'
+import { createRankingCriteria } from '../../../loop/problem.ts'
 import { requireWritableFiles } from '../../../writable-paths.ts'
 import {
   type ReopenedExperiment,
@@ -49,7 +49,7 @@ const formats: Readonly<Record<string, (reopened: ReopenedExperiment) => Promise
     ),
   '.md': async (reopened) => toMarkdown(await renderReport(buildReportInput(reopened))),
   '.csv': async ({ trials, experiment, pricePerHour, label }) =>
-    renderTrialsCsv(trials, createView(experiment, { pricePerHour, label })),
+    renderTrialsCsv(trials, createRankingCriteria(experiment, { pricePerHour, label })),
   '.hlog': async ({ trials }) =>
     (await import('../../../../reports/report/latency-log.ts')).renderLatencyLog(trials),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
@@ -68,7 +68,7 @@ function buildReportInput({
     name: record.name,
     recommendation,
     trials,
-    ...createView(experiment, { pricePerHour, label }),
+    ...createRankingCriteria(experiment, { pricePerHour, label }),
     specification: stringify(record.spec, { lineWidth: 0 }),
     environment: [
       `tune ${readPackageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,

@@ -6,7 +6,7 @@ import type { ReplanOption } from '../../../../reports/watch/replan.ts'
 import type { WatchTarget } from '../../../../reports/watch/watch.ts'
 import { parseCount, parseDurationMs, parseShare } from '../../../config/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { createView } from '../../../loop/problem.ts'
+import { createRankingCriteria } from '../../../loop/problem.ts'
 import type { ReopenedExperiment } from '../reopen-experiment.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
@@ -98,7 +98,7 @@ const rankAtSlowness = (
   slowness: number,
 ): readonly RankedCandidate[] =>
   rankCandidates(trials, {
-    ...createView(experiment, { pricePerHour, label }),
+    ...createRankingCriteria(experiment, { pricePerHour, label }),
     slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
   })
 

@@ -1,7 +1,7 @@
 /** Reads windows of production from a growing access log, across rotations. */
 import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
+import { selectQuantile } from '../../../../profiler/statistics/percentile.ts'
 import type { ProductionWindow } from '../../../../reports/watch/production-window.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import {
@@ -199,7 +199,7 @@ export class LogSource implements ProductionSource {
       seconds,
       rateRps: requests / seconds,
       ...(latencies.length > 0 && {
-        sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile),
+        sloMs: selectQuantile(Float64Array.from(latencies).sort(), this.#options.percentile),
       }),
       ...(withoutStatus === 0 && { errorShare: failed / requests }),
       ...(versions.size > 0 && { versions: [...versions] }),
@@ -229,7 +229,7 @@ function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
   const warnings = format.warning === undefined ? [] : [`warning: ${format.warning}`]
   const { unit, field } = format.latency
   if (format.known !== undefined || unit === undefined || latencies.length === 0) return warnings
-  const medianMs = quantileOfSorted(Float64Array.from(latencies).sort(), 0.5)
+  const medianMs = selectQuantile(Float64Array.from(latencies).sort(), 0.5)
   if (medianMs >= minMedianMs && medianMs <= maxMedianMs) return warnings
   return [
     ...warnings,

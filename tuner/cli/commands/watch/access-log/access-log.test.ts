@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { quantileOfSorted } from '../../../../../profiler/statistics/percentile.ts'
+import { selectQuantile } from '../../../../../profiler/statistics/percentile.ts'
 import {
   describeFormat,
   type LoggedRequest,
@@ -65,7 +65,7 @@ function read(lines: readonly string[], field: readonly string[] = [], shape?: L
 }
 
 const p99 = (requests: readonly LoggedRequest[]) =>
-  quantileOfSorted(Float64Array.from(requests, ({ latencyMs }) => latencyMs!).sort(), 0.99)
+  selectQuantile(Float64Array.from(requests, ({ latencyMs }) => latencyMs!).sort(), 0.99)
 
 const json =
   (fields: (one: Played) => object): Write =>
