@@ -43,7 +43,7 @@ const fileVariable = 'TUNE_MAX_FILE_MIB'
 
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
 /** Limit on one answer of a server, bytes. */
-export const maxAnswerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
+export const getMaxAnswerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
 
 /**
  * Number of answers that may be in memory at once for a comparison: together at most the limit on
@@ -51,7 +51,7 @@ export const maxAnswerBytes = (): number => readLimit(answerVariable) ?? 64 * Mi
  * @param bytes size of one answer
  */
 export const limitAnswersInMemory = (bytes: number): number =>
-  Math.max(1, Math.floor(maxAnswerBytes() / Math.max(1, bytes)))
+  Math.max(1, Math.floor(getMaxAnswerBytes() / Math.max(1, bytes)))
 
 /** Limit set in the environment, in MiB; returned in bytes. */
 function readLimit(variable: string): number | undefined {
@@ -257,7 +257,7 @@ export const createAnswerTooLongError = (maxBytes: number): BoundError =>
  */
 export async function readAnswer(
   body: AsyncIterable<Uint8Array> | null,
-  maxBytes: number = maxAnswerBytes(),
+  maxBytes: number = getMaxAnswerBytes(),
 ): Promise<string> {
   const parts: Uint8Array[] = []
   let read = 0
@@ -275,7 +275,7 @@ export async function readAnswer(
  */
 export async function* readLines(
   body: AsyncIterable<Uint8Array>,
-  maxBytes: number = maxAnswerBytes(),
+  maxBytes: number = getMaxAnswerBytes(),
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   /** Beginning of an unfinished line, from earlier parts. */

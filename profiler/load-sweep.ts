@@ -13,6 +13,17 @@ const openWarmUpConnections = 2
 const loadPerWarmUp = 5
 const maxWarmUpS = 1
 
+/**
+ * Plays a short closed loop, which is no point of the load curve.
+ * @param durationS length of the load that follows
+ */
+export const playWarmUp = (
+  session: Session,
+  durationS: number,
+  connections = openWarmUpConnections,
+) =>
+  session.playClosed(connections, Math.min(maxWarmUpS, durationS / loadPerWarmUp), 'warm-up', false)
+
 interface Sweep {
   readonly loads: readonly SweepLoad[]
   /** Duration of each load, seconds. */
@@ -31,11 +42,10 @@ export async function playSweep(
   { loads, durationS, arrivals, seed }: Sweep,
 ): Promise<LoadPoint[]> {
   const [first] = loads
-  await session.playClosed(
-    first !== undefined && 'connections' in first ? first.connections : openWarmUpConnections,
-    Math.min(maxWarmUpS, durationS / loadPerWarmUp),
-    'warm-up',
-    false,
+  await playWarmUp(
+    session,
+    durationS,
+    first !== undefined && 'connections' in first ? first.connections : undefined,
   )
   const points: LoadPoint[] = []
   for (const [i, load] of loads.entries()) {

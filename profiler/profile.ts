@@ -5,7 +5,7 @@ import { collectCaveats } from './capacity/caveats.ts'
 import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 import { describeErrors, Session } from './capacity/session.ts'
 import { resolveGenerator } from './load/resolve-generator.ts'
-import { judgeSweep, playSweep, type SweepLoad } from './load-sweep.ts'
+import { judgeSweep, playSweep, playWarmUp, type SweepLoad } from './load-sweep.ts'
 import type { Arrivals, OpenLoad, Phase } from './model/load.ts'
 import type { LoadPoint } from './model/load-point.ts'
 import type { LoadRun } from './model/load-run.ts'
@@ -120,6 +120,8 @@ const histogramBins = 24
  */
 const curveShares = [0.25, 0.5, 0.75]
 const curveDurationShare = 0.15
+/** Lowest rate of the steady window, as a share of the capacity, however wide the interval. Assumed. */
+const minSteadyShare = 0.5
 
 /**
  * Profiles an endpoint. Throws a ProtocolError for a server that cannot be reached, a PayloadError
@@ -156,19 +158,19 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   })
   const generator = resolveGenerator(target, undefined)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
-  const about = { url, model, protocol, slo }
+  const subject = { url, model, protocol, slo }
   try {
     if (options.sweep !== undefined) {
       const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
       return {
-        ...about,
+        ...subject,
         ...judgeSweep(sweep, slo),
         sweep,
         caveats: collectCaveats(target, session),
       }
     }
     if (options.rateRps !== undefined) {
-      await session.playClosed(2, Math.min(1, durationS / 5), 'warm-up', false)
+      await playWarmUp(session, durationS)
       const steady = await summariseSteadyWindow(
         await session.playOpen(options.rateRps, durationS, seed, 'confirm', arrivals),
         slo,
@@ -176,7 +178,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       const verdict = judgeSteadyWindow(steady.point, slo)
       const caveats = collectCaveats(target, session)
       if (verdict.verdict === 'met') caveats.push(describeUnobservedOutages([steady.point]))
-      return { ...about, ...verdict, steady, caveats }
+      return { ...subject, ...verdict, steady, caveats }
     }
     const measurement = await measureCapacity({
       target,
@@ -189,7 +191,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     })
     const verdict = summariseMeasurement(measurement)
     if (verdict.verdict !== 'met')
-      return { ...about, ...verdict, measurement, caveats: measurement.caveats }
+      return { ...subject, ...verdict, measurement, caveats: measurement.caveats }
     const below: LoadPoint[] = []
     for (const [i, share] of curveShares.entries())
       below.push(
@@ -197,12 +199,13 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
           await session.playOpen(
             share * measurement.capacityRps,
             curveDurationShare * durationS,
+            // Seeds apart from that of the steady window.
             seed + 10 + i,
             'curve',
           )
         ).point,
       )
-    const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
+    const rate = Math.max(measurement.capacityCi90Rps[0], minSteadyShare * measurement.capacityRps)
     const steady = await summariseSteadyWindow(
       await session.playOpen(rate, durationS, seed + 1, 'confirm', arrivals),
       slo,
@@ -216,7 +219,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       )
     caveats.push(describeUnobservedOutages([...measurement.points, ...below, steady.point]))
     const bound = resolveBound(measurement.outcome, measurement.capacityCi90Rps[1])
-    return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
+    return { ...subject, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
     await generator.close()
   }

@@ -254,13 +254,13 @@ const selectValues = ({ name, labels = {} }: MetricSelector, text: string): numb
  * because a process of the server restarted: then its whole new value is the increase.
  */
 function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes): number {
-  const totals = ({ text }: Scrape) =>
+  const tabulateSeries = ({ text }: Scrape) =>
     new Map(
       parseSeries(text)
         .filter((one) => one.name === name && hasLabels(one, labels))
         .map((one) => [JSON.stringify(Object.entries(one.labels).sort()), one.value]),
     )
-  const pages = scrapes.map(totals)
+  const pages = scrapes.map(tabulateSeries)
   let increase = 0
   for (const [i, page] of pages.entries())
     if (i > 0)

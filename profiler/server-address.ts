@@ -81,28 +81,30 @@ export const formatHttpUrl = ({ origin, host, socketPath, path, query }: ServerA
  * includes a part of the server's own paths (http://host/v1 for the OpenAI protocol), or the whole
  * call. The overlap of its end with the beginning of the call's path is then removed.
  * @param callPath path of the inference call
- * @param own the path to resolve
+ * @param serverPath the path to resolve
  */
 export function resolveServerPath(
   { path: base, query }: ServerAddress,
   callPath: string,
-  own: string,
+  serverPath: string,
 ): string {
-  const [path = '', ownQuery] = own.split(/\?(.*)/s)
+  const [path = '', pathQuery] = serverPath.split(/\?(.*)/s)
   const encoded = new URL(path, 'http://localhost').pathname
   const search =
-    ownQuery === undefined ? query : `?${ownQuery}${query === '' ? '' : `&${query.slice(1)}`}`
+    pathQuery === undefined ? query : `?${pathQuery}${query === '' ? '' : `&${query.slice(1)}`}`
   return `${removeOverlap(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
 }
 
 /** Removes from a path its longest end that is a beginning of the call's path. */
 function removeOverlap(base: string, callPath: string): string {
-  const given = base.split('/').slice(1)
-  const call = new URL(callPath.split('?')[0]!, 'http://localhost').pathname.split('/').slice(1)
-  for (let length = Math.min(given.length, call.length); length > 0; length--) {
-    const from = given.length - length
-    if (given.slice(from).every((part, i) => part === call[i]))
-      return given
+  const baseParts = base.split('/').slice(1)
+  const callParts = new URL(callPath.split('?')[0]!, 'http://localhost').pathname
+    .split('/')
+    .slice(1)
+  for (let length = Math.min(baseParts.length, callParts.length); length > 0; length--) {
+    const from = baseParts.length - length
+    if (baseParts.slice(from).every((part, i) => part === callParts[i]))
+      return baseParts
         .slice(0, from)
         .map((part) => `/${part}`)
         .join('')

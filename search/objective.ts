@@ -161,12 +161,12 @@ const cheaper = {
 } as const
 const better = { adjective: 'better', superlative: 'Best' } as const
 
-const entry = <A extends RequiredInput>(
+const createEntry = <A extends RequiredInput>(
   requires: A,
-  rest: Omit<Entry<A>, 'requires'>,
+  properties: Omit<Entry<A>, 'requires'>,
 ): Entry<A> => ({
   requires,
-  ...rest,
+  ...properties,
 })
 
 const metricWords = { unit: 'the metric', figure: 'metric', ...better } as const
@@ -181,14 +181,14 @@ const metricEntry = {
 } as const satisfies Partial<Entry<'metric'>>
 
 const objectives = {
-  price: entry('nothing', {
+  price: createEntry('nothing', {
     models: 'nothing',
     figure: (_, { pricePerHour }) => pricePerHour,
     words: { choice: 'cheapest replica', unit: '$ per hour, one replica', ...cheaper },
     formatCost: (_, { cost }, { money }) => `${money(cost)}/h`,
     formatVerdict: (_, { cost }, { money }) => `${money(cost)} per hour`,
   }),
-  'price-per-request': entry('nothing', {
+  'price-per-request': createEntry('nothing', {
     models: 'rate',
     figure: (_, { pricePerHour }, rps) => (pricePerHour / (rps * 3600)) * 1e6,
     capacityAt: (_, { pricePerHour }, cost) => pricePerHour / 3600 / (cost / 1e6),
@@ -196,7 +196,7 @@ const objectives = {
     formatCost: (_, { cost }, { money }) => `${money(cost)} per million requests`,
     formatVerdict: (_, { cost }, { money }) => `${money(cost)} per million requests`,
   }),
-  'price-for-demand': entry('demand', {
+  'price-for-demand': createEntry('demand', {
     models: 'rate',
     figure: (demand, price, rps) => computeFleetPricePerHour(price, countReplicas(demand, rps)),
     capacityAt({ demandRps, headroom }, price, cost) {
@@ -204,11 +204,12 @@ const objectives = {
       return replicas < 1 ? undefined : demandRps / (replicas * (1 - headroom))
     },
     words: { choice: 'cheapest for a demand', unit: '$ per hour, all replicas', ...cheaper },
-    formatCost: (demand, of, { money }) => `${money(of.cost)}/h for ${formatReplicas(demand, of)}`,
-    formatVerdict: (demand, { cost, ...of }, { money, rate }) =>
-      `${formatReplicas(demand, of)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
+    formatCost: (demand, candidate, { money }) =>
+      `${money(candidate.cost)}/h for ${formatReplicas(demand, candidate)}`,
+    formatVerdict: (demand, { cost, ...figures }, { money, rate }) =>
+      `${formatReplicas(demand, figures)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
   }),
-  'max-rate': entry('price bound', {
+  'max-rate': createEntry('price bound', {
     models: 'rate',
     isMaximised: true,
     figure: (_, __, rps) => rps,
@@ -225,7 +226,7 @@ const objectives = {
     formatCost: (_, { capacityRps }, { rate }) => rate(capacityRps),
     formatVerdict: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
   }),
-  'min-latency': entry('price bound', {
+  'min-latency': createEntry('price bound', {
     models: 'latency',
     figure: (_, __, ms) => ms,
     words: {
@@ -241,7 +242,7 @@ const objectives = {
     formatVerdict: (_, { cost, pricePerHour }, { latency, money }) =>
       `${latency(cost)} unloaded, ${money(pricePerHour)} per hour`,
   }),
-  'min-energy': entry('nothing', {
+  'min-energy': createEntry('nothing', {
     models: 'rate',
     // Requests per joule; 0 for a configuration that serves no rate.
     measure: ({ usage = {}, capacityRps }) =>
@@ -260,7 +261,7 @@ const objectives = {
     formatVerdict: (_, { cost, pricePerHour }, { energy, money }) =>
       `${energy(cost)} per request, ${money(pricePerHour)} per hour`,
   }),
-  'min-metric': entry('metric', {
+  'min-metric': createEntry('metric', {
     ...metricEntry,
     words: {
       ...metricWords,
@@ -273,7 +274,7 @@ const objectives = {
     formatVerdict: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(cost)}, ${money(pricePerHour)} per hour`,
   }),
-  'max-metric': entry('metric', {
+  'max-metric': createEntry('metric', {
     ...metricEntry,
     isMaximised: true,
     words: {
@@ -378,15 +379,15 @@ export function computeModelledRate(
   const settings = withSettings(objective)
   if (!isSigned) return measure?.(measured, settings) ?? measured.capacityRps
   if (!(measured.capacityRps > 0)) return 0
-  const costs = computeQuantityCost(objective, { pricePerHour: 0 }, measure!(measured, settings))
-  return Number.isFinite(costs) ? Math.exp(toGoodness(costs / scale)) : Number.NaN
+  const cost = computeQuantityCost(objective, { pricePerHour: 0 }, measure!(measured, settings))
+  return Number.isFinite(cost) ? Math.exp(toGoodness(cost / scale)) : Number.NaN
 }
 
 /**
  * A signed cost on the axis that the search maximises: logarithmic far from zero, linear around
  * zero.
  */
-const toGoodness = (costs: number): number => -Math.asinh(costs)
+const toGoodness = (cost: number): number => -Math.asinh(cost)
 
 /** Width of the linear part of the asinh axis, as a share of the first measured value. Assumed. */
 const linearShare = 0.1
@@ -456,7 +457,7 @@ export function computeLogCost(
 /**
  * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial
  * cannot win. Undefined where nothing is to be beaten, or where the capacity does not decide.
- * @param bestCost in the unit of `cost`
+ * @param bestCost in the unit of `computeCost`
  */
 export function computeCapacityToBeatRps(
   objective: Objective,
@@ -490,9 +491,9 @@ export function isOrderUncertain(
   b: ConfigurationFigures & { readonly capacityCi90Rps: readonly [number, number] },
 ): boolean {
   if (getModelledQuantity(objective) !== 'rate' || getEntry(objective.kind).isSigned) return false
-  const costAt = (c: ConfigurationFigures, capacityRps: number) =>
+  const computeCostAt = (c: ConfigurationFigures, capacityRps: number) =>
     computeCost(objective, withCapacity(c, capacityRps))
-  return costAt(a, a.capacityCi90Rps[1]) <= costAt(b, b.capacityCi90Rps[0])
+  return computeCostAt(a, a.capacityCi90Rps[1]) <= computeCostAt(b, b.capacityCi90Rps[0])
 }
 
 /**
@@ -501,13 +502,14 @@ export function isOrderUncertain(
  */
 export function computeGainRatio(
   objective: Objective,
-  better: number,
-  than: number,
+  betterCost: number,
+  otherCost: number,
 ): number | undefined {
   const { isMaximised, isSigned } = getEntry(objective.kind)
-  if (isSigned && !(toDisplayedCost(objective, better) > 0 && toDisplayedCost(objective, than) > 0))
-    return undefined
-  return isMaximised ? better / than : than / better
+  const arePositive =
+    toDisplayedCost(objective, betterCost) > 0 && toDisplayedCost(objective, otherCost) > 0
+  if (isSigned && !arePositive) return undefined
+  return isMaximised ? betterCost / otherCost : otherCost / betterCost
 }
 
 /**
@@ -516,16 +518,16 @@ export function computeGainRatio(
  */
 export function computeRelativeExcess(
   objective: Objective,
-  costs: number,
-  than: number,
+  cost: number,
+  otherCost: number,
 ): number | undefined {
   const { isMaximised, isSigned } = getEntry(objective.kind)
-  if (isSigned) return costs === than ? 0 : undefined
-  return isMaximised ? 1 - costs / than : costs / than - 1
+  if (isSigned) return cost === otherCost ? 0 : undefined
+  return isMaximised ? 1 - cost / otherCost : cost / otherCost - 1
 }
 /** The figure to display for a cost: the cost itself, or the positive figure that is maximised. */
-export const toDisplayedCost = (objective: Objective, costs: number): number =>
-  getEntry(objective.kind).isMaximised ? -costs : costs
+export const toDisplayedCost = (objective: Objective, cost: number): number =>
+  getEntry(objective.kind).isMaximised ? -cost : cost
 
 export const getObjectiveWords = (kind: ObjectiveKind): ObjectiveWords => getEntry(kind).words
 /** The unit of an objective's figures: '$ per million requests', or the metric's name. */

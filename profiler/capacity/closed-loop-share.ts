@@ -1,5 +1,5 @@
 /** Compares the speed that open windows showed with the throughput of closed loops. */
-import { criticalStandardErrors } from '../statistics/change-detector.ts'
+import { computeCriticalStandardErrors } from '../statistics/change-detector.ts'
 import type { LoopThroughput } from './load-record.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
 import { maxLoops } from './saturation.ts'
@@ -29,7 +29,7 @@ export function computeShareOfLoops(
 ): number | undefined {
   // The fastest of up to `maxLoops` loops is compared, so the significance level is shared among them.
   const errorFactor =
-    1 + (criticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
+    1 + (computeCriticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
   return model.refusesWhenFull ||
     isAsFastAsLoops(model, loops.rps) ||
     model.saturationRps * errorFactor >= loops.rps

@@ -2,7 +2,7 @@
 
 import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { criticalStandardErrors } from '../statistics/change-detector.ts'
+import { computeCriticalStandardErrors } from '../statistics/change-detector.ts'
 import { computeOverShare, type OverShare } from '../statistics/dependence.ts'
 
 /** Windows whose rates differ by at most this share are compared. Assumed. */
@@ -11,11 +11,11 @@ const rateTolerance = 0.05
 type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
 
 /** Whether shares of requests over the limit differ significantly. */
-export function sharesDiffer(a: Share, b: Share): boolean {
+export function doSharesDiffer(a: Share, b: Share): boolean {
   const [p, q] = [a.over / a.n, b.over / b.n]
   const pooled = (a.over + b.over) / (a.n + b.n)
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-  return Math.abs(p - q) > criticalStandardErrors() * error
+  return Math.abs(p - q) > computeCriticalStandardErrors() * error
 }
 
 /**
@@ -33,7 +33,7 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
   )
   for (const [i, a] of windows.entries()) {
     for (const b of windows.slice(i + 1)) {
-      if (Math.abs(a.rateRps / b.rateRps - 1) > rateTolerance || !sharesDiffer(a, b)) continue
+      if (Math.abs(a.rateRps / b.rateRps - 1) > rateTolerance || !doSharesDiffer(a, b)) continue
       return [
         `two windows at about ${rate(a.rateRps)} disagree: ${formatShare(a)} and then ${formatShare(b)} of requests over the limit`,
       ]

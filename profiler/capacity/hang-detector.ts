@@ -1,7 +1,7 @@
 /** Detects a server that hangs, and does not merely work off a queue. */
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { maxLimitMs, type Slo } from '../model/slo.ts'
+import { findMaxLimitMs, type Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
 
 /**
@@ -44,6 +44,6 @@ export class HangDetector {
  */
 export function limitSilence(target: Target, slo: Slo): Target {
   if (target.kind !== 'http' || target.transport !== 'sse') return target
-  const silentMs = Math.max(1000 * minUnresponsiveS, unresponsiveLimits * maxLimitMs(slo))
+  const silentMs = Math.max(1000 * minUnresponsiveS, unresponsiveLimits * findMaxLimitMs(slo))
   return { ...target, silentMs }
 }

@@ -11,7 +11,7 @@
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
 import autocannon from 'autocannon'
-import { maxAnswerBytes } from '../bounded-reader.ts'
+import { getMaxAnswerBytes } from '../bounded-reader.ts'
 import type { ClosedLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from '../model/target.ts'
@@ -127,7 +127,8 @@ function buildOptions(
           : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     }),
   )
-  const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + assumedHeadBytes
+  const meanBytes =
+    requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + assumedHeadBytes
   const maxPerClient = Math.min(
     requests.length,
     Math.max(1, Math.floor(maxRequestBytes / connections / meanBytes)),
@@ -224,7 +225,7 @@ class AutocannonRun {
   countBytes(client: object, bytes: number): void {
     this.bufferedBytes.set(client, (this.bufferedBytes.get(client) ?? 0) + bytes)
     this.totalBufferedBytes += bytes
-    if (this.totalBufferedBytes > maxAnswerBytes()) this.markUnsuitable()
+    if (this.totalBufferedBytes > getMaxAnswerBytes()) this.markUnsuitable()
   }
 
   markUnsuitable(): void {

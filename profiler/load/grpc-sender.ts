@@ -7,7 +7,7 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { maxAnswerBytes } from '../bounded-reader.ts'
+import { getMaxAnswerBytes } from '../bounded-reader.ts'
 import type { HttpTarget } from '../model/target.ts'
 import type { TlsOptions } from '../model/tls-options.ts'
 import { isSocketUrl } from '../server-address.ts'
@@ -121,7 +121,7 @@ export function createGrpcClient(
     // (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
     'grpc.enable_retries': 1,
     'grpc.service_config_disable_resolution': 1,
-    'grpc.max_receive_message_length': maxAnswerBytes(),
+    'grpc.max_receive_message_length': getMaxAnswerBytes(),
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.min_reconnect_backoff_ms': 100,

@@ -1,6 +1,6 @@
 /** HDR histograms of latencies, for exchange with other tools. */
 import hdr from 'hdr-histogram-js'
-import { binMiddleMs } from './latency-record.ts'
+import { computeBinMiddleMs } from './latency-record.ts'
 
 /** From a microsecond to an hour, to three significant digits. */
 const range = {
@@ -28,7 +28,7 @@ export function encodeHdrHistogram(latencyMs: Float64Array): string {
 export function buildHdrHistogram(record: readonly number[]): ReturnType<typeof hdr.build> {
   const histogram = createHistogram()
   for (let i = 0; i < record.length; i += 2)
-    histogram.recordValueWithCount(toMicroseconds(binMiddleMs(record[i]!)), record[i + 1]!)
+    histogram.recordValueWithCount(toMicroseconds(computeBinMiddleMs(record[i]!)), record[i + 1]!)
   return histogram
 }
 

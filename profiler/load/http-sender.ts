@@ -1,5 +1,5 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { maxAnswerBytes } from '../bounded-reader.ts'
+import { getMaxAnswerBytes } from '../bounded-reader.ts'
 import type { HttpTarget } from '../model/target.ts'
 import { parseServerAddress } from '../server-address.ts'
 import {
@@ -209,7 +209,7 @@ class Exchange implements RequestEvents {
   private retried = false
   private decoder: BodyDecoder | undefined
   /** Bytes that the answer may still have. */
-  private bytesLeft = maxAnswerBytes()
+  private bytesLeft = getMaxAnswerBytes()
 
   constructor(
     private readonly request: readonly Uint8Array[],

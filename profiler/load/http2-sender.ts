@@ -1,5 +1,5 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
-import { maxAnswerBytes } from '../bounded-reader.ts'
+import { getMaxAnswerBytes } from '../bounded-reader.ts'
 import type { HttpTarget } from '../model/target.ts'
 import {
   type AnswerReader,
@@ -144,7 +144,7 @@ class Exchange {
 
   /** @param released called once, when the connection can carry another stream instead */
   start(connection: Http2Connection, released: () => void): void {
-    let bytesLeft = maxAnswerBytes()
+    let bytesLeft = getMaxAnswerBytes()
     const read = (chunk: Buffer) => {
       bytesLeft -= chunk.length
       if (bytesLeft >= 0) this.reader.read(chunk)

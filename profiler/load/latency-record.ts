@@ -19,7 +19,8 @@ const findBin = (ms: number): number =>
   Math.floor(binsPerDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
 
 /** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
-export const binMiddleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / binsPerDoubling)
+export const computeBinMiddleMs = (bin: number): number =>
+  minMs * 2 ** ((bin + 0.5) / binsPerDoubling)
 
 /** The clustering of slow requests is measured above these quantiles. */
 const tailQuantiles = [0.5, 0.9, 0.95, 0.99]

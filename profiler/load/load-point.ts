@@ -2,7 +2,7 @@
  * Summarises a run under an SLO: the load point that is stored, printed and judged. The validity of
  * the window is judged in window-validity.ts, the throughput of closed loops in throughput.ts.
  */
-import { byMetric, type LatencyMetric } from '../model/latency-metrics.ts'
+import { type LatencyMetric, mapMetrics } from '../model/latency-metrics.ts'
 import type { JointSummary, LatencySummary, LoadPoint, StreamSummary } from '../model/load-point.ts'
 import type { LoadRun, StreamRun } from '../model/load-run.ts'
 import {
@@ -124,7 +124,7 @@ function summariseStream(
   const output = sumTokens(stream.tokens)
   const input = sumTokens(stream.inputTokens ?? new Float64Array(0))
   return {
-    ...byMetric((metric) => summarise(stream.latenciesMs[metric])),
+    ...mapMetrics((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
     outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
     ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
@@ -152,7 +152,7 @@ function summariseClasses(
       const e2eMs = selectClass(latenciesMs.e2e)
       const good = countWithin(counted, limitMs) / counted.length
       const errors = counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(e2eMs[i]!)).length
-      const latencies = byMetric((metric) => summarise(selectClass(latenciesMs[metric])))
+      const latencies = mapMetrics((metric) => summarise(selectClass(latenciesMs[metric])))
       return [name, { ...latencies, good, errors }]
     }),
   )

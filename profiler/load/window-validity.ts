@@ -12,7 +12,7 @@ const maxClosedCores = 0.9
  * Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server.
  * 3 ms, or 5 % of a longer limit. Assumed.
  */
-const maxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
+const computeMaxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
 /** Limit on the share of a window that may be spent waiting for a core. Assumed. */
 const maxWaitShare = 0.05
@@ -48,5 +48,5 @@ export const hasMissingSends = (run: LoadRun): boolean => run.latencyMs.length <
  */
 export function isGeneratorSaturated(run: LoadRun, slo: Slo): boolean {
   if (run.load.kind === 'closed') return run.generatorCores > maxClosedCores
-  return hasMissingSends(run) || run.latenessP99Ms > maxLatenessMs(slo)
+  return hasMissingSends(run) || run.latenessP99Ms > computeMaxLatenessMs(slo)
 }

@@ -56,7 +56,7 @@ export const streamLatencyNames = Object.keys(streamLatencies) as [
 ]
 
 /** Builds a record with one value for each metric. */
-export const byMetric = <T>(value: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
+export const mapMetrics = <T>(value: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
   Object.fromEntries(latencyMetricNames.map((metric) => [metric, value(metric)])) as Record<
     LatencyMetric,
     T

@@ -6,10 +6,10 @@ import { selectQuantile } from '../statistics/percentile.ts'
 import {
   areSameSlo,
   computeSloLatency,
+  countMaxOver,
   countsMeetSlo,
   exceedsErrorRate,
   judgeSloByInterval,
-  maxRequestsOver,
   meetsSlo,
   planEarlyCut,
   replaceLimit,
@@ -129,17 +129,17 @@ test('a window keeps the SLO by its percentile and its failures, of which chance
 
 test('as many requests may be over the limit as leave the percentile under it: the percentile itself is one of those that keep it', () => {
   const over = (percentile: number) =>
-    [0, 1, 2, 10, 29, 30, 100].map((requests) => maxRequestsOver({ percentile }, requests))
+    [0, 1, 2, 10, 29, 30, 100].map((requests) => countMaxOver({ percentile }, requests))
   expect(over(0.9)).toEqual([0, 0, 0, 1, 2, 3, 10])
   expect(over(0.5)).toEqual([0, 0, 1, 5, 14, 15, 50])
   // 0.99 of 700 is 693 but for rounding: seven may be over.
-  expect([0.95, 0.99].map((percentile) => maxRequestsOver({ percentile }, 700))).toEqual([35, 7])
+  expect([0.95, 0.99].map((percentile) => countMaxOver({ percentile }, 700))).toEqual([35, 7])
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 400 }),
       fc.constantFrom(0.5, 0.75, 0.9, 0.95, 0.99),
       (requests, percentile) => {
-        const most = maxRequestsOver({ percentile }, requests)
+        const most = countMaxOver({ percentile }, requests)
         const sloMs = (slow: number) =>
           selectQuantile(
             Float64Array.from({ length: requests }, (_, i) => (i < requests - slow ? 1 : 100)),
@@ -399,8 +399,7 @@ describe('classes of requests', () => {
           const keepsEach = ['chat', 'summary', 'batch'].every((name) => {
             const own = all.filter(({ of }) => of === name)
             return (
-              own.length - own.filter(good).length <=
-              maxRequestsOver({ percentile: 0.9 }, own.length)
+              own.length - own.filter(good).length <= countMaxOver({ percentile: 0.9 }, own.length)
             )
           })
           expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)

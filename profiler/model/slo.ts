@@ -3,8 +3,8 @@
  * No other module interprets an SLO.
  */
 
-import { binomialCdf } from '../statistics/percentile.ts'
-import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
+import { computeBinomialCdf } from '../statistics/percentile.ts'
+import { type LatencyMetric, latencyMetrics, mapMetrics } from './latency-metrics.ts'
 import type { LatencySummary, LoadPoint } from './load-point.ts'
 import type { LoadRun } from './load-run.ts'
 
@@ -128,7 +128,7 @@ export function selectSloLatencies<
     Number.isNaN(latenciesMs.e2e[i]!)
       ? ms
       : computeSloLatency(
-          byMetric((metric) => latenciesMs[metric][i]!),
+          mapMetrics((metric) => latenciesMs[metric][i]!),
           slo,
           classes?.[i],
         ),
@@ -203,7 +203,7 @@ export function resolveLimits({
 }
 
 /** The largest of the resolved limits. */
-export const maxLimitMs = (slo: Slo): number =>
+export const findMaxLimitMs = (slo: Slo): number =>
   Math.max(...resolveLimits(slo).map(({ limitMs }) => limitMs))
 
 /** Replaces one of the resolved limits; the others of a joint SLO stay. */
@@ -218,10 +218,8 @@ export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
 /** Largest number of requests over the limit that keeps the percentile within it. */
-export const maxRequestsOver = (
-  { percentile }: Pick<Slo, 'percentile'>,
-  requests: number,
-): number => requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
+export const countMaxOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
+  requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
  * Result of a window: its requests, its failures, and its percentile, that of the worst class with
@@ -246,7 +244,7 @@ export function exceedsErrorRate(
   { maxErrorRate }: Pick<Slo, 'maxErrorRate'>,
 ): boolean {
   if (requests === 0) return true
-  return 1 - binomialCdf(errors - 1, requests, maxErrorRate) < maxChanceOfFailures
+  return 1 - computeBinomialCdf(errors - 1, requests, maxErrorRate) < maxChanceOfFailures
 }
 
 /** Whether a window meets the SLO, by its percentile and its error rate. */
@@ -287,7 +285,7 @@ export const isInvalidWindow = (point: LoadPoint, slo: Slo): boolean =>
 export const countsMeetSlo = (
   { over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number },
   slo: Slo,
-): boolean => over <= maxRequestsOver(slo, window.requests) && !exceedsErrorRate(window, slo)
+): boolean => over <= countMaxOver(slo, window.requests) && !exceedsErrorRate(window, slo)
 
 /**
  * Whether a window surely meets the SLO by its interval (true), surely violates it (false), or

@@ -38,7 +38,7 @@ async function faultOf({ first, later, rest, tensors = false }: Case): Promise<s
     reading(tensors),
   )
   for (const [body, answer] of later.entries()) check.checkAnswer(body, answer)
-  return check.fault()
+  return check.findFault()
 }
 const scores = (...values: number[]) => values.map((score) => of({ score }))
 const labels = (...values: unknown[]) => values.map((label) => of({ label }))
@@ -121,7 +121,7 @@ describe('numbers', () => {
     const check = (bits: 4 | 16, score: number) => {
       const one = new AnswerCheck({ expect: [], golden, bits, configuration: {} }, reading(false))
       one.checkAnswer(0, of({ score }))
-      return one.fault()
+      return one.findFault()
     }
     expect(await check(16, 1.75)).toBeUndefined()
     expect(await check(16, 1.85)).toBeDefined()
@@ -283,15 +283,17 @@ test('every answer is checked against the expectations', async () => {
     reading(false),
   )
   check.checkBytes(3, Buffer.from('{"label": "a"}'))
-  expect(await check.fault()).toBeUndefined()
+  expect(await check.findFault()).toBeUndefined()
   check.checkBytes(4, Buffer.from('{"label": "b"}'))
-  expect(await check.fault()).toBe('request 4 was answered, but label is "b", and "a" is expected')
+  expect(await check.findFault()).toBe(
+    'request 4 was answered, but label is "b", and "a" is expected',
+  )
 })
 
 test('an unreadable answer is reported', async () => {
   const check = new AnswerCheck({ expect: [], bits: 32, configuration: {} }, reading(false))
   check.checkBytes(0, Buffer.from('<html>'))
-  expect(await check.fault()).toMatch(/request 0 got an unreadable answer/)
+  expect(await check.findFault()).toMatch(/request 0 got an unreadable answer/)
 })
 
 test.each([

@@ -7,9 +7,9 @@ import { coversPath, type Expectation, findViolation } from './expectations.ts'
 import {
   type Bits,
   type Comparison,
+  countAllowedDifferences,
   findDifference,
   type GoldenAnswers,
-  maxDifferentRequests,
 } from './golden-answers.ts'
 import type { AnswerClient, ParsedAnswer } from './protocol.ts'
 
@@ -36,7 +36,7 @@ export class AnswerCheck {
   private readonly comparison: Comparison
   /**
    * Descriptions of answers with another label, text or integer than the golden one. Rounding may
-   * cause a few, so they are a fault only beyond `maxDifferentRequests`.
+   * cause a few, so they are a fault only beyond `countAllowedDifferences`.
    */
   private readonly tolerableDifferences: string[] = []
   private comparedAnswers = 0
@@ -92,11 +92,11 @@ export class AnswerCheck {
    * Waits for the checks of all answers so far and describes what is wrong, with the expected and
    * the actual value; undefined where nothing is.
    */
-  async fault(): Promise<string | undefined> {
+  async findFault(): Promise<string | undefined> {
     await this.pending
     const { golden } = this.spec
     if (this.firstFault !== undefined || golden === undefined) return this.firstFault
-    const max = maxDifferentRequests(
+    const max = countAllowedDifferences(
       golden,
       this.comparison,
       this.comparedAnswers,

@@ -41,7 +41,7 @@ export const fitsContext = (
 ): boolean => boundServerTokens(fit, inputTokens, messages) + outputTokens <= fit.context
 
 /** Longest prompt that leaves half of the context to the answer, at least one token. */
-export const maxPromptTokens = (fit: ContextFit): number =>
+export const findMaxPromptTokens = (fit: ContextFit): number =>
   findMaxInputTokens(fit, Math.floor(fit.context / 2))
 
 /** Longest prompt that fits beside an answer of this length, at least one token; by bisection. */

@@ -223,7 +223,7 @@ const chooseFewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
 /** Number of these answers that may have another label, text or integer: see `Tolerance`. */
-export function maxDifferentRequests(
+export function countAllowedDifferences(
   golden: GoldenAnswers,
   comparison: Comparison,
   answers: number,

@@ -8,7 +8,7 @@ import { Agent, errors, request } from 'undici'
 import {
   BoundError,
   createAnswerTooLongError,
-  maxAnswerBytes,
+  getMaxAnswerBytes,
   parseUntrustedJson,
   readAnswer,
 } from '../bounded-reader.ts'
@@ -345,7 +345,7 @@ async function sendHttp2Request(
       Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
     >((resolve, reject) => {
       const text: Buffer[] = []
-      const maxBytes = isProbe ? maxProbeBytes : maxAnswerBytes()
+      const maxBytes = isProbe ? maxProbeBytes : getMaxAnswerBytes()
       let bytesRead = 0
       // Resolves with the beginning of the body, once its headers are known.
       let stop: (() => void) | undefined

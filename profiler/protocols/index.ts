@@ -30,16 +30,16 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
 function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const resolved = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
-  const client = async (): Promise<AnswerClient> => (await load()).create(resolved).answers!
+  const loadClient = async (): Promise<AnswerClient> => (await load()).create(resolved).answers!
   return {
     name,
     ready: async (...args) => (await load()).create(resolved).ready(...args),
     prepare: async (...args) => (await load()).create(resolved).prepare(...args),
     answers: {
       tensors: protocolTable[name].metadata,
-      ask: async (...args) => (await client()).ask(...args),
-      read: async (...args) => (await client()).read(...args),
-      fromDocument: async (document) => (await client()).fromDocument(document),
+      ask: async (...args) => (await loadClient()).ask(...args),
+      read: async (...args) => (await loadClient()).read(...args),
+      fromDocument: async (document) => (await loadClient()).fromDocument(document),
     },
   }
 }
@@ -85,6 +85,7 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
     )
 }
 
+/** Pause between queries of a server that is loading. Assumed. */
 const pollMs = 500
 
 /**
@@ -160,9 +161,9 @@ async function reportsLoading(
     ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
   ].filter((path) => path !== undefined)
   // The path of the URL may be that of the call, or a prefix of the server's paths.
-  const candidates = paths.flatMap((own) => [
-    resolveServerPath(address, own, own),
-    resolveServerPath(address, address.path, own),
+  const candidates = paths.flatMap((path) => [
+    resolveServerPath(address, path, path),
+    resolveServerPath(address, address.path, path),
   ])
   for (const candidate of new Set(candidates)) {
     let lastReason = ''

@@ -10,8 +10,9 @@ import { areClose, formatValues } from './golden-answers.ts'
 /** Values of an answer in order; undefined for a bad answer, which is checked elsewhere. */
 type Values = readonly unknown[] | undefined
 
+/** Different requests that are compared. Assumed. */
 const maxRequests = 4
-/** Time for the single requests: slow servers get fewer of them. */
+/** Time for the single requests: slow servers get fewer of them. Assumed. */
 const maxSingleMs = 2_000
 /**
  * Relative to the largest number. Larger batches sum in another order, less precisely on some
@@ -58,11 +59,11 @@ export async function checkConcurrentAnswers(
   const findDifferences = async () => {
     const concurrent = await Promise.all(single.map((_, i) => fetch(i)))
     return single.flatMap((expected, i) =>
-      agree(expected, concurrent[i]) ? [] : [{ expected, actual: concurrent[i] }],
+      doAgree(expected, concurrent[i]) ? [] : [{ expected, actual: concurrent[i] }],
     )
   }
   if (single.length < 2 || (await findDifferences()).length < 2) return
-  for (const [i, values] of single.entries()) if (!agree(values, await fetch(i))) return
+  for (const [i, values] of single.entries()) if (!doAgree(values, await fetch(i))) return
   const [first, second] = await findDifferences()
   if (first === undefined || second === undefined) return
   const { actual = [], expected = [] } = first
@@ -75,7 +76,7 @@ export async function checkConcurrentAnswers(
 }
 
 /** Whether two answers agree; a bad answer agrees with any. */
-function agree(a: Values, b: Values): boolean {
+function doAgree(a: Values, b: Values): boolean {
   if (a === undefined || b === undefined) return true
   const scale = a.reduce<number>(
     (max, value) => (typeof value === 'number' ? Math.max(max, Math.abs(value)) : max),

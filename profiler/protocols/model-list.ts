@@ -7,6 +7,7 @@ import { fetchAnswer, get } from './http.ts'
 import type { ModelList, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 
+/** Longest request for a list. Assumed. */
 const listTimeoutMs = 5_000
 
 /** Unique names; empty where the server has no such list. Rejects only when the signal aborts. */
@@ -27,25 +28,25 @@ export async function listModels(
   }
   const address = parseServerAddress(url)
   if (address === undefined) return []
-  const answerTo = async ({ method, path }: ModelList): Promise<unknown> => {
-    const below = resolveServerPath(address, path, path)
+  const fetchList = async ({ method, path }: ModelList): Promise<unknown> => {
+    const fullPath = resolveServerPath(address, path, path)
     try {
       if (method === 'GET') {
-        const { status, text } = await get(formatUrl(address, below), options, signal)
+        const { status, text } = await get(formatUrl(address, fullPath), options, signal)
         return status === 200 ? parseUntrustedJson(text) : undefined
       }
       const { headers, http2, tls } = options
       const { origin } = address
-      const target = { url: origin, path: below, headers, http2, tls, timeoutMs: listTimeoutMs }
-      const empty = { body: Buffer.from('{}'), contentType: 'application/json' }
-      return parseUntrustedJson(await fetchAnswer(name, target, empty, signal))
+      const target = { url: origin, path: fullPath, headers, http2, tls, timeoutMs: listTimeoutMs }
+      const emptyBody = { body: Buffer.from('{}'), contentType: 'application/json' }
+      return parseUntrustedJson(await fetchAnswer(name, target, emptyBody, signal))
     } catch {
       signal.throwIfAborted()
       return undefined // The server has no such list.
     }
   }
   for (const list of modelLists) {
-    const names = list.names(await answerTo(list))
+    const names = list.names(await fetchList(list))
     if (names.length > 0) return [...new Set(names)]
   }
   return []

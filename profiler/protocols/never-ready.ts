@@ -31,38 +31,39 @@ export async function explainNeverReady(
   if (transport === 'grpc') return explainMissingModel(name, url, model, options, signal)
   if (address === undefined) return undefined
   const callPath = options.path ?? (await load()).callPath!(model)
-  const at = (own: string) => formatUrl(address, resolveServerPath(address, callPath, own))
-  const answerTo = async (own: string) => {
-    const { status, text, location } = await get(at(own), options, signal)
+  const buildUrl = (serverPath: string) =>
+    formatUrl(address, resolveServerPath(address, callPath, serverPath))
+  const fetchPath = async (serverPath: string) => {
+    const { status, text, location } = await get(buildUrl(serverPath), options, signal)
     return {
       status,
-      text: text.replaceAll(resolveServerPath(address, callPath, own), ''),
+      text: text.replaceAll(resolveServerPath(address, callPath, serverPath), ''),
       location,
     }
   }
   try {
     const path = options.healthPath ?? readyPath(model)
-    const answer = await answerTo(path)
+    const answer = await fetchPath(path)
     if (answer.status >= 300 && answer.status < 400 && answer.location !== undefined)
       return {
-        what: `${at(path)} redirects (${answer.status}) to ${answer.location}`,
-        hint: buildRedirectHint(at(path), answer.location),
+        what: `${buildUrl(path)} redirects (${answer.status}) to ${answer.location}`,
+        hint: buildRedirectHint(buildUrl(path), answer.location),
       }
-    const what = `${at(path)} answers ${answer.status}`
+    const what = `${buildUrl(path)} answers ${answer.status}`
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
     if (isCertificateMissing(answer)) return { what, hint: clientCertificateHint }
     if (answer.status === 200 || answer.status === 400)
       return explainMissingModel(name, url, model, options, signal)
     if (answer.status !== 404 && answer.status !== 405) return undefined
-    const missing = await answerTo(nonexistentPath)
-    const isLikeMissing = (given: typeof answer) =>
-      given.status === missing.status && given.text === missing.text
+    const missing = await fetchPath(nonexistentPath)
+    const isLikeMissing = (other: typeof answer) =>
+      other.status === missing.status && other.text === missing.text
     // Ray Serve answers every path like that until its applications are deployed.
     if (/routes/i.test(answer.text)) return undefined
     if (!isLikeMissing(answer)) return explainMissingModel(name, url, model, options, signal)
-    if (needsPath && isLikeMissing(await answerTo(callPath)))
+    if (needsPath && isLikeMissing(await fetchPath(callPath)))
       return {
-        what: `${what}, and so does ${at(callPath)}, as for any unknown path`,
+        what: `${what}, and so does ${buildUrl(callPath)}, as for any unknown path`,
         hint: 'set the path of the inference call (--path, path in an experiment file), and that of the readiness check, if it has one (--health-path)',
       }
     const hint = `does it speak ${name}? If its readiness check has another path: --health-path (healthPath in an experiment file)`

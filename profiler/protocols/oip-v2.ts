@@ -13,7 +13,7 @@ import { type Content, matchInputs } from './content.ts'
 import { getJson } from './http.ts'
 import { createHttpProtocol, type Dialect } from './http-protocol.ts'
 import { type BatchedInput, checkItems, describeInput } from './payload-pool.ts'
-import { jsonPool } from './pool.ts'
+import { buildJsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { countElements } from './tensor-bytes.ts'
 
@@ -22,16 +22,16 @@ interface OipInput extends BatchedInput {
   readonly datatype: string
 }
 
-const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
-const inferPath = (model: string) => `${modelPath(model)}/infer`
+const buildModelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
+const buildInferPath = (model: string) => `${buildModelPath(model)}/infer`
 
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
 export const oipV2: ProtocolModule = {
-  create: (options) => createHttpProtocol(dialect(options), options),
-  callPath: inferPath,
+  create: (options) => createHttpProtocol(createDialect(options), options),
+  callPath: buildInferPath,
   probes: [
     {
-      path: modelPath,
+      path: buildModelPath,
       matches: ({ status, json }) => status === 200 && isRecord(json) && Array.isArray(json.inputs),
     },
     {
@@ -62,13 +62,13 @@ export const oipV2: ProtocolModule = {
   ],
 }
 
-function dialect(options: ProtocolOptions): Dialect {
+function createDialect(options: ProtocolOptions): Dialect {
   return {
     name: 'oip-v2',
     expect: () => '"outputs"',
-    readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
-    optionalReadyPaths: (model) => [`${modelPath(model)}/ready`],
-    inferPath,
+    readyPaths: (model) => ['/v2/health/ready', buildModelPath(model)],
+    optionalReadyPaths: (model) => [`${buildModelPath(model)}/ready`],
+    inferPath: buildInferPath,
     fault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
@@ -81,12 +81,12 @@ function dialect(options: ProtocolOptions): Dialect {
       )
     },
     result: extractTensors,
-    async generate(at, model, source, signal) {
-      const metadataUrl = at(modelPath(model))
+    async generate(buildUrl, model, source, signal) {
+      const metadataUrl = buildUrl(buildModelPath(model))
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
       const inputs = matchInputs(source, parseInputs('oip-v2', metadataUrl, metadata))
       let number = 0
-      const bodies = await jsonPool(source, async (content, items) => {
+      const bodies = await buildJsonPool(source, async (content, items) => {
         const tensors = []
         for (const input of inputs) {
           const shape = resolveShape(input, items)

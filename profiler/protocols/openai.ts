@@ -40,17 +40,18 @@ export const openai: ProtocolModule = {
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
-  const ownPath = options.path ?? chatPath
-  const call = resolveCall(ownPath)
+  const callPath = options.path ?? chatPath
+  const call = resolveCall(callPath)
   return {
     name: 'openai',
     async ready(url, _model, signal, onReason) {
       const address = parseHttpUrl('openai', url)
-      const at = (path: string) => formatUrl(address, resolveServerPath(address, ownPath, path))
+      const buildUrl = (path: string) =>
+        formatUrl(address, resolveServerPath(address, callPath, path))
       const { healthPath = '/health' } = options
       const { ok, loading } = await checkReadiness(
         'openai',
-        at(healthPath),
+        buildUrl(healthPath),
         options,
         signal,
         onReason,
@@ -58,7 +59,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       // A server that reports that it is not ready has the path: llama.cpp and SGLang list their
       // models while they load.
       if (ok || loading || options.healthPath !== undefined) return ok
-      return (await checkReadiness('openai', at(modelsPath), options, signal, onReason)).ok
+      return (await checkReadiness('openai', buildUrl(modelsPath), options, signal, onReason)).ok
     },
     answers: {
       tensors: false,
@@ -87,16 +88,16 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       payload: PayloadSource,
       signal: AbortSignal,
     ): Promise<HttpTarget> {
-      if (unstreamedPaths.test(ownPath))
+      if (unstreamedPaths.test(callPath))
         throw new ProtocolError(
           'openai',
-          `${ownPath} does not answer with a stream`,
+          `${callPath} does not answer with a stream`,
           `use plain JSON with the body of that call: --protocol json --body '{"model": "NAME", "input": "{{text}}"}'`,
         )
       const address = parseHttpUrl('openai', url)
-      const at = (serverPath: string) =>
-        formatUrl(address, resolveServerPath(address, ownPath, serverPath))
-      const path = resolveServerPath(address, ownPath, ownPath)
+      const buildUrl = (serverPath: string) =>
+        formatUrl(address, resolveServerPath(address, callPath, serverPath))
+      const path = resolveServerPath(address, callPath, callPath)
       const callUrl = formatUrl(address, path)
       // Name in the answers of a server that lists the requested model under another one.
       let alias: string | undefined
@@ -113,7 +114,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         findFault: (body, answer) =>
           findStreamFault(body, Buffer.from(answer).toString(), alias)?.what,
       }
-      const ask = async (body: RequestBody) =>
+      const fetchFirst = async (body: RequestBody) =>
         (await fetchFirstAnswer('openai', endpoint, body, options.firstAnswerMs, signal)).text
       const buildRequests = async () => {
         if (payload.kind !== 'generated')
@@ -121,10 +122,10 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         const completions = { model, call, ignoreEos: payload.prompts?.ignoreEos }
         const context = payload.keepOverlongPrompts
           ? undefined
-          : await fetchContext(at, model, options, signal)
+          : await fetchContext(buildUrl, model, options, signal)
         const { prompts, remarks } = await makeFittingPrompts(context, payload, async (prompt) => {
           const stream = new TokenStream()
-          stream.push(Buffer.from(await ask(buildBody(prompt, completions))), 0)
+          stream.push(Buffer.from(await fetchFirst(buildBody(prompt, completions))), 0)
           return stream.times?.inputTokens
         })
         return {
@@ -134,12 +135,12 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       }
       const target: HttpTarget = { ...endpoint, ...(await buildRequests()) }
       const { bodies } = target
-      const answer = await ask(bodies[0]!)
+      const answer = await fetchFirst(bodies[0]!)
       const requested = parseRequestBody(bodies[0]!).model
       const other = findOtherModel(answer, requested)
       if (
         other !== undefined &&
-        (await fetchModels(at, options, signal)).some(({ id }) => id === requested)
+        (await fetchModels(buildUrl, options, signal)).some(({ id }) => id === requested)
       )
         alias = other
       const fault = findStreamFault(bodies[0]!, answer, alias)
@@ -169,11 +170,11 @@ type ListedModel = Readonly<Record<string, unknown>>
 
 /** Fetches the models that the server lists; empty without a list. */
 async function fetchModels(
-  at: (path: string) => string,
+  buildUrl: (path: string) => string,
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<ListedModel[]> {
-  const list = await fetchDocument(at(modelsPath), options, signal)
+  const list = await fetchDocument(buildUrl(modelsPath), options, signal)
   return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
 
@@ -195,20 +196,23 @@ async function fetchDocument(
  * (llama.cpp).
  */
 async function fetchContext(
-  at: (path: string) => string,
+  buildUrl: (path: string) => string,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const models = await fetchModels(at, options, signal)
-  const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
-  const base = models.find(({ id }) => own?.parent !== undefined && id === own.parent)
-  const listed = readTokenCount(own?.max_model_len) ?? readTokenCount(base?.max_model_len)
+  const models = await fetchModels(buildUrl, options, signal)
+  const listedModel =
+    models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
+  const base = models.find(
+    ({ id }) => listedModel?.parent !== undefined && id === listedModel.parent,
+  )
+  const listed = readTokenCount(listedModel?.max_model_len) ?? readTokenCount(base?.max_model_len)
   if (listed !== undefined) return listed
-  const info = await fetchDocument(at('/info'), options, signal)
+  const info = await fetchDocument(buildUrl('/info'), options, signal)
   const tgiTokens = readTokenCount(isRecord(info) ? info.max_total_tokens : undefined)
   if (tgiTokens !== undefined) return tgiTokens
-  const props = await fetchDocument(at('/props'), options, signal)
+  const props = await fetchDocument(buildUrl('/props'), options, signal)
   const settings = isRecord(props) ? props.default_generation_settings : undefined
   return readTokenCount(isRecord(settings) ? settings.n_ctx : undefined)
 }
@@ -322,7 +326,7 @@ function buildBody(
     // Responses are not stored, as nobody will request them again.
     responses: { input: chat, max_output_tokens: outputTokens, store: false },
   }
-  const asked = buildStreamRequest(
+  const request = buildStreamRequest(
     {
       model,
       ...prompts[call],
@@ -332,7 +336,7 @@ function buildBody(
     },
     call,
   )
-  return { ...asked, inputTokens, ...(requestClass && { requestClass }) }
+  return { ...request, inputTokens, ...(requestClass && { requestClass }) }
 }
 
 /** Options common to all requests. */

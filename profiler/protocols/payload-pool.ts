@@ -82,7 +82,7 @@ const imageName = /image|jpe?g|png|picture|photo/i
  * name.
  * @param datatype of the Open Inference Protocol; BYTES and STRING are bytes
  * @param declared shape; sizes below 1 are free. A leading one is the batch, 1 here; the others get
- * a typical length for their name
+ * a typical length for their name: 224 pixels, or 128 tokens
  */
 export function describeInput(
   name: string,
@@ -129,7 +129,7 @@ export function drawNumericValues(
   uniform: Uniform,
 ): (number | boolean)[] {
   const length = countElements(shape)
-  const value = (): number | boolean => {
+  const drawValue = (): number | boolean => {
     if (kind === 'boolean') return uniform() < 0.5
     if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4
     if (/mask/i.test(name)) return 1
@@ -137,7 +137,7 @@ export function drawNumericValues(
     if (maxValue !== undefined && maxValue < 20_000) return Math.floor(uniform() * (maxValue + 1))
     return 1000 + Math.floor(uniform() * 19_000)
   }
-  return Array.from({ length }, value)
+  return Array.from({ length }, drawValue)
 }
 
 /**
@@ -185,24 +185,28 @@ function isDocument(text: string): boolean {
   }
 }
 
+/** Bad lines that a message names. */
+const maxNamedFaults = 5
+
 /** Parses JSON Lines, or a file with a single document over several lines. */
 async function parseLines(path: string): Promise<{ line: string; value: unknown }[]> {
   const text = readWhole(path, readText)
   if (isDocument(text)) return [{ line: text.trim(), value: JSON.parse(text) }]
   const lines: { line: string; value: unknown }[] = []
-  const wrong: string[] = []
+  const faults: string[] = []
   for (const [i, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue
     try {
       lines.push({ line, value: JSON.parse(line) })
     } catch (error) {
-      wrong.push(`${path}:${i + 1}: ${(error as Error).message}`)
+      faults.push(`${path}:${i + 1}: ${(error as Error).message}`)
     }
   }
-  if (wrong.length > 0) {
-    const more = wrong.length > 5 ? ` and ${wrong.length - 5} more lines` : ''
+  if (faults.length > 0) {
+    const unnamed = faults.length - maxNamedFaults
+    const more = unnamed > 0 ? ` and ${unnamed} more lines` : ''
     throw new PayloadError(
-      `no JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`,
+      `no JSON Lines: ${faults.slice(0, maxNamedFaults).join('; ')}${more}`,
       'one whole request body, as JSON, on each line',
     )
   }

@@ -5,7 +5,7 @@ import { findDocumentFault } from './answer-faults.ts'
 import { placeholderPattern } from './body-template.ts'
 import { acceptsPost, fetchStatus } from './http.ts'
 import { createHttpProtocol, type Dialect } from './http-protocol.ts'
-import { buildPool, requestBodies } from './pool.ts'
+import { buildPool, createRequestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { fillRequest, isConstant, listTemplates, resolveContentType } from './request-forms.ts'
 
@@ -22,11 +22,11 @@ const knownPathStatuses = [200, 400, 405, 411, 415, 422]
 
 /** A custom server: POST a body made from a template, get 200 and an answer. */
 export const plainJson: ProtocolModule = {
-  create: (options) => createHttpProtocol(dialect(options), options),
+  create: (options) => createHttpProtocol(createDialect(options), options),
   callPath,
 }
 
-function dialect(options: ProtocolOptions): Dialect {
+function createDialect(options: ProtocolOptions): Dialect {
   const { expect } = options
   return {
     name: 'json',
@@ -58,7 +58,7 @@ function dialect(options: ProtocolOptions): Dialect {
         if (constant) constantBody = body
         return body
       })
-      return { bodies: requestBodies(bodies, resolveContentType(options)) }
+      return { bodies: createRequestBodies(bodies, resolveContentType(options)) }
     },
   }
 }

@@ -44,21 +44,21 @@ export async function buildPool<T extends { readonly byteLength: number }>(
 }
 
 /** Builds a pool of JSON documents. */
-export async function jsonPool(
+export async function buildJsonPool(
   source: ItemSource,
   make: (content: Content, items: number) => Promise<unknown>,
 ): Promise<RequestBody[]> {
   const bodies = await buildPool(source, async (content, items) =>
     Buffer.from(JSON.stringify(await make(content, items))),
   )
-  return requestBodies(bodies, 'application/json')
+  return createRequestBodies(bodies, 'application/json')
 }
 
 /**
  * One request body for each buffer; a buffer that occurs several times has one body, so repetitions
  * cost no memory.
  */
-export function requestBodies(bodies: readonly Buffer[], contentType: string): RequestBody[] {
+export function createRequestBodies(bodies: readonly Buffer[], contentType: string): RequestBody[] {
   const byBuffer = new Map<Buffer, RequestBody>()
   return bodies.map((body) => {
     const requestBody = byBuffer.get(body) ?? { contentType, body }

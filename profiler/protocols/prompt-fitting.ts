@@ -25,16 +25,16 @@ type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 /**
  * Makes prompts that fit the context of the server, and a remark where they had to be cut.
  * @param context tokens of prompt and answer together; undefined: unlimited
- * @param count the server's count of a prompt's tokens, where it reports one; its errors are passed
+ * @param countByServer the server's count of a prompt's tokens, where it reports one; its errors are passed
  * on
  * @throws PayloadError as `makePrompts`
  */
 export async function makeFittingPrompts(
   context: number | undefined,
-  { prompts: spec = defaultPrompts, seed, count: many }: GeneratedSource,
-  count: (prompt: Prompt) => Promise<number | undefined>,
+  { prompts: spec = defaultPrompts, seed, count: promptCount }: GeneratedSource,
+  countByServer: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<{ readonly prompts: readonly Prompt[]; readonly remarks: readonly string[] }> {
-  const drawn = makePrompts(spec, seed, many)
+  const drawn = makePrompts(spec, seed, promptCount)
   if (context === undefined) return { prompts: drawn, remarks: [] }
   const worstCase: ContextFit = {
     context,
@@ -42,14 +42,14 @@ export async function makeFittingPrompts(
     perTokenError: 0,
     perMessage: maxPerMessage,
   }
-  if (allFit(drawn, worstCase)) return { prompts: drawn, remarks: [] }
-  const fit = { context, ...(await calibrateCount(context, spec, drawn, seed, count)) }
-  if (allFit(drawn, fit)) return { prompts: drawn, remarks: [] }
-  const prompts = makePrompts(spec, seed, many, fit)
+  if (doAllFit(drawn, worstCase)) return { prompts: drawn, remarks: [] }
+  const fit = { context, ...(await calibrateCount(context, spec, drawn, seed, countByServer)) }
+  if (doAllFit(drawn, fit)) return { prompts: drawn, remarks: [] }
+  const prompts = makePrompts(spec, seed, promptCount, fit)
   return { prompts, remarks: [describeCuts(prompts, context)] }
 }
 
-const allFit = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
+const doAllFit = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
   prompts.every(({ inputTokens, outputTokens, messages }) =>
     fitsContext(fit, inputTokens, outputTokens, messages.length),
   )
@@ -63,7 +63,7 @@ async function calibrateCount(
   spec: PromptSpec,
   drawn: readonly Prompt[],
   seed: number,
-  count: (prompt: Prompt) => Promise<number | undefined>,
+  countByServer: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
   const half = Math.max(1, Math.min(maxCalibrationWords, Math.floor(context / maxPerWord)) >> 1)
   const countOwn = createTokenCounter(spec.tokenizer)
@@ -79,7 +79,7 @@ async function calibrateCount(
     )[0]!
   }
   const calibrate = async (short: Prompt, long: Prompt) => {
-    const [a, b] = [await count(short), await count(long)]
+    const [a, b] = [await countByServer(short), await countByServer(long)]
     if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
     const perToken = Math.max(1, (b - a) / Math.max(1, countOwn(long.text) - countOwn(short.text)))
     return { perToken, perMessage: Math.max(0, a - perToken * countOwn(short.text)) }
@@ -92,16 +92,17 @@ async function calibrateCount(
     const tries: Awaited<ReturnType<typeof calibrate>>[] = []
     for (let i = 0; i < Math.min(maxCalibrationPrompts, longer.length); i++) {
       const prompt = longer[Math.floor((i * longer.length) / maxCalibrationPrompts)]!
-      const said = prompt.text.slice(0, lettersPerWord * 2 * half)
+      const sample = prompt.text.slice(0, lettersPerWord * 2 * half)
       tries.push(
         await calibrate(
-          replaceText(prompt, said.slice(0, Math.ceil(said.length / 2))),
-          replaceText(prompt, said),
+          replaceText(prompt, sample.slice(0, Math.ceil(sample.length / 2))),
+          replaceText(prompt, sample),
         ),
       )
     }
-    const max = (what: 'perToken' | 'perMessage') => Math.max(...tries.map((tried) => tried[what]))
-    return { perToken: max('perToken'), perTokenError: 0, perMessage: max('perMessage') }
+    const findMax = (figure: 'perToken' | 'perMessage') =>
+      Math.max(...tries.map((result) => result[figure]))
+    return { perToken: findMax('perToken'), perTokenError: 0, perMessage: findMax('perMessage') }
   }
   const short = makePrompt(half)
   const twice = `${short.text} ${short.text}`

@@ -11,7 +11,7 @@ import {
   recordedBlockTokens,
 } from '../prompt-spec.ts'
 import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
-import { type ContextFit, fitLengths, fitsContext, maxPromptTokens } from './context-fit.ts'
+import { type ContextFit, findMaxPromptTokens, fitLengths, fitsContext } from './context-fit.ts'
 import { type ConversationTurn, readConversations } from './conversations.ts'
 import { drawWord } from './payload-pool.ts'
 import { drawClasses } from './request-classes.ts'
@@ -64,39 +64,39 @@ export function makePrompts(
     throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
   if (spec.file !== undefined) return replayConversations(spec, spec.file, { count, uniform, fit })
-  const text =
+  const makeText =
     spec.tokenizer === undefined ? makeWords : createExactText(loadTokenCounter(spec.tokenizer))
   const shared = Math.min(
     spec.sharedPrefixTokens ?? 0,
-    fit === undefined ? Number.POSITIVE_INFINITY : maxPromptTokens(fit) - 1,
+    fit === undefined ? Number.POSITIVE_INFINITY : findMaxPromptTokens(fit) - 1,
   )
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
-    text(uniform, shared, ''),
+    makeText(uniform, shared, ''),
   )
-  const beginning = (i: number): Beginning => ({
+  const createBeginning = (i: number): Beginning => ({
     messages: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
     tokens: prefixes.length > 0 ? shared : 0,
   })
-  const context: PoolContext = { beginning, count, uniform, text, fit }
+  const context: PoolContext = { createBeginning, count, uniform, makeText, fit }
   if (spec.recorded !== undefined)
-    return replayRecorded(spec.recorded, createBlocks(seed, text), context)
+    return replayRecorded(spec.recorded, createBlocks(seed, makeText), context)
   if (spec.classes !== undefined)
     return drawClasses(spec.classes, count, uniform).map((promptClass, i) => ({
-      ...drawPrompt(promptClass, beginning(i), context),
+      ...drawPrompt(promptClass, createBeginning(i), context),
       requestClass: promptClass.name,
     }))
   return spec.turns === undefined
-    ? Array.from({ length: count }, (_, i) => drawPrompt(spec, beginning(i), context))
+    ? Array.from({ length: count }, (_, i) => drawPrompt(spec, createBeginning(i), context))
     : drawConversations(spec, spec.turns, context)
 }
 
 /** What all prompts of a pool share. */
 interface PoolContext {
-  readonly beginning: (i: number) => Beginning
+  readonly createBeginning: (i: number) => Beginning
   readonly count: number
   readonly uniform: Uniform
-  readonly text: MakeText
+  readonly makeText: MakeText
   readonly fit: ContextFit | undefined
 }
 
@@ -111,13 +111,13 @@ interface Beginning {
 function drawPrompt(
   drawn: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
   beginning: Beginning,
-  { uniform, text, fit }: PoolContext,
+  { uniform, makeText, fit }: PoolContext,
 ): Prompt {
   const inputTokens = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
   const lengths = fitLengths(fit, inputTokens, drawLength(drawn.outputTokens, uniform))
   return {
     ...lengths,
-    ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, text),
+    ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, makeText),
   }
 }
 
@@ -126,9 +126,9 @@ function appendMessage(
   { messages, text: before, tokens }: Beginning,
   ownTokens: number,
   uniform: Uniform,
-  text: MakeText,
+  makeText: MakeText,
 ) {
-  const all = text(uniform, tokens + ownTokens, before, ownTokens)
+  const all = makeText(uniform, tokens + ownTokens, before, ownTokens)
   const last = messages.length === 0 ? all : all.slice(before.length).trimStart()
   return { text: all, messages: [...messages, last], inputTokens: tokens + ownTokens }
 }
@@ -140,11 +140,11 @@ function appendMessage(
 function drawConversations(
   spec: PromptSpec,
   turns: LengthDistribution,
-  { beginning, count, uniform, text, fit }: PoolContext,
+  { createBeginning, count, uniform, makeText, fit }: PoolContext,
 ): Prompt[] {
   const conversations = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({
     turnsLeft: 0,
-    before: beginning(0),
+    before: createBeginning(0),
   }))
   let started = 0
   return Array.from({ length: count }, (_, i) => {
@@ -160,21 +160,21 @@ function drawConversations(
       !fitsContext(fit, inputTokens, outputTokens, conversation.before.messages.length + 1)
     if (conversation.turnsLeft === 0 || ends || inputTokens + outputTokens > maxDrawnTokens) {
       conversation.turnsLeft = drawLength(turns, uniform)
-      conversation.before = beginning(started++)
+      conversation.before = createBeginning(started++)
     }
     const { before } = conversation
     const isFirst = before.messages.length === 0
     const lengths = isFirst
       ? fitLengths(fit, Math.max(before.tokens + 1, ownTokens), outputTokens)
       : { inputTokens: before.tokens + ownTokens, outputTokens }
-    const request = appendMessage(before, lengths.inputTokens - before.tokens, uniform, text)
+    const request = appendMessage(before, lengths.inputTokens - before.tokens, uniform, makeText)
     // The answer of the model is unknown in advance, so a generated one of its length stands for
     // it.
     const answer = appendMessage(
       { messages: request.messages, text: request.text, tokens: request.inputTokens },
       lengths.outputTokens,
       uniform,
-      text,
+      makeText,
     )
     conversation.turnsLeft--
     conversation.before = {
@@ -186,6 +186,7 @@ function drawConversations(
   })
 }
 
+/** Conversations that are interleaved where the spec gives no number. Assumed. */
 const defaultConversations = 32
 
 /**
@@ -205,7 +206,7 @@ function replayConversations(
     (fit !== undefined && !fitsContext(fit, inputTokens, outputTokens, messages.length))
   let ended = 0
   /** Prompts of the next conversation that fits; undefined at the end of the file. */
-  const next = (): Prompt[] | undefined => {
+  const readNext = (): Prompt[] | undefined => {
     for (;;) {
       const { value } = conversations.next()
       if (value === undefined) return undefined
@@ -231,7 +232,7 @@ function replayConversations(
   const prompts: Prompt[] = []
   while (interleaved.length > 0 && prompts.length < count) {
     const remaining = interleaved.shift()!
-    const [prompt, ...left] = remaining.length > 0 ? remaining : (next() ?? [])
+    const [prompt, ...left] = remaining.length > 0 ? remaining : (readNext() ?? [])
     if (prompt === undefined) continue
     prompts.push(prompt)
     interleaved.push(left)
@@ -272,14 +273,17 @@ function convertTurns(turns: readonly ConversationTurn[], countTokens: CountToke
 function replayRecorded(
   recorded: readonly RecordedPrompt[],
   beginWithBlocks: ReturnType<typeof createBlocks>,
-  { beginning, count, uniform, text, fit }: PoolContext,
+  { createBeginning, count, uniform, makeText, fit }: PoolContext,
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
     const [input, output, blocks, blockTokens] = recorded[i % recorded.length]!
-    const shared = blocks === undefined ? beginning(i) : undefined
+    const shared = blocks === undefined ? createBeginning(i) : undefined
     const lengths = fitLengths(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
     const from = shared ?? beginWithBlocks(lengths.inputTokens, blocks!, blockTokens)
-    return { ...lengths, ...appendMessage(from, lengths.inputTokens - from.tokens, uniform, text) }
+    return {
+      ...lengths,
+      ...appendMessage(from, lengths.inputTokens - from.tokens, uniform, makeText),
+    }
   })
 }
 
@@ -290,11 +294,11 @@ function replayRecorded(
  */
 function createBlocks(
   seed: number,
-  text: MakeText,
+  makeText: MakeText,
 ): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => Beginning {
   const texts = new Map<number, string>()
-  const block = (id: number, blockTokens: number): string => {
-    const found = texts.get(id) ?? text(seeded(seed + 1 + id), blockTokens, '')
+  const buildBlock = (id: number, blockTokens: number): string => {
+    const found = texts.get(id) ?? makeText(seeded(seed + 1 + id), blockTokens, '')
     texts.set(id, found)
     return found
   }
@@ -305,7 +309,7 @@ function createBlocks(
     )
     return {
       messages: [],
-      text: fullBlocks.map((id) => block(id, blockTokens)).join(' '),
+      text: fullBlocks.map((id) => buildBlock(id, blockTokens)).join(' '),
       tokens: fullBlocks.length * blockTokens,
     }
   }
@@ -359,6 +363,7 @@ const createExactText =
 const replaceOwnWords = (text: string, beginning: string, kept: readonly string[]): string =>
   `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
 
+/** Longest prompt with its answer, and longest drawn length, tokens. Assumed. */
 const maxDrawnTokens = 32_768
 
 /** Draws a whole number of tokens, at least 1 and at most `maxTokens`. */

@@ -33,7 +33,7 @@ interface ProtocolTraits {
   load(): Promise<ProtocolModule>
 }
 
-const tfservingReadyPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+const buildTfservingReadyPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 const tensors = { streams: false, metadata: true, needsPath: false, timeoutMs: 10_000 } as const
 const streamTimeoutMs = 120_000
 
@@ -66,7 +66,7 @@ const table = {
       '`/v1/models/MODEL` answers 200, with a version that is `AVAILABLE` or `ready: true`',
     goodAnswer: 'has `predictions`',
     transport: 'http',
-    readyPath: tfservingReadyPath,
+    readyPath: buildTfservingReadyPath,
     load: async () => (await import('./tfserving.ts')).tfserving,
   },
   'tfserving-grpc': {
@@ -76,7 +76,7 @@ const table = {
     readyWhen: '`GetModelStatus` says `AVAILABLE`',
     goodAnswer: "has the first answer's output",
     transport: 'grpc',
-    readyPath: tfservingReadyPath,
+    readyPath: buildTfservingReadyPath,
     load: async () => (await import('./grpc/tensorflow-messages.ts')).tfservingGrpc,
   },
   json: {

@@ -40,7 +40,7 @@ export async function recognise(
   const grpc = async () =>
     (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(
       address.origin,
-      grpcMethods(modules),
+      listGrpcMethods(modules),
       options,
       signal,
     ) as Promise<ProtocolName | undefined>
@@ -61,10 +61,10 @@ export async function explainUnrecognised(
 ): Promise<unknown> {
   const { createUnrecognisedError } = await import('./grpc/recognise-grpc.ts')
   const { origin } = parseServerAddress(url)!
-  return createUnrecognisedError(origin, grpcMethods(await loadModules()), options, signal)
+  return createUnrecognisedError(origin, listGrpcMethods(await loadModules()), options, signal)
 }
 
-const grpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
+const listGrpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
   modules.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
 
 /**

@@ -212,8 +212,15 @@ export function getHtmlHint(text: string): string | undefined {
   return undefined
 }
 
-/** Single line without terminal control characters, at most 300 characters. */
+/** Characters of an answer that a message quotes. */
+const maxExcerptChars = 300
+
+/** Quotes the beginning of a text in a single line, without terminal control characters. */
 export const excerpt = (text: string): string => {
   const line = stripControls(text).replace(/\s+/g, ' ').trim()
-  return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line
+  return line === ''
+    ? '(empty body)'
+    : line.length > maxExcerptChars
+      ? `${line.slice(0, maxExcerptChars)}…`
+      : line
 }

@@ -42,7 +42,7 @@ export function encodeNumbers(datatype: string, values: readonly (number | boole
 }
 
 /** Bytes of each element. */
-export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64'): number =>
+export const getElementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64'): number =>
   datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
 
 /** Numbers of complete elements; 64-bit ones with the precision of a number. */
@@ -66,20 +66,24 @@ export function decodeNumbers(
  */
 export function decodeRawContents(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
   if (datatype === 'BYTES') return decodeBytesElements(bytes)
-  const size = /^(FP|BF)16$/.test(datatype) ? 2 : isNumeric(datatype) ? elementBytes(datatype) : 1
-  const rest = bytes.byteLength % size
-  const whole = bytes.subarray(0, bytes.byteLength - rest)
-  const halves = (value: (half: number) => number) =>
-    Array.from(new Uint16Array(new Uint8Array(whole).buffer), value)
+  const size = /^(FP|BF)16$/.test(datatype)
+    ? 2
+    : isNumeric(datatype)
+      ? getElementBytes(datatype)
+      : 1
+  const remainder = bytes.byteLength % size
+  const whole = bytes.subarray(0, bytes.byteLength - remainder)
+  const decodeHalves = (decode: (half: number) => number) =>
+    Array.from(new Uint16Array(new Uint8Array(whole).buffer), decode)
   const values =
     datatype === 'FP16'
-      ? halves(decodeFloat16)
+      ? decodeHalves(decodeFloat16)
       : datatype === 'BF16'
-        ? halves(decodeBfloat16)
+        ? decodeHalves(decodeBfloat16)
         : isNumeric(datatype)
           ? decodeNumbers(datatype, whole)
           : whole
-  return rest === 0 ? values : [...Array.from(values), undefined]
+  return remainder === 0 ? values : [...Array.from(values), undefined]
 }
 
 const isNumeric = (datatype: string): datatype is keyof typeof arrays | 'INT64' | 'UINT64' =>
@@ -150,6 +154,6 @@ function encodeBfloat16(value: number): number {
 
 function roundToEven(value: number): number {
   const below = Math.floor(value)
-  const rest = value - below
-  return rest > 0.5 || (rest === 0.5 && below % 2 === 1) ? below + 1 : below
+  const fraction = value - below
+  return fraction > 0.5 || (fraction === 0.5 && below % 2 === 1) ? below + 1 : below
 }

@@ -10,23 +10,23 @@ import { type Content, matchInputs } from './content.ts'
 import { getJson } from './http.ts'
 import { createHttpProtocol, type Dialect } from './http-protocol.ts'
 import { type BatchedInput, checkItems, describeInput, type TensorInput } from './payload-pool.ts'
-import { jsonPool } from './pool.ts'
+import { buildJsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { unknownPathPattern } from './refusals.ts'
 
-const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
-const inferPath = (model: string) => `${modelPath(model)}:predict`
+const buildModelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+const buildInferPath = (model: string) => `${buildModelPath(model)}:predict`
 
 /**
  * TensorFlow Serving's REST API, and KServe's v1 API that follows it; requests in row format: one
  * instance per item.
  */
 export const tfserving: ProtocolModule = {
-  create: (options) => createHttpProtocol(dialect(options), options),
-  callPath: inferPath,
+  create: (options) => createHttpProtocol(createDialect(options), options),
+  callPath: buildInferPath,
   probes: [
     {
-      path: modelPath,
+      path: buildModelPath,
       matches: ({ json, text }) =>
         (isRecord(json) && 'model_version_status' in json) ||
         unknownPathPattern.test(text) ||
@@ -43,7 +43,7 @@ export const tfserving: ProtocolModule = {
   ],
 }
 
-function dialect(options: ProtocolOptions): Dialect {
+function createDialect(options: ProtocolOptions): Dialect {
   return {
     name: 'tfserving',
     // A request in columns is answered in columns.
@@ -51,8 +51,8 @@ function dialect(options: ProtocolOptions): Dialect {
       const columns = requests.filter((request) => getPath(request, 'inputs') !== undefined).length
       return columns === 0 ? '"predictions"' : columns === requests.length ? '"outputs"' : undefined
     },
-    readyPaths: (model) => [modelPath(model)],
-    inferPath,
+    readyPaths: (model) => [buildModelPath(model)],
+    inferPath: buildInferPath,
     fault: (answer, { request, outputs = [] }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
@@ -69,14 +69,14 @@ function dialect(options: ProtocolOptions): Dialect {
     },
     result: (answer) =>
       isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined,
-    async generate(at, model, source, signal) {
-      const metadataUrl = at(`${modelPath(model)}/metadata`)
+    async generate(buildUrl, model, source, signal) {
+      const metadataUrl = buildUrl(`${buildModelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
       const signatures = getPath(metadata, 'metadata', 'signature_def', 'signature_def')
       const signature = selectSignature('tfserving', metadataUrl, signatures, options.signature)
       const inputs = matchInputs(source, signature.inputs)
       const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
-      const bodies = await jsonPool(source, async (content, items) => {
+      const bodies = await buildJsonPool(source, async (content, items) => {
         // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
         if (!inputs.every(({ batched }) => batched))
           return { ...named, inputs: await drawColumns(inputs, content, items) }
@@ -115,12 +115,12 @@ function findSignatureFault(
     return `its output '${unknown}' is none of the model's, which are ${names.join(', ')}`
   const missing = named && names.find((name) => !(name in named))
   if (missing !== undefined) return `without its output '${missing}'`
-  const valuesAt = (name: string) => {
+  const selectValues = (name: string) => {
     const values = named === undefined ? answered : answered.map((one) => getPath(one, name))
     return inRows ? values : values[0]
   }
   return findTensorsFault(
-    declared.map(({ name, datatype }) => ({ name, datatype, ...flattenLists(valuesAt(name)) })),
+    declared.map(({ name, datatype }) => ({ name, datatype, ...flattenLists(selectValues(name)) })),
     declared,
     inRows ? predictions.length : undefined,
   )
@@ -164,9 +164,11 @@ async function drawValue(input: TensorInput, content: Content): Promise<unknown>
 }
 
 /** Nested lists of a shape, row-major; the value itself for a scalar. */
-function nestValues(shape: readonly number[], value: () => unknown): unknown {
-  const [size, ...rest] = shape
-  return size === undefined ? value() : Array.from({ length: size }, () => nestValues(rest, value))
+function nestValues(shape: readonly number[], drawElement: () => unknown): unknown {
+  const [size, ...innerShape] = shape
+  return size === undefined
+    ? drawElement()
+    : Array.from({ length: size }, () => nestValues(innerShape, drawElement))
 }
 
 /** An input of a signature; its shape lacks the batch dimension, if it has one. */
@@ -254,7 +256,7 @@ function parseInputs(protocol: string, url: string, signature: unknown): TensorF
 
 /** Value at a path of keys; undefined where there is none. */
 function getPath(value: unknown, ...path: string[]): unknown {
-  let here = value
-  for (const key of path) here = isRecord(here) ? here[key] : undefined
-  return here
+  let current = value
+  for (const key of path) current = isRecord(current) ? current[key] : undefined
+  return current
 }

@@ -40,7 +40,13 @@ const minReasonIntervalMs = 2_000
  * routes and models may come up after the port.
  */
 const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
+/** The same after a bad answer of any other kind. Assumed. */
 const firstAnswerPatienceMs = 2_000
+/** Pause between readiness checks, which grows by a factor, and between first requests. Assumed. */
+const minDelayMs = 20
+const maxDelayMs = 250
+const delayFactor = 1.5
+const repeatDelayMs = 200
 
 /**
  * Waits until the server reports that it is ready and gives a good answer, and resolves with the
@@ -56,7 +62,7 @@ export async function prepareOnceReady(
   until: AbortSignal,
 ): Promise<HttpTarget> {
   const { protocol, url, model } = endpoint
-  const deadline = deadlineAfter(timeoutMs)
+  const deadline = createDeadline(timeoutMs)
   const either = AbortSignal.any([until, deadline])
   const reasons = new ReasonLog(endpoint.onReason)
   try {
@@ -86,13 +92,13 @@ export const prepareOnceAnswering = (
   waitForGoodAnswer(
     endpoint,
     timeoutMs,
-    deadlineAfter(timeoutMs),
+    createDeadline(timeoutMs),
     until,
     new ReasonLog(endpoint.onReason),
     false,
   )
 
-const deadlineAfter = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
+const createDeadline = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
 
 /** Collects the reasons of a server for not being ready, and reports them at a limited rate. */
 export class ReasonLog {
@@ -133,9 +139,9 @@ async function waitUntilReady(
   let isKnownToListen = !runsAlready
   let lastNever: string | undefined
   for (
-    let delayMs = 20;
+    let delayMs = minDelayMs;
     !(await protocol.ready(url, model, either, reasons.add));
-    delayMs = Math.min(250, delayMs * 1.5)
+    delayMs = Math.min(maxDelayMs, delayMs * delayFactor)
   ) {
     if (!isProtocolChecked && (runsAlready || performance.now() - startedMs >= diagnoseAfterMs)) {
       isProtocolChecked = true
@@ -197,7 +203,7 @@ async function waitForGoodAnswer(
       if (!(await mayRecover(endpoint, error, waitedMs, until, reasons))) throw error
       badAnswer = error
     }
-    await sleep(200, undefined, { signal: either }).catch(() => undefined)
+    await sleep(repeatDelayMs, undefined, { signal: either }).catch(() => undefined)
     until.throwIfAborted()
     if (deadline.aborted) throw createTimeoutError(badAnswer, url, timeoutMs, reasons, patient)
   }
@@ -256,15 +262,15 @@ function createTimeoutError(
   url: string,
   timeoutMs: number,
   reasons: ReasonLog,
-  saidReady: boolean,
+  wasReady: boolean,
 ): unknown {
   if (badAnswer instanceof ProtocolError && badAnswer.why !== 'not-ready') return badAnswer
-  const words = reasons.suffix()
+  const reason = reasons.suffix()
   const what =
-    saidReady && words === ''
+    wasReady && reason === ''
       ? 'reports that it is ready but did not answer'
       : 'gave no good answer'
-  return new NeverReadyError(`${url} ${what} within ${formatSeconds(timeoutMs)}${words}`)
+  return new NeverReadyError(`${url} ${what} within ${formatSeconds(timeoutMs)}${reason}`)
 }
 
 /**
@@ -276,10 +282,10 @@ async function checkOtherPorts(
   signal: AbortSignal,
 ): Promise<void> {
   for (const port of otherPorts?.() ?? []) {
-    const there = new URL(url)
-    const assigned = there.port
-    there.port = String(port)
-    if (!(await protocol.ready(there.href, model, signal))) continue
+    const otherUrl = new URL(url)
+    const assigned = otherUrl.port
+    otherUrl.port = String(port)
+    if (!(await protocol.ready(otherUrl.href, model, signal))) continue
     const what = `it serves on port ${port} instead of the assigned ${assigned}`
     throw new ProtocolError(
       protocol.name,

@@ -32,16 +32,20 @@ export function withWarmUp(
     ...protocol,
     async prepare(url, model, payload, signal) {
       const target = await protocol.prepare(url, model, payload, signal)
-      const own =
+      const warmUpTarget =
         warmUp.payload === undefined
           ? target
           : await protocol.prepare(url, model, warmUp.payload, signal)
-      const patient = { ...own, timeoutMs: Math.max(own.timeoutMs, firstAnswerMs) }
+      // The first answers may load the model.
+      const patientTarget = {
+        ...warmUpTarget,
+        timeoutMs: Math.max(warmUpTarget.timeoutMs, firstAnswerMs),
+      }
       await sendAll(
         protocol.name,
         answers,
-        patient,
-        { requests: own.bodies.length, ...warmUp },
+        patientTarget,
+        { requests: warmUpTarget.bodies.length, ...warmUp },
         signal,
       )
       return target

@@ -10,6 +10,7 @@ import type { Problem } from '../profiler-errors.ts'
 import { parseServerAddress } from '../server-address.ts'
 import { get } from './http.ts'
 
+/** Longest handshake or request, ms. Assumed. */
 const probeTimeoutMs = 2000
 
 /** Result of a TLS handshake. 'a certificate': the server requires a client certificate. */
@@ -28,15 +29,15 @@ export async function diagnoseScheme(
   const address = parseServerAddress(httpUrl)
   if (scheme === '' || address === undefined) return undefined
   const secure = /s$/i.test(scheme)
-  const other = url.replace(scheme, secure ? scheme.slice(0, -1) : `${scheme}s`)
+  const otherUrl = url.replace(scheme, secure ? scheme.slice(0, -1) : `${scheme}s`)
   const handshake = await tryTlsHandshake(httpUrl, signal)
   signal.throwIfAborted()
   if (secure && handshake === 'no TLS')
-    return { what: `${url} does not use TLS`, hint: `write ${other}` }
+    return { what: `${url} does not use TLS`, hint: `write ${otherUrl}` }
   if (!secure && (handshake === 'TLS' || handshake === 'a certificate'))
     return {
       what: `${url} speaks TLS`,
-      hint: `write ${other}. A server that tune starts must serve without TLS`,
+      hint: `write ${otherUrl}. A server that tune starts must serve without TLS`,
     }
   if (handshake === 'a certificate')
     return {
@@ -112,12 +113,12 @@ function answersHttp2(origin: string, signal: AbortSignal): Promise<boolean> {
     const session = connectHttp2(origin, { rejectUnauthorized: false })
     const end = (answers: boolean) => {
       signal.removeEventListener('abort', stop)
-      clearTimeout(late)
+      clearTimeout(timer)
       session.destroy()
       resolve(answers)
     }
     const stop = () => end(false)
-    const late = setTimeout(stop, probeTimeoutMs)
+    const timer = setTimeout(stop, probeTimeoutMs)
     signal.addEventListener('abort', stop, { once: true })
     session.once('remoteSettings', () => end(true))
     session.on('error', stop)

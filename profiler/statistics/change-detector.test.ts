@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
 import {
-  criticalStandardErrors,
+  computeCriticalStandardErrors,
   detectChange,
   falseAlarmLevel,
   findSteadyStart,
@@ -174,9 +174,9 @@ describe('detection', () => {
 
   test('is stricter the more splits are compared, and the lower the level', () => {
     // Normal quantiles of 0.9995 and 0.99995.
-    expect(criticalStandardErrors()).toBeCloseTo(3.29, 1)
-    expect(criticalStandardErrors(10)).toBeCloseTo(3.89, 1)
-    expect(criticalStandardErrors(1, 0.05)).toBeCloseTo(1.96, 2)
+    expect(computeCriticalStandardErrors()).toBeCloseTo(3.29, 1)
+    expect(computeCriticalStandardErrors(10)).toBeCloseTo(3.89, 1)
+    expect(computeCriticalStandardErrors(1, 0.05)).toBeCloseTo(1.96, 2)
   })
 })
 

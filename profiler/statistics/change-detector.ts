@@ -44,7 +44,7 @@ export interface Change {
  * normal quantile. The level is shared among `comparisons` of which the largest difference is taken
  * (Bonferroni).
  */
-export const criticalStandardErrors = (comparisons = 1, level = falseAlarmLevel): number =>
+export const computeCriticalStandardErrors = (comparisons = 1, level = falseAlarmLevel): number =>
   -probit(level / (2 * comparisons))
 
 /**
@@ -60,7 +60,7 @@ export function detectChange(
   const unchanged = { changed: false, at: batches.length, ratio: 1, direction: undefined }
   const split = findBestSplit(batches)
   if (split === undefined) return unchanged
-  if (split.standardErrors < criticalStandardErrors(split.splits, level)) return unchanged
+  if (split.standardErrors < computeCriticalStandardErrors(split.splits, level)) return unchanged
   const { at } = split
   const [before, after] = [batches.slice(0, at), batches.slice(at)]
   const ratio = computeMidmean(after.flat()) / computeMidmean(before.flat())

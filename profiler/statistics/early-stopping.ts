@@ -1,7 +1,7 @@
 /**
  * The early-stopping rule of MLPerf's LoadGen: whether requests are enough for a percentile claim.
  */
-import { binomialCdf } from './percentile.ts'
+import { computeBinomialCdf } from './percentile.ts'
 
 /**
  * Whether at most `over` violations in n independent requests prove that the percentile meets the
@@ -15,5 +15,5 @@ export function provesPercentile(
   percentile: number,
   confidence = 0.95,
 ): boolean {
-  return binomialCdf(Math.ceil(over), Math.floor(n), 1 - percentile) <= 1 - confidence
+  return computeBinomialCdf(Math.ceil(over), Math.floor(n), 1 - percentile) <= 1 - confidence
 }

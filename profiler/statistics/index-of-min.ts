@@ -1,5 +1,5 @@
 /** Index of the smallest value, the first of several. */
-export function indexOfMin(values: Float64Array): number {
+export function findIndexOfMin(values: Float64Array): number {
   let min = 0
   for (let i = 1; i < values.length; i++) if (values[i]! < values[min]!) min = i
   return min

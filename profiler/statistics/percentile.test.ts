@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import {
-  binomialCdf,
-  binomialQuantile,
+  computeBinomialCdf,
+  computeBinomialQuantile,
   computeQuantileInterval,
   computeQuantileRanks,
   selectQuantile,
@@ -59,9 +59,9 @@ describe('confidence intervals of a percentile', () => {
   })
 })
 
-test('binomialCdf sums the mass', () => {
-  expect(binomialCdf(1, 3, 0.5)).toBeCloseTo(0.5, 12)
-  expect(binomialCdf(0, 299, 0.01)).toBeCloseTo(0.99 ** 299, 12)
+test('computeBinomialCdf sums the mass', () => {
+  expect(computeBinomialCdf(1, 3, 0.5)).toBeCloseTo(0.5, 12)
+  expect(computeBinomialCdf(0, 299, 0.01)).toBeCloseTo(0.99 ** 299, 12)
 })
 
 describe('the binomial distribution', () => {
@@ -80,25 +80,29 @@ describe('the binomial distribution', () => {
     [40, 0.9],
   ])('of %i with %d sums the mass of all counts up to one', (n, p) => {
     for (const k of [0, 1, Math.floor(n * p), n - 1])
-      expect(binomialCdf(k, n, p)).toBeCloseTo(sum(n, k, p), 9)
+      expect(computeBinomialCdf(k, n, p)).toBeCloseTo(sum(n, k, p), 9)
   })
 
   test('at its ends', () => {
     expect([
-      binomialCdf(5, 5, 0.2),
-      binomialCdf(9, 5, 0.2),
-      binomialCdf(-1, 5, 0),
-      binomialCdf(0, 5, 0),
+      computeBinomialCdf(5, 5, 0.2),
+      computeBinomialCdf(9, 5, 0.2),
+      computeBinomialCdf(-1, 5, 0),
+      computeBinomialCdf(0, 5, 0),
     ]).toEqual([1, 1, 0, 1])
-    expect([binomialCdf(4, 5, 1), binomialCdf(5, 5, 1), binomialCdf(-1, 5, 0.2)]).toEqual([0, 1, 0])
+    expect([
+      computeBinomialCdf(4, 5, 1),
+      computeBinomialCdf(5, 5, 1),
+      computeBinomialCdf(-1, 5, 0.2),
+    ]).toEqual([0, 1, 0])
     for (let n = 1; n <= 60; n++) {
-      expect(binomialCdf(n, n, 0.7)).toBe(1)
-      expect(binomialCdf(n - 1, n, 1e-12)).toBeLessThanOrEqual(1)
+      expect(computeBinomialCdf(n, n, 0.7)).toBe(1)
+      expect(computeBinomialCdf(n - 1, n, 1e-12)).toBeLessThanOrEqual(1)
     }
-    expect(binomialCdf(4, 5, 0.2)).toBeCloseTo(1 - 0.2 ** 5, 12)
+    expect(computeBinomialCdf(4, 5, 0.2)).toBeCloseTo(1 - 0.2 ** 5, 12)
     // Where the sum begins far above nothing, what it leaves out does not matter.
-    expect(binomialCdf(50_000, 1_000_000, 0.05)).toBeCloseTo(0.5, 2)
-    expect(binomialCdf(49_000, 1_000_000, 0.05)).toBeLessThan(1e-5)
+    expect(computeBinomialCdf(50_000, 1_000_000, 0.05)).toBeCloseTo(0.5, 2)
+    expect(computeBinomialCdf(49_000, 1_000_000, 0.05)).toBeLessThan(1e-5)
   })
 
   // Sums of exact terms with 60 digits (Python's decimal).
@@ -108,19 +112,21 @@ describe('the binomial distribution', () => {
     [4, 1000, 0.001, 1 - 0.00363687802952179],
     [83, 100, 0.9, 0.020598810145300146],
   ])('P(Binomial <= %i) of %i at %d', (k, n, p, probability) => {
-    expect(binomialCdf(k, n, p) / probability).toBeCloseTo(1, 8)
+    expect(computeBinomialCdf(k, n, p) / probability).toBeCloseTo(1, 8)
   })
 
   test('of a hundred million begins where there is something to sum', () => {
     // The normal's, with the continuity correction: 1e8 tosses have a standard deviation of 5000.
-    expect(binomialCdf(50_000_000, 1e8, 0.5)).toBeCloseTo(
+    expect(computeBinomialCdf(50_000_000, 1e8, 0.5)).toBeCloseTo(
       0.5 + 0.5 / (5000 * Math.sqrt(2 * Math.PI)),
       6,
     )
-    expect(Math.abs(binomialQuantile(0.841344746, 1e8, 0.5) - 50_005_000)).toBeLessThanOrEqual(1)
+    expect(
+      Math.abs(computeBinomialQuantile(0.841344746, 1e8, 0.5) - 50_005_000),
+    ).toBeLessThanOrEqual(1)
     // Of a rare thing and of a frequent one, summed with 60 digits.
-    expect(binomialCdf(1000, 1_000_000, 0.001)).toBeCloseTo(0.50840936822, 7)
-    expect(binomialCdf(999_000, 1_000_000, 0.999)).toBeCloseTo(0.504211555167, 7)
+    expect(computeBinomialCdf(1000, 1_000_000, 0.001)).toBeCloseTo(0.50840936822, 7)
+    expect(computeBinomialCdf(999_000, 1_000_000, 0.999)).toBeCloseTo(0.504211555167, 7)
   })
 
   test('a quantile is the fewest that reach its probability', () => {
@@ -130,17 +136,19 @@ describe('the binomial distribution', () => {
         fc.double({ min: 0.01, max: 0.99, noNaN: true }),
         fc.double({ min: 0.001, max: 0.999, noNaN: true }),
         (n, p, probability) => {
-          const k = binomialQuantile(probability, n, p)
-          expect(binomialCdf(k, n, p)).toBeGreaterThanOrEqual(probability - 1e-9)
-          if (k > 0) expect(binomialCdf(k - 1, n, p)).toBeLessThan(probability + 1e-9)
+          const k = computeBinomialQuantile(probability, n, p)
+          expect(computeBinomialCdf(k, n, p)).toBeGreaterThanOrEqual(probability - 1e-9)
+          if (k > 0) expect(computeBinomialCdf(k - 1, n, p)).toBeLessThan(probability + 1e-9)
         },
       ),
     )
-    expect([binomialQuantile(0.5, 0, 0.5), binomialQuantile(0.5, 10, 0)]).toEqual([0, 0])
-    expect(binomialQuantile(1, 3, 0.5)).toBe(3)
+    expect([computeBinomialQuantile(0.5, 0, 0.5), computeBinomialQuantile(0.5, 10, 0)]).toEqual([
+      0, 0,
+    ])
+    expect(computeBinomialQuantile(1, 3, 0.5)).toBe(3)
     // The normal's: mean 50,000, standard deviation 218.
     expect(
-      Math.abs(binomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9)),
+      Math.abs(computeBinomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9)),
     ).toBeLessThan(2)
   })
 })
@@ -181,7 +189,7 @@ test('the ranks of any number of values are the nearest that leave no more than 
   for (let n = 1; n <= 300; n++) {
     const [lower, upper] = computeQuantileRanks(n, 0.9, 0.95)
     // The quantile lies below the k-th smallest value where fewer than k lie below it.
-    const below = (rank: number) => binomialCdf(rank - 1, n, 0.9)
+    const below = (rank: number) => computeBinomialCdf(rank - 1, n, 0.9)
     if (lower > 0) expect(below(lower)).toBeLessThan(0.025)
     if (lower < n) expect(below(lower + 1)).toBeGreaterThanOrEqual(0.025)
     expect(below(upper)).toBeGreaterThanOrEqual(0.975 - 1e-12)

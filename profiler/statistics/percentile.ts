@@ -28,7 +28,7 @@ export function computeQuantileRanks(
   confidence: number,
 ): readonly [lower: number, upper: number] {
   const tail = (1 - confidence) / 2
-  return [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1]
+  return [computeBinomialQuantile(tail, n, p), computeBinomialQuantile(1 - tail, n, p) + 1]
 }
 
 /**
@@ -45,7 +45,7 @@ export function computeQuantileInterval(
 }
 
 /** Smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
-export function binomialQuantile(probability: number, n: number, p: number): number {
+export function computeBinomialQuantile(probability: number, n: number, p: number): number {
   let k = computeMinRelevantCount(n, p)
   let mass = computeBinomialMass(k, n, p)
   for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass)
@@ -54,7 +54,7 @@ export function binomialQuantile(probability: number, n: number, p: number): num
 }
 
 /** P(Binomial(n, p) <= k). */
-export function binomialCdf(k: number, n: number, p: number): number {
+export function computeBinomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
   let i = computeMinRelevantCount(n, p)
   if (k < i || p === 1) return 0

@@ -1,7 +1,7 @@
 /** Token figures of a configuration: latencies, throughput and prices of streamed answers. */
 import {
-  byMetric,
   type LatencyMetric,
+  mapMetrics,
   type StreamLatency,
   streamLatencyNames,
 } from '../../profiler/model/latency-metrics.ts'
@@ -109,7 +109,7 @@ function windowFigures({ point, stream }: StreamedWindow): WindowFigures {
       classes: Object.fromEntries(
         Object.entries(stream.classes).map(([name, of]) => [
           name,
-          { latencies: byMetric((metric) => selectPercentiles(of[metric])), good: of.good },
+          { latencies: mapMetrics((metric) => selectPercentiles(of[metric])), good: of.good },
         ]),
       ),
     }),

@@ -25,7 +25,7 @@ export interface HyperPriors {
  * Bayesian optimization performs great in high dimensions', ICML 2024, §4); noise LogNormal(-4, 1);
  * signal LogNormal(-1, 1).
  */
-export const defaultPriors = (groups: number): HyperPriors => ({
+export const createDefaultPriors = (groups: number): HyperPriors => ({
   signal: [-1, 1],
   lengthscale: [Math.SQRT2 + Math.log(groups) / 2, Math.sqrt(3)],
   noise: [-4, 1],
@@ -46,11 +46,11 @@ function computeLogPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
 
 /** θ at the modes of the priors, exp(μ - σ²), and at the median of the signal. */
 function createStartingPoint(priors: HyperPriors, G: number): Float64Array {
-  const mode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
-  const noise = Math.max(Math.log(minNoiseVariance) + 1, mode(priors.noise))
+  const findMode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
+  const noise = Math.max(Math.log(minNoiseVariance) + 1, findMode(priors.noise))
   return Float64Array.from([
     priors.signal[0],
-    ...new Array<number>(G).fill(mode(priors.lengthscale)),
+    ...new Array<number>(G).fill(findMode(priors.lengthscale)),
     noise,
   ])
 }
@@ -99,7 +99,7 @@ interface FitOptions {
  */
 export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp {
   const g = computeGeometry(spec, data)
-  const priors = options.priors ?? defaultPriors(g.G)
+  const priors = options.priors ?? createDefaultPriors(g.G)
   const fitted = thin(data)
   const fittedGeometry = fitted === data ? g : computeGeometry(spec, fitted)
   const start = options.from ? pack(options.from) : createStartingPoint(priors, g.G)
@@ -109,7 +109,7 @@ export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp 
     low: Float64Array.from([signal[0], ...fillGroups(lengthscale[0]), Math.log(minNoiseVariance)]),
     high: Float64Array.from([signal[1], ...fillGroups(lengthscale[1]), maxNoise]),
   }
-  const loss = (theta: Float64Array): Evaluation | undefined => {
+  const computeLoss = (theta: Float64Array): Evaluation | undefined => {
     const fit = computeLogLikelihood(fittedGeometry, theta, fitted.knownNoise)
     if (!fit || !Number.isFinite(fit.value)) return undefined
     const prior = computeLogPrior(theta, priors)
@@ -118,7 +118,7 @@ export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp 
       gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!),
     }
   }
-  const best = minimise(loss, start, bounds, {
+  const best = minimise(computeLoss, start, bounds, {
     maxEvaluations:
       fittedGeometry.n > maxObservationsForLongFit ? maxEvaluations.ofMany : maxEvaluations.ofFew,
   })

@@ -57,7 +57,7 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
   }
   const columns = new Int32Array(d)
   const values = new Float64Array(d)
-  const trend = (z: Float64Array) => {
+  const computeTrend = (z: Float64Array) => {
     let sum = 0
     for (let c = 0; c < d; c++) sum += slopeVariance[c]! * z[c]! * z[c]!
     return sum
@@ -86,6 +86,6 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
         out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
       }
     },
-    computeVariance: (z) => h.signalVariance + trend(z),
+    computeVariance: (z) => h.signalVariance + computeTrend(z),
   }
 }

@@ -7,7 +7,7 @@ import {
   dot,
   forwardSolve,
   forwardSolveFour,
-  inverseFromFactor,
+  invertFromFactor,
 } from './linalg.ts'
 
 const rng = createRng(3)
@@ -44,7 +44,7 @@ test('factor, solves and inverse agree with ml-matrix', () => {
     decomposition.solve(Matrix.columnVector(b)).to1DArray(),
   )
   const expected = inverse(a)
-  const found = inverseFromFactor(l, n)
+  const found = invertFromFactor(l, n)
   for (let i = 0; i < n; i++)
     for (let j = 0; j <= i; j++) expect(found[i * n + j]).toBeCloseTo(expected.get(i, j), 9)
 })

@@ -110,7 +110,7 @@ function invertLower(l: Float64Array, n: number): Float64Array {
 }
 
 /** A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor L; fills the lower triangle. */
-export function inverseFromFactor(l: Float64Array, n: number): Float64Array {
+export function invertFromFactor(l: Float64Array, n: number): Float64Array {
   const inverse = invertLower(l, n)
   const a = new Float64Array(n * n)
   for (let k = 0; k < n; k++) {

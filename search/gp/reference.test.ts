@@ -5,7 +5,7 @@
 import { determinant, inverse, Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
-import { defaultPriors, fitGp } from './fit.ts'
+import { createDefaultPriors, fitGp } from './fit.ts'
 import { createCrossKernel, matern52, matern52Weight } from './kernel.ts'
 import { computeGeometry, computeLogLikelihood, conditionGp } from './regression.ts'
 import type { GpData, GpSpec, Hyperparameters } from './types.ts'
@@ -211,12 +211,12 @@ describe('a fit', () => {
     }
   }
   test('has the published priors, with longer lengthscales in more dimensions', () => {
-    expect(defaultPriors(1)).toEqual({
+    expect(createDefaultPriors(1)).toEqual({
       signal: [-1, 1],
       lengthscale: [Math.SQRT2, Math.sqrt(3)],
       noise: [-4, 1],
     })
-    expect(defaultPriors(9).lengthscale[0]).toBeCloseTo(Math.SQRT2 + Math.log(3), 12)
+    expect(createDefaultPriors(9).lengthscale[0]).toBeCloseTo(Math.SQRT2 + Math.log(3), 12)
   })
   test('of many observations fits 48 of them, and conditions on all', () => {
     const all = smooth(100, 0.05)

@@ -1,7 +1,7 @@
 import { Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
-import { defaultPriors, fitGp } from './fit.ts'
+import { createDefaultPriors, fitGp } from './fit.ts'
 import reference from './fixtures/gp-bo.json' with { type: 'json' }
 import { computeGeometry, computeLogLikelihood, conditionGp } from './regression.ts'
 import type { GpData, GpSpec } from './types.ts'
@@ -120,7 +120,7 @@ describe('fitting', () => {
     const { signalVariance, lengthscales, noiseVariance } = gp.hyperparameters
     const at = Float64Array.from([signalVariance, ...lengthscales, noiseVariance].map(Math.log))
     const { gradient } = logMarginalLikelihood(plain, { X, y }, at)!
-    const priors = defaultPriors(4)
+    const priors = createDefaultPriors(4)
     for (const [i, t] of at.entries()) {
       const [mu, sigma] = i === 0 ? priors.signal : i === 5 ? priors.noise : priors.lengthscale
       expect(gradient[i]! - 1 - (t - mu) / sigma ** 2).toBeCloseTo(0, 2)

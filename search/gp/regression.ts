@@ -29,7 +29,7 @@
  */
 import { createCrossKernel, matern52, matern52Weight } from './kernel.ts'
 import type { Evaluation } from './lbfgs.ts'
-import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, forwardSolve, invertFromFactor } from './linalg.ts'
 import {
   computeJointCovariance,
   minPosteriorVariance,
@@ -203,7 +203,7 @@ export function computeLogLikelihood(
   const factor = factorise(g, h, pairs, knownNoise)
   if (!factor) return undefined
   const { l, alpha } = factor
-  const k = inverseFromFactor(l, n)
+  const k = invertFromFactor(l, n)
   const gradient = new Float64Array(theta.length)
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++) {
@@ -261,7 +261,7 @@ export function conditionGp(
       }
     },
     predictLeaveOneOut() {
-      const inverse = inverseFromFactor(factor.l, n)
+      const inverse = invertFromFactor(factor.l, n)
       return {
         mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),
         variance: data.y.map((_, i) => {

@@ -62,13 +62,13 @@ const computeMeanLogRate = memoise((problem: Problem): number => {
 export function createConstraintPrior(problem: Problem): InformativePrior | undefined {
   const { priorLogConstraint } = problem
   if (!priorLogConstraint) return undefined
-  const expected = (c: Configuration) => {
+  const predictLogConstraint = (c: Configuration) => {
     const logValue = priorLogConstraint(c)
     return logValue === undefined ? 0 : toConstraintTarget(problem, logValue)
   }
   return {
     slopes: [[1, scaleSd]],
-    columns: (configurations) => configurations.map((c) => [expected(c)]),
+    columns: (configurations) => configurations.map((c) => [predictLogConstraint(c)]),
     ...deviceModel,
   }
 }

@@ -37,11 +37,11 @@ export function conditionMemoryFit(
   observations: readonly Observation[],
 ): (configuration: Configuration) => number {
   if (memoryFitProbability === undefined) return () => 0
-  const logFits = (c: Configuration) =>
+  const computeLogFit = (c: Configuration) =>
     Math.log(Math.max(minServesProbability, memoryFitProbability(c)))
   const lowestServed = observations.reduce(
-    (low, o) => (o.state === 'complete' ? Math.min(low, logFits(o.configuration)) : low),
+    (low, o) => (o.state === 'complete' ? Math.min(low, computeLogFit(o.configuration)) : low),
     0,
   )
-  return (c) => Math.min(0, logFits(c) - lowestServed)
+  return (c) => Math.min(0, computeLogFit(c) - lowestServed)
 }

@@ -1,6 +1,6 @@
 /** The Gaussian process of one modelled quantity, with the informative prior that suits it best. */
 import { fitCensoredGp } from '../gp/censored.ts'
-import { defaultPriors, type HyperPriors } from '../gp/fit.ts'
+import { createDefaultPriors, type HyperPriors } from '../gp/fit.ts'
 import { minPosteriorVariance } from '../gp/posterior.ts'
 import { conditionGp, type Gp } from '../gp/regression.ts'
 import { createFantasies, type TrainingPoint, toGpData } from '../gp/training-points.ts'
@@ -22,7 +22,7 @@ interface QuantityModel {
   readonly warning?: string
   /**
    * Predictions of the noise-free quantity. Approximate ones use a subset of many observations, and
-   * ignore saturation.
+   * ignore saturation (saturating-predictive.ts).
    */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): SaturatingPredictive
   /** Joint posterior draws of the noise-free quantity. */
@@ -135,7 +135,7 @@ function createHyperPriors(
   groups: number,
   prior?: InformativePrior,
 ): HyperPriors {
-  const priors = defaultPriors(groups)
+  const priors = createDefaultPriors(groups)
   if (quantity === 'serves') return { ...priors, signal: servesLatent.signal }
   return prior?.signalVariance ? { ...priors, signal: prior.signalVariance } : priors
 }

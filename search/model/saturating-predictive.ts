@@ -89,12 +89,12 @@ export function computeLogExpectedExcess(
   if (upperOffsets === undefined) return logExpectedImprovement(threshold, sd, 0)
   const start = computeZScore(prediction, i, threshold)
   if (start === Infinity) return -Infinity
-  const slopeAt = (z: number) =>
+  const computeSlope = (z: number) =>
     z < 0 ? sd : computeSlopeAfter(upperOffsets, i, Math.min(maxTabulatedZ - 1, Math.floor(z)))
   const first = logH(-start)
-  let slopes = slopeAt(start)
+  let slopes = computeSlope(start)
   for (let knot = Math.max(0, Math.floor(start) + 1); knot < maxTabulatedZ; knot++)
-    slopes += (slopeAt(knot) - slopeAt(knot - 1)) * Math.exp(logH(-knot) - first)
+    slopes += (computeSlope(knot) - computeSlope(knot - 1)) * Math.exp(logH(-knot) - first)
   return first + Math.log(Math.max(0, slopes))
 }
 

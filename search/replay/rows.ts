@@ -114,6 +114,7 @@ function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
   }
 }
 
+/** Values of a parameter that a fault lists. */
 const maxListedValues = 12
 
 /** A fault unless the cell has one of the values of its parameter. */
@@ -222,8 +223,8 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
 
 const readNumbers = (rows: readonly ReplayRow[], column: string): number[] =>
   rows.map((row) => parseCellNumber(row[column]))
-const min = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b))
-const max = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b))
+const findMin = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b))
+const findMax = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b))
 
 /** Contradictions between the rows of one configuration, as messages. */
 function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
@@ -237,14 +238,14 @@ function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): strin
   const readings = measured.flatMap((column) => {
     if (serving.length < 2) return []
     const values = readNumbers(serving, column)
-    const [low, high] = [min(values), max(values)]
+    const [low, high] = [findMin(values), findMax(values)]
     const ratio =
       column === task.constraint.metric ? Math.max(high, floor) / Math.max(low, floor) : high / low
     return ratio > limit ? [`${column} is ${low} and ${high}`] : []
   })
   return [
-    ...(max(prices) > min(prices) * (1 + 1e-9)
-      ? [`${price} is ${min(prices)} and ${max(prices)}`]
+    ...(findMax(prices) > findMin(prices) * (1 + 1e-9)
+      ? [`${price} is ${findMin(prices)} and ${findMax(prices)}`]
       : []),
     ...(serving.length > 0 && serving.length < rows.length
       ? ['it served and could not serve']
@@ -267,14 +268,14 @@ function average(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
 /** The first row (or an infeasible one) with the highest price and metric, and the lowest rate. */
 function takeWorst(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   const rate = resolveRateColumn(task)
-  const dearest = max(readNumbers(rows, task.price))
+  const dearest = findMax(readNumbers(rows, task.price))
   const failed = rows.find((row) => isInfeasible(task, row))
   if (failed) return { ...failed, [task.price]: dearest }
   const { metric } = task.constraint
   return {
     ...rows[0]!,
     [task.price]: dearest,
-    [metric]: max(readNumbers(rows, metric)),
-    ...(rate ? { [rate]: min(readNumbers(rows, rate)) } : {}),
+    [metric]: findMax(readNumbers(rows, metric)),
+    ...(rate ? { [rate]: findMin(readNumbers(rows, rate)) } : {}),
   }
 }

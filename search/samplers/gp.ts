@@ -55,11 +55,13 @@ export const gpSampler: Sampler = {
     if (best.expectedImprovement >= minExpectedImprovement) return best.suggestion
 
     // Fallback when the acquisition has collapsed.
+    // Every second trial.
     const isPollTurn = observations.length % 2 === 0
     return (isPollTurn ? scorer.poll() : undefined) ?? best.suggestion
   },
 }
 
+/** A smaller expected improvement is shown as 0 %. */
 const minShownPercent = 0.01
 
 interface ScoredCandidates {

@@ -159,8 +159,8 @@ export function suggestCheapestByDeviceModel(
       logLimit === undefined || logConstraint === undefined
         ? 0
         : logCdf((logLimit - logConstraint) / latencySd)
-    const logFits = Math.log(problem.memoryFitProbability?.(configuration) ?? 1)
-    return [{ configuration, score: logMet + logFits - expectedLogCost }]
+    const logMemoryFit = Math.log(problem.memoryFitProbability?.(configuration) ?? 1)
+    return [{ configuration, score: logMet + logMemoryFit - expectedLogCost }]
   })
   const highest = scored.reduce((max, { score }) => Math.max(max, score), -Infinity)
   const first = scored.find(({ score }) => score > highest - tieTolerance)

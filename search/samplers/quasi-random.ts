@@ -21,10 +21,10 @@ const createQuasiRandomSampler = (
     const { configurations, complete } = findCandidates(problem, taken, rng.fork(`${name} rest`))
     if (configurations.length === 0) return undefined
     const candidateKeys = new Set(configurations.map(configurationKey))
-    const pointAt = create(problem.space.parameters.length, rng.fork(name))
+    const getPoint = create(problem.space.parameters.length, rng.fork(name))
     const takenKeys = new Set(taken.map(configurationKey))
     for (let i = 0; i < maxSkippedPoints; i++) {
-      const configuration = decodeConfiguration(problem.space, pointAt(i))
+      const configuration = decodeConfiguration(problem.space, getPoint(i))
       const key = configurationKey(configuration)
       if (
         complete

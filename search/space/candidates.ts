@@ -36,7 +36,7 @@ export function findCandidates(
 ): Candidates {
   const takenKeys = new Set(taken.map(configurationKey))
   const isCandidate = (configuration: Configuration) =>
-    !takenKeys.has(cachedKey(configuration)) && !problem.cannotServe?.(configuration)
+    !takenKeys.has(getKey(configuration)) && !problem.cannotServe?.(configuration)
   const complete = countGridCells(problem.space) <= maxEnumeratedConfigurations
   const all = complete
     ? listConfigurations(problem.space)
@@ -44,7 +44,7 @@ export function findCandidates(
   return { configurations: all.filter(isCandidate), complete }
 }
 
-const cachedKey = memoise(configurationKey)
+const getKey = memoise(configurationKey)
 
 /**
  * `enumerateConfigurations`, memoised for each space, so that equal configurations are one object.
@@ -59,10 +59,10 @@ export function sampleSpace(
   count: number,
   rng: Rng = createRng('space'),
 ): Configuration[] {
-  const point = createHalton(space.parameters.length, rng)
+  const getPoint = createHalton(space.parameters.length, rng)
   const found = new Map<string, Configuration>()
   for (let i = 0; i < count * maxPointsPerSample && found.size < count; i++) {
-    const configuration = decodeConfiguration(space, point(i))
+    const configuration = decodeConfiguration(space, getPoint(i))
     if (satisfiesConstraints(space, configuration))
       found.set(configurationKey(configuration), configuration)
   }

@@ -89,6 +89,7 @@ function createScaledColumn(
   low: number,
   high: number,
 ): ColumnGroup {
+  // A constant value becomes 0.
   const span = high - low || 1
   return {
     kind,
@@ -122,11 +123,11 @@ function findNameParts(names: readonly string[]): ((name: string) => string)[] {
   const split = names.map((name) => name.split(partSeparator))
   const count = split[0]!.length
   if (count < 2 || split.some((parts) => parts.length !== count)) return []
-  const distinct = (i: number) => new Set(split.map((parts) => parts[i])).size
+  const countDistinct = (i: number) => new Set(split.map((parts) => parts[i])).size
   const positions = Array.from({ length: count }, (_, i) => i)
-  if (positions.some((i) => distinct(i) === names.length)) return []
+  if (positions.some((i) => countDistinct(i) === names.length)) return []
   return positions
-    .filter((i) => distinct(i) > 1)
+    .filter((i) => countDistinct(i) > 1)
     .map((i) => (name) => name.split(partSeparator)[i] ?? '')
 }
 

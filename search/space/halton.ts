@@ -36,11 +36,12 @@ function computeRadicalInverse(
 ): number {
   let value = 0
   let scale = 1 / base
-  let rest = index
+  let remaining = index
   for (const digits of permutations) {
-    value += digits[rest % base]! * scale
-    rest = Math.floor(rest / base)
+    value += digits[remaining % base]! * scale
+    remaining = Math.floor(remaining / base)
     scale /= base
   }
+  // Rounding must not reach 1.
   return Math.min(value, 1 - 2 ** -53)
 }

@@ -13,7 +13,7 @@ import {
  * ordered one, fixed shares of a range, and every other name of a categorical.
  */
 export const findNeighbours = (space: SearchSpace, configuration: Configuration): Configuration[] =>
-  varyOne(space, configuration, (parameter, value) => nearbyValues(parameter, value, 2)).filter(
+  varyOne(space, configuration, (parameter, value) => listNearbyValues(parameter, value, 2)).filter(
     (c) => satisfiesConstraints(space, c),
   )
 
@@ -38,10 +38,10 @@ export function findPollPoints(space: SearchSpace, configuration: Configuration)
     varyOne(space, c, (parameter, value) =>
       parameter.kind === 'ordinal'
         ? findNextAllowed(space, c, parameter, value as number)
-        : nearbyValues(parameter, value, 1),
+        : listNearbyValues(parameter, value, 1),
     ).filter(isAllowed)
   const firstSteps = varyOne(space, configuration, (parameter, value) =>
-    nearbyValues(parameter, value, 1),
+    listNearbyValues(parameter, value, 1),
   )
   const found = new Map(
     [
@@ -65,7 +65,7 @@ function findNextAllowed(
   const below = values.slice(Math.max(0, position - maxSkippedValues), position).reverse()
   const above = values.slice(position + 1, position + 1 + maxSkippedValues)
   const isAllowed = (v: number) =>
-    satisfiesConstraints(space, repair(space, { ...configuration, [name]: v }))
+    satisfiesConstraints(space, resetInactive(space, { ...configuration, [name]: v }))
   return [below.find(isAllowed), above.find(isAllowed)].flatMap((v) => v ?? [])
 }
 
@@ -79,7 +79,7 @@ function varyOne(
     .filter((parameter) => isActive(parameter, configuration))
     .flatMap((parameter) =>
       listValues(parameter, configuration[parameter.name]!).map((value) =>
-        repair(space, { ...configuration, [parameter.name]: value }),
+        resetInactive(space, { ...configuration, [parameter.name]: value }),
       ),
     )
 }
@@ -88,7 +88,7 @@ function varyOne(
  * Values near a value. Along an ordered list up to `reach` positions away; on a range `rangeSteps`
  * away, and one step.
  */
-function nearbyValues(
+function listNearbyValues(
   parameter: Parameter,
   value: number | string,
   reach: 1 | 2,
@@ -102,7 +102,7 @@ function nearbyValues(
   }
   const { min, max } = parameter
   const logarithmic = parameter.scale === 'log' && min > 0
-  const moved = rangeSteps
+  const nearby = rangeSteps
     .flatMap((share) => [-share, share])
     .map((share) =>
       logarithmic
@@ -110,12 +110,12 @@ function nearbyValues(
         : (value as number) + share * (max - min),
     )
   const step = resolveStep(parameter)
-  if (step !== undefined) moved.push((value as number) - step, (value as number) + step)
-  return [...new Set(moved.map((v) => snap(parameter, v)))].filter((v) => v !== value)
+  if (step !== undefined) nearby.push((value as number) - step, (value as number) + step)
+  return [...new Set(nearby.map((v) => snap(parameter, v)))].filter((v) => v !== value)
 }
 
 /** The configuration with every inactive parameter at its default. */
-function repair(space: SearchSpace, configuration: Configuration): Configuration {
+function resetInactive(space: SearchSpace, configuration: Configuration): Configuration {
   const repaired: Record<string, number | string> = {}
   for (const parameter of space.parameters)
     repaired[parameter.name] = isActive(parameter, repaired)

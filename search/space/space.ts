@@ -98,7 +98,7 @@ export const configurationKey = (configuration: Configuration): string =>
   JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
 
 /** The key without some parameters: equal for configurations that differ in these alone. */
-export const configurationKeyWithout = (
+export const createKeyWithout = (
   configuration: Configuration,
   names: ReadonlySet<string>,
 ): string =>

@@ -138,7 +138,7 @@ async function checkAnswers(
   const answers = isOwn ? [] : await requestAnswers(target, bodies, context)
   for (const [i, answer] of answers.entries())
     if (answer !== undefined) before.checkAnswer(bodies[i]!, answer)
-  const fault = await before.fault()
+  const fault = await before.findFault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
   const underLoad = new AnswerCheck(spec, reading, target)
   return {
@@ -147,7 +147,7 @@ async function checkAnswers(
       ...target,
       sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) },
     },
-    answers: { spec, bodies, fault: () => underLoad.fault() },
+    answers: { spec, bodies, fault: () => underLoad.findFault() },
   }
 }
 

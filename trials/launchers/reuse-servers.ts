@@ -11,7 +11,7 @@
 
 import type { Target } from '../../profiler/model/target.ts'
 import { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
-import { configurationKeyWithout } from '../../search/space/space.ts'
+import { createKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import {
   InfeasibleError,
@@ -125,7 +125,7 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
     },
     launch: async (configuration, trialNumber, signal, onWaiting) => {
       signal.throwIfAborted()
-      const key = configurationKeyWithout(configuration, changing.names)
+      const key = createKeyWithout(configuration, changing.names)
       const at = idle.findIndex((server) => server.key === key)
       const kept = at >= 0
       const server = kept

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { byMetric } from '../../profiler/model/latency-metrics.ts'
+import { mapMetrics } from '../../profiler/model/latency-metrics.ts'
 import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { RunningTrial, TrialStore } from '../types.ts'
 import { anyTrial, completeTrial } from './samples.contract.ts'
@@ -37,7 +37,7 @@ const window = (ms: number): LoadRun => ({
   elapsedS: 1.5,
   generatorCores: 0,
   stream: {
-    latenciesMs: byMetric(() => Float64Array.of(ms, 1)),
+    latenciesMs: mapMetrics(() => Float64Array.of(ms, 1)),
     tokens: Float64Array.of(3, 4),
     classes: ['chat', undefined],
     gapsMs: Float64Array.of(),

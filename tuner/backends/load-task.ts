@@ -123,7 +123,7 @@ export async function runLoadTask(
       onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }),
     }
     const measurement = await addServerMessages(await runLoadWork(work, place), target, signal)
-    const answersDiffer = await check?.fault()
+    const answersDiffer = await check?.findFault()
     if (answersDiffer !== undefined) say({ answersDiffer })
     else say({ measurement: await addMetricsInPod(measurement, metrics, target, signal) })
     return 0

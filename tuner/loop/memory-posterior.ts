@@ -3,7 +3,7 @@
  * item × batch), with both amounts unknown. Computed on a grid.
  */
 import { cdf } from '../../search/gp/normal.ts'
-import { configurationKeyWithout } from '../../search/space/space.ts'
+import { createKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -95,7 +95,7 @@ export function inferMemoryFit(
 }
 
 const createComparisonKey = (configuration: Configuration): string =>
-  configurationKeyWithout(configuration, modelledParameters)
+  createKeyWithout(configuration, modelledParameters)
 
 /** Undefined without a GPU, and where the device model does not know the device. */
 function resolveMemoryUse(

@@ -96,11 +96,11 @@ export function findRefutation(
  * replaces them, because its windows are several times as long.
  */
 export function findRefuted(trials: readonly FinishedTrial[]): FinishedTrial[] {
-  const key = ({ configuration }: FinishedTrial) => configurationKey(configuration)
+  const createKey = ({ configuration }: FinishedTrial) => configurationKey(configuration)
   const refutations = trials.filter((trial) => findRefutation(trial) !== undefined)
-  const lastRefutation = new Map(refutations.map((trial) => [key(trial), trial]))
+  const lastRefutation = new Map(refutations.map((trial) => [createKey(trial), trial]))
   return trials.filter((trial) => {
-    const refutation = lastRefutation.get(key(trial))
+    const refutation = lastRefutation.get(createKey(trial))
     return trial.state === 'complete' && refutation !== undefined && refutation !== trial
   })
 }

@@ -1,6 +1,6 @@
 /** Expected duration of a trial where configurations can share a running server. Pure. */
 import { mean } from 'simple-statistics'
-import { configurationKeyWithout } from '../../search/space/space.ts'
+import { createKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Ledger } from './ledger.ts'
@@ -28,8 +28,7 @@ export function estimateTrialSeconds(
   changeable: ReadonlySet<string> | undefined,
 ): ((configuration: Configuration) => number) | undefined {
   if (changeable === undefined || changeable.size === 0) return undefined
-  const createKey = (configuration: Configuration) =>
-    configurationKeyWithout(configuration, changeable)
+  const createKey = (configuration: Configuration) => createKeyWithout(configuration, changeable)
   const measured = splitDurations(trials, createKey)
   const starts = measured.filter(({ isShared }) => !isShared)
   const last = trialsOfProcess.at(-1)

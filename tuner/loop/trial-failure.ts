@@ -56,7 +56,7 @@ export function classifyFailure(
   seconds: number,
 ): FailureOutcome {
   const served = predictor === undefined ? {} : { served: true as const }
-  const infeasible = (
+  const createInfeasible = (
     reason: InfeasibleReason,
     detail: string,
     logPath: string | undefined,
@@ -69,18 +69,18 @@ export function classifyFailure(
     ...served,
   })
   if (error instanceof InfeasibleError)
-    return infeasible(error.reason, error.message, error.logPath)
+    return createInfeasible(error.reason, error.message, error.logPath)
   if (death?.outOfMemory)
-    return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
+    return createInfeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
   if (death && !death.external && attempt >= attemptsToInfeasible)
-    return infeasible(
+    return createInfeasible(
       'crashed',
       `died under load ${attempt} times: ${death.what}`,
       predictor?.logPath,
     )
   if (error instanceof RequestsFailedError && attempt >= attemptsToInfeasible) {
     const log = quoteLastLogLines(predictor)
-    return infeasible(
+    return createInfeasible(
       'requests-fail',
       `in ${attempt} trials: ${error.message}${log}`,
       predictor?.logPath,

@@ -88,7 +88,7 @@ export async function runTrial(
   const { configuration, number, maxJoulesPerRequest } = request
   const startedMs = hooks.now()
   const launchedMs = request.launchedMs ?? startedMs
-  const secondsSince = (ms: number) => (hooks.now() - ms) / 1000
+  const computeSecondsSince = (ms: number) => (hooks.now() - ms) / 1000
   const { state: _, ...base } = createRunningTrial(request, launchedMs)
   const session: Session = {}
   try {
@@ -96,7 +96,11 @@ export async function runTrial(
     session.predictor = predictor
     await hooks.waitForSlot?.(signal)
     const { isolation, prepared } = predictor
-    hooks.onReady({ isolation, seconds: secondsSince(startedMs), ...(prepared && { prepared }) })
+    hooks.onReady({
+      isolation,
+      seconds: computeSecondsSince(startedMs),
+      ...(prepared && { prepared }),
+    })
     const options: MeasureOptions = {
       number,
       onStep: hooks.onStep,
@@ -119,11 +123,11 @@ export async function runTrial(
       measurement: makeMeasurementPrintable(measurement),
       usage,
       logPath: predictor.logPath,
-      seconds: secondsSince(launchedMs),
+      seconds: computeSecondsSince(launchedMs),
     }
   } catch (error) {
     if (signal.aborted) throw signal.reason
-    const seconds = secondsSince(launchedMs)
+    const seconds = computeSecondsSince(launchedMs)
     return { ...base, ...classifyFailure(error, session, request.attempt, seconds) }
   } finally {
     await session.predictor?.stop()

@@ -69,11 +69,11 @@ export function explainNotWorthwhile(
 ): string | undefined {
   if (outlook === undefined || outlook.minTrials > 0) return undefined
   const { gain, regret } = outlook
-  const share = (of: number) => `${significant(100 * of)} %`
+  const formatShare = (gainShare: number) => `${significant(100 * gainShare)} %`
   if (regret < minRegretShare * tolerance)
-    return `the best untried configuration is expected to save ${share(regret)} where a saving within the tolerance of ${percent(tolerance)} counts as none`
+    return `the best untried configuration is expected to save ${formatShare(regret)} where a saving within the tolerance of ${percent(tolerance)} counts as none`
   if (payback !== undefined && gain < payback.minGain)
-    return `another trial is expected to save ${share(gain)}, less than the ${share(payback.minGain)} that would pay for it (${payback.reason})`
+    return `another trial is expected to save ${formatShare(gain)}, less than the ${formatShare(payback.minGain)} that would pay for it (${payback.reason})`
   return undefined
 }
 
@@ -82,13 +82,13 @@ export function estimateTrialsLeft(
   { minTrials, gain, regret }: Outlook,
   { tolerance, payback }: RequiredGain,
 ): number {
-  const trialsUntil = (value: number, min: number) =>
+  const countTrialsUntil = (value: number, min: number) =>
     value < min ? 0 : 1 + Math.floor(Math.log(value / min) / -Math.log(remainingGainShare))
   return Math.max(
     minTrials,
     Math.min(
-      trialsUntil(regret, minRegretShare * tolerance),
-      payback ? trialsUntil(gain, payback.minGain) : Number.POSITIVE_INFINITY,
+      countTrialsUntil(regret, minRegretShare * tolerance),
+      payback ? countTrialsUntil(gain, payback.minGain) : Number.POSITIVE_INFINITY,
     ),
   )
 }

@@ -9,12 +9,12 @@ import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
-import { criticalStandardErrors } from '../../statistics/change-detector.ts'
+import { computeCriticalStandardErrors } from '../../statistics/change-detector.ts'
 import { computeOverShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
-import { formatShare, sharesDiffer } from '../consistency-checks.ts'
+import { doSharesDiffer, formatShare } from '../consistency-checks.ts'
 import {
-  departureCoalescingMs,
+  computeCoalescingMs,
   extractServiceLog,
   type ServiceLog,
 } from '../service-log/service-log.ts'
@@ -200,7 +200,7 @@ export class Agreement {
    */
   private measureSpeed(run: LoadRun, rateRps: number): number {
     if (run.stream !== undefined) return 1
-    const log = extractServiceLog(run, departureCoalescingMs(this.options.unloaded.p50Ms))
+    const log = extractServiceLog(run, computeCoalescingMs(this.options.unloaded.p50Ms))
     const first = this.firstLogs.get(rateRps)
     if (first === undefined) this.firstLogs.set(rateRps, log)
     return first === undefined ? 1 : compareSpeeds([first], log).ratio
@@ -223,7 +223,7 @@ export class Agreement {
           other.rateRps >= (1 - rateRounding) * window.rateRps &&
           other.seconds >= minComparedShare * window.seconds,
       )
-      if (met.length === 0 || !sharesDiffer(window, poolShares(met))) continue
+      if (met.length === 0 || !doSharesDiffer(window, poolShares(met))) continue
       this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolShares(met))})`
       return
     }
@@ -235,7 +235,7 @@ export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
   now: Unloaded,
 ): Unloaded | undefined =>
-  earlier.map(({ unloaded }) => unloaded).find((before) => mediansDiffer(before, now))
+  earlier.map(({ unloaded }) => unloaded).find((before) => doMediansDiffer(before, now))
 
 const poolShares = (windows: readonly WindowShare[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
@@ -249,13 +249,13 @@ const computeRange = (values: readonly number[]): readonly [number, number] => [
 ]
 
 /** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
-function mediansDiffer(before: Unloaded, now: Unloaded): boolean {
+function doMediansDiffer(before: Unloaded, now: Unloaded): boolean {
   const estimateErrorMs = ({ requests, p50Ms, p90Ms }: Unloaded) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
   const minChangeMs = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),
     minUnloadedChangeMs,
-    criticalStandardErrors() * Math.hypot(estimateErrorMs(before), estimateErrorMs(now)),
+    computeCriticalStandardErrors() * Math.hypot(estimateErrorMs(before), estimateErrorMs(now)),
   )
   return Math.abs(before.p50Ms - now.p50Ms) > minChangeMs
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { byMetric } from '../../model/latency-metrics.ts'
+import { mapMetrics } from '../../model/latency-metrics.ts'
 import type { LoadRun, StreamRun } from '../../model/load-run.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
@@ -25,7 +25,7 @@ function part(run: LoadRun, fromS: number, untilS: number): LoadRun {
     ...(run.cutMs !== undefined && { cutMs: run.cutMs - 1000 * fromS }),
     ...(stream && {
       stream: {
-        latenciesMs: byMetric((metric) => within(stream.latenciesMs[metric])),
+        latenciesMs: mapMetrics((metric) => within(stream.latenciesMs[metric])),
         tokens: within(stream.tokens),
         gapsMs: within(stream.gapsMs),
       },

@@ -1,4 +1,4 @@
-import { byMetric } from '../../model/latency-metrics.ts'
+import { mapMetrics } from '../../model/latency-metrics.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 
 /**
@@ -36,7 +36,7 @@ export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
         : 1000 * a.seconds + (b.cutMs ?? 1000 * b.seconds),
     stream: a.stream &&
       b.stream && {
-        latenciesMs: byMetric((metric) =>
+        latenciesMs: mapMetrics((metric) =>
           concatenate(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric]),
         ),
         tokens: concatenate(a.stream.tokens, b.stream.tokens),

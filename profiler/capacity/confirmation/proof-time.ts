@@ -1,5 +1,5 @@
 /** How long a rate is observed before the SLO is proven, and whether that can suffice. */
-import { maxLimitMs, type Slo } from '../../model/slo.ts'
+import { findMaxLimitMs, type Slo } from '../../model/slo.ts'
 import { computeEValues } from '../../statistics/sequential.ts'
 
 /**
@@ -37,7 +37,7 @@ export const computeMinSpanS = (seconds: number): number => spreadFactor * secon
  * It is at most the extended time.
  */
 export const computeFillS = (slo: Slo, seconds: number): number =>
-  Math.min(maxTimeFactor * seconds, (limitsToFill * maxLimitMs(slo)) / 1000)
+  Math.min(maxTimeFactor * seconds, (limitsToFill * findMaxLimitMs(slo)) / 1000)
 
 /** Whether the rate has too few requests for a proof, even in the extended time. */
 export const hasTooFewToProve = ({

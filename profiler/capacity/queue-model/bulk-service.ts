@@ -3,7 +3,7 @@
  * is not full waits for more (Triton's `max_queue_delay_microseconds`, TensorFlow Serving's
  * `batch_timeout_micros`). With batches of one request it is a first come, first served queue.
  */
-import { indexOfMin } from '../../statistics/index-of-min.ts'
+import { findIndexOfMin } from '../../statistics/index-of-min.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { type ServiceDiscipline, startDelay } from './service-discipline.ts'
 
@@ -45,7 +45,7 @@ export function simulateBulkService(
       const size = Math.min(maxBatch, arrived - began)
       const endedMs = beganMs + servedMs(size, beganMs)
       freeMs[worker] = endedMs
-      worker = indexOfMin(freeMs)
+      worker = findIndexOfMin(freeMs)
       for (const next = began + size; began < next; began++) {
         const request = admitted[began]!
         latencyMs[request] = endedMs - arrivalsMs[request]!

@@ -8,7 +8,7 @@ import { sampleGamma, sampleNormal, type Uniform } from '../../seeded-random.ts'
 import { DisciplineServer } from '../../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../../testing/queue-server.ts'
 import { SharingServer } from '../../testing/sharing-server.ts'
-import { departureCoalescingMs, extractServiceLog } from '../service-log/service-log.ts'
+import { computeCoalescingMs, extractServiceLog } from '../service-log/service-log.ts'
 import { chooseDiscipline } from './choose-discipline.ts'
 
 const { signal } = new AbortController()
@@ -28,7 +28,7 @@ async function choose(server: VirtualServer, rateRps: number, declared?: Declare
   const load = { kind: 'open', rateRps, durationS: 3, seed: 3 } as const
   const run = await play(server, { ...load, arrivals: { kind: 'poisson' } })
   const unloadedMs = alone.latencyMs.toSorted()[alone.latencyMs.length >> 1]!
-  const coalescingMs = departureCoalescingMs(unloadedMs)
+  const coalescingMs = computeCoalescingMs(unloadedMs)
   const log = extractServiceLog(run, coalescingMs)
   const windows = [{ run, disturbed: [], log }]
   return chooseDiscipline({ windows, loops, areLoopsDisturbed: false, declared, unloadedMs })

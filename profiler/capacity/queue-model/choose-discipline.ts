@@ -7,7 +7,7 @@ import { mean, median, sum } from 'simple-statistics'
 import { computeMeanThroughput } from '../../load/throughput.ts'
 import type { DeclaredDiscipline } from '../../model/declared-discipline.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { binomialCdf } from '../../statistics/percentile.ts'
+import { computeBinomialCdf } from '../../statistics/percentile.ts'
 import { compareSpeeds, computeStepSpeeds } from '../changes/speed-change.ts'
 import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
 import { collectSojourns } from '../service-log/sojourns.ts'
@@ -100,7 +100,7 @@ function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): 
     return windowExposure / (windowExposure + measureExposure(loop))
   })
   const pValues = windowShares.map((share) =>
-    binomialCdf(inWindows, inWindows + counts.at(-1)!, share),
+    computeBinomialCdf(inWindows, inWindows + counts.at(-1)!, share),
   )
   return Math.max(...pValues) < maxMoreLongPValue
 }

@@ -4,7 +4,7 @@
  * too long, and another order of service, shared cores or a wrong batching delay show likewise.
  */
 import { sum } from 'simple-statistics'
-import { criticalStandardErrors } from '../../statistics/change-detector.ts'
+import { computeCriticalStandardErrors } from '../../statistics/change-detector.ts'
 import { selectQuantile } from '../../statistics/percentile.ts'
 import { computeTypicalDurations } from '../service-log/typical-durations.ts'
 import type { ServiceTimes } from './service-times.ts'
@@ -23,7 +23,7 @@ const maxSpreadDifference = 0.1
 /** Comparisons of one test: four splits of two means, and the spread. */
 const comparisons = 9
 /** Standard errors that make one of these differences significant: 3.9. */
-const minStandardErrors = criticalStandardErrors(comparisons)
+const minStandardErrors = computeCriticalStandardErrors(comparisons)
 
 /** Result of the test. */
 export interface Fit {

@@ -188,7 +188,7 @@ export function sampleOutageRates(
       shape,
       rate:
         (outageCountDispersion *
-          gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
+          computeGammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((lengthSdOfOne / Math.sqrt(k)) * sampleNormal(uniform))
@@ -330,6 +330,6 @@ function createStratified(uniform: Uniform): Uniform {
 }
 
 /** Quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from 1.5. */
-function gammaQuantile(shape: number, probability: number): number {
+function computeGammaQuantile(shape: number, probability: number): number {
   return shape * (1 - 1 / (9 * shape) + probit(probability) / (3 * Math.sqrt(shape))) ** 3
 }

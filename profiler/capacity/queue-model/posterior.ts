@@ -93,11 +93,12 @@ const maxRequestsPerWindow = 8000
  * Log prior density of ln slowness: a mixture of two normals, whose standard deviations are once
  * and three times the model discrepancy, and of a wide normal for models that may be wrong.
  */
-const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
+const computeLogSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(
     (1 - widePriorShare) *
-      (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
-      widePriorShare * normalDensity(logSlowness, widePriorSd),
+      (0.75 * computeNormalDensity(logSlowness, sd) +
+        0.25 * computeNormalDensity(logSlowness, 3 * sd)) +
+      widePriorShare * computeNormalDensity(logSlowness, widePriorSd),
   )
 /** Standard deviation of the wide component. */
 const widePriorSd = 0.2
@@ -109,7 +110,7 @@ const widePriorSd = 0.2
 const maxOvertakingShare = 0.1
 /** Weight of the wide component in that case. */
 const overtakingWidePriorShare = 0.3
-const normalDensity = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
+const computeNormalDensity = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
 /** Length and number of simulations, a trade-off of simulation noise and computing time. */
 export interface SimulationBudget {
@@ -164,7 +165,7 @@ export function estimatePosterior(
   // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
   const { slownesses, weights } = weighSlownesses(
-    slownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
+    computeSlownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
     discrepancySd,
     hasUnknownOrder(model) ? overtakingWidePriorShare : 0,
   )
@@ -266,7 +267,9 @@ function weighSlownesses(
   widePriorShare: number,
 ): { readonly slownesses: Float64Array; readonly weights: Float64Array } {
   const addPrior = (logs: Float64Array, logSlowness: Float64Array) =>
-    logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, discrepancySd, widePriorShare))
+    logs.map(
+      (log, i) => log + computeLogSlownessPrior(logSlowness[i]!, discrepancySd, widePriorShare),
+    )
   const logWeights = addPrior(logLikelihoods, slownessGrid.map(Math.log))
   const minLogWeight = Math.max(...logWeights) - maxLogWeightGap
   const from = Math.max(0, logWeights.findIndex((log) => log > minLogWeight) - 1)
@@ -403,7 +406,7 @@ function normaliseWeights(logWeights: Float64Array): Float64Array {
 }
 
 /** Log likelihood of each slowness of the grid, up to a constant. */
-function slownessLogLikelihoods(
+function computeSlownessLogLikelihoods(
   models: readonly QueueModel[],
   windows: readonly ComparedWindow[],
   limitMs: number,
@@ -443,7 +446,7 @@ function slownessLogLikelihoods(
       // mean: Poisson noise of the count itself;
       // 0.25: keeps counts near zero from deciding, and the negative binomial overdispersed;
       // (5 % of the mean)²: discrepancy between model and server.
-      logWeights[i]! += logNegativeBinomial(
+      logWeights[i]! += computeLogNegativeBinomial(
         window.over,
         mean,
         1.2 * variance + mean + 0.25 + (0.05 * mean) ** 2,
@@ -457,7 +460,7 @@ function slownessLogLikelihoods(
  * Log probability of a count under a negative binomial of this mean and variance, up to a constant
  * in the count.
  */
-function logNegativeBinomial(count: number, mean: number, variance: number): number {
+function computeLogNegativeBinomial(count: number, mean: number, variance: number): number {
   const size = (mean * mean) / (variance - mean)
   return (
     gammaln(count + size) -
@@ -474,7 +477,7 @@ function summariseParticles(
   const below = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its lower neighbour. */
-  const quantile = (probability: number): number => {
+  const findQuantile = (probability: number): number => {
     let sum = 0
     for (const [i, { rps, weight }] of particles.entries()) {
       if (sum + weight >= probability) {
@@ -485,5 +488,9 @@ function summariseParticles(
     }
     return particles.at(-1)!.rps
   }
-  return { capacityRps: quantile(0.5), capacityCi90Rps: [quantile(0.05), quantile(0.95)], below }
+  return {
+    capacityRps: findQuantile(0.5),
+    capacityCi90Rps: [findQuantile(0.05), findQuantile(0.95)],
+    below,
+  }
 }

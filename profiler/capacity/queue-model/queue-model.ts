@@ -77,7 +77,7 @@ const minStepsToFit = 12
  */
 function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
   const observed = log.departed.reduce((a, b) => Math.max(a, b), 0)
-  const whole = [...log.present.keys()].filter((i) => tookAll(log, i, observed))
+  const whole = [...log.present.keys()].filter((i) => hasTakenAll(log, i, observed))
   if (
     observed < 2 ||
     whole.length < minStepsToFit ||
@@ -146,12 +146,12 @@ export function isBatchServer(log: ServiceLog): boolean {
   return (
     maxBatch > 1 &&
     several.length >= minStepsToFit &&
-    several.filter((i) => tookAll(log, i, maxBatch)).length >= minGatedShare * several.length
+    several.filter((i) => hasTakenAll(log, i, maxBatch)).length >= minGatedShare * several.length
   )
 }
 
 /** Whether a step took all requests present, up to `maxBatch`, or nearly all. */
-const tookAll = ({ present, departed }: ServiceLog, i: number, maxBatch: number): boolean =>
+const hasTakenAll = ({ present, departed }: ServiceLog, i: number, maxBatch: number): boolean =>
   departed[i]! >= (1 - maxLeftBehindShare) * Math.min(present[i]!, maxBatch) &&
   departed[i]! <= Math.min(present[i]!, maxBatch)
 
@@ -258,7 +258,7 @@ export function computeSaturation(model: QueueModel): number {
   let departed = 0
   for (const i of bins.at(-1)!) {
     const leaving =
-      gated !== undefined && tookAll(log, i, gated.maxBatch) ? gated.maxBatch : log.departed[i]!
+      gated !== undefined && hasTakenAll(log, i, gated.maxBatch) ? gated.maxBatch : log.departed[i]!
     ms += log.tookMs[i]! + (gated?.msEach ?? 0) * (leaving - log.departed[i]!)
     departed += leaving
   }
@@ -351,7 +351,7 @@ export function simulate(
     // A gated step leaves as many requests behind as the observed step did.
     const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
-      maxBatch > 0 && tookAll(model.log, step, maxBatch)
+      maxBatch > 0 && hasTakenAll(model.log, step, maxBatch)
         ? Math.max(1, Math.min(present - stayed, maxBatch))
         : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))

@@ -7,10 +7,10 @@
  */
 import { median } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
-import { indexOfMin } from '../../statistics/index-of-min.ts'
+import { findIndexOfMin } from '../../statistics/index-of-min.ts'
 import { overlapsAny, type RunWithInterference } from '../host-interference.ts'
 import {
-  departureCoalescingMs,
+  computeCoalescingMs,
   filterServiceLog,
   joinServiceLogs,
   type ServiceLog,
@@ -70,7 +70,7 @@ export function extractServiceTimes(
   const n = sentMs.length
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
   // An unloaded request waits for the delay, which says nothing of how close departures are.
-  const coalescingMs = departureCoalescingMs(
+  const coalescingMs = computeCoalescingMs(
     Math.max(0, unloadedMs - (maxBatch > 1 ? maxDelayMs : 0)),
   )
   const departureToleranceMs = (workers > 1 ? closeDeparturesShare : 1) * coalescingMs
@@ -82,7 +82,7 @@ export function extractServiceTimes(
   const [joinedMs, missedMs]: [number[], number[]] = [[], []]
   let contradicting = countOvertaking(run, workers * maxBatch)
   for (let first = 0; first < n; ) {
-    const worker = indexOfMin(freeMs)
+    const worker = findIndexOfMin(freeMs)
     const openMs = startDelay(discipline, sentMs[first]!, freeMs[worker]!)
     const dueMs = Math.min(
       openMs + maxDelayMs,

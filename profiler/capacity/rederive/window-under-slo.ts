@@ -9,10 +9,10 @@ import type { LatencyMetric } from '../../model/latency-metrics.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import {
   countFailed,
+  countMaxOver,
   countNotObservable,
   exceedsErrorRate,
   isInvalidWindow,
-  maxRequestsOver,
   resolveLimits,
   type Slo,
   type SloLimit,
@@ -45,13 +45,11 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
       ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
       : 1
   const isViolated = parts.some(
-    ({ requests, over: [min] }) =>
-      min > maxRequestsOver(slo, Math.round(plannedPerSent * requests)),
+    ({ requests, over: [min] }) => min > countMaxOver(slo, Math.round(plannedPerSent * requests)),
   )
   if (isViolated) return verdictIfViolated
   const isMet =
-    !point.cut &&
-    parts.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
+    !point.cut && parts.every(({ requests, over: [, max] }) => max <= countMaxOver(slo, requests))
   return isMet ? true : undefined
 }
 

@@ -4,7 +4,7 @@ import { isBatchServer } from '../queue-model/queue-model.ts'
 import type { ServiceDiscipline } from '../queue-model/service-discipline.ts'
 import { extractServiceTimes } from '../queue-model/service-times.ts'
 import {
-  departureCoalescingMs,
+  computeCoalescingMs,
   joinServiceLogs,
   type ObservedRun,
   type ServiceLog,
@@ -28,7 +28,7 @@ export class AgreedDiscipline {
 
   /** Departure coalescing tolerance. */
   get coalescingMs(): number {
-    return departureCoalescingMs(this.unloadedMs)
+    return computeCoalescingMs(this.unloadedMs)
   }
 
   /**

@@ -5,8 +5,8 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import {
   exceedsErrorRate,
+  findMaxLimitMs,
   isViolatedByLateSends,
-  maxLimitMs,
   meetsSlo,
   type Slo,
   splitByClass,
@@ -254,7 +254,7 @@ function chooseWindowS(
   const wantedS = Math.max(
     windowS,
     answersPerWindow * answerS,
-    Math.min((limitsPerWindow * maxLimitMs(slo)) / 1000, Math.max(maxLimitsWindowS, budgetS)),
+    Math.min((limitsPerWindow * findMaxLimitMs(slo)) / 1000, Math.max(maxLimitsWindowS, budgetS)),
     Math.min(requestsPerWindow / rarestRps, maxRequestsBudgetShare * budgetS),
   )
   return isRoughlyKnown(bracket) ? Math.min(wantedS, Math.max(windowS, budgetS)) : wantedS

@@ -3,8 +3,8 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import {
   exceedsErrorRate,
   excludeTimeouts,
+  findMaxLimitMs,
   judgeSloByInterval,
-  maxLimitMs,
   meetsSlo,
   type Slo,
 } from '../../model/slo.ts'
@@ -85,7 +85,7 @@ export class RateBounds {
         slo,
         violatedRps,
         minRequestsToRejectDoubleRate,
-        (minLimitsToRejectDoubleRate * maxLimitMs(slo)) / 1000,
+        (minLimitsToRejectDoubleRate * findMaxLimitMs(slo)) / 1000,
       ),
     }
   }

@@ -57,7 +57,7 @@ const maxWritePause = 3.3
 const coalescingShare = 0.15
 
 /** Departures within this time of each other, ms, count as one batch. */
-export const departureCoalescingMs = (unloadedMs: number): number => coalescingShare * unloadedMs
+export const computeCoalescingMs = (unloadedMs: number): number => coalescingShare * unloadedMs
 
 /**
  * Extracts the service log of a run. Departures within `coalescingMs` of the first one form a

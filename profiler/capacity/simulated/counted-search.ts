@@ -5,7 +5,7 @@
 
 import type { Load } from '../../model/load.ts'
 import type { Capacity } from '../../model/measurement.ts'
-import { countsMeetSlo, maxRequestsOver, type Slo } from '../../model/slo.ts'
+import { countMaxOver, countsMeetSlo, type Slo } from '../../model/slo.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
 import { boundSimulated } from '../interval.ts'
 
@@ -59,7 +59,7 @@ export function searchCountedCapacity({
   let rateRps = server.predictCapacity(slo).capacityRps || fallbackStartShare * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
-    const maxOver = maxRequestsOver(slo, requests)
+    const maxOver = countMaxOver(slo, requests)
     const isWindowMet = (rate: number): boolean => {
       const load = {
         kind: 'open',

@@ -13,7 +13,7 @@ import { defaultFirstAnswerMs } from '../http.ts'
 import { checkConcurrentAnswers } from '../mixed-answers.ts'
 import { extractTensors } from '../oip-v2.ts'
 import { readJsonLines } from '../payload-pool.ts'
-import { requestBodies } from '../pool.ts'
+import { createRequestBodies } from '../pool.ts'
 import type { OnReason, ParsedAnswer, Protocol } from '../protocol.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
 import { callRaw, convertCallError, type GrpcEndpoint } from './call.ts'
@@ -144,7 +144,7 @@ export function createGrpcProtocol(
           }
         },
       )
-      const bodies = requestBodies(messages, 'application/grpc')
+      const bodies = createRequestBodies(messages, 'application/grpc')
       await checkConcurrentAnswers(
         { protocol: name, url: `${to.url}${dialect.path}`, bodies, answerBytes },
         signal,

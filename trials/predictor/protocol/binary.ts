@@ -6,7 +6,7 @@ import {
   countElements,
   decodeBytesElements,
   decodeNumbers,
-  elementBytes,
+  getElementBytes,
 } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensor } from '../engine.ts'
 import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
@@ -23,7 +23,7 @@ export function readBinaryTensor(
   const count = countElements(shape)
   if (datatype === 'BYTES')
     return { name, shape, datatype, values: readByteElements(name, count, bytes) }
-  const needed = count * elementBytes(datatype)
+  const needed = count * getElementBytes(datatype)
   if (bytes.byteLength !== needed)
     throw new RequestError(
       400,

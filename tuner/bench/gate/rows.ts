@@ -1,5 +1,5 @@
 /** Lines of the gate's table, by the rule that each kind of figure is judged by. */
-import { binomialCdf } from '../../../profiler/statistics/percentile.ts'
+import { computeBinomialCdf } from '../../../profiler/statistics/percentile.ts'
 import type { Cases, Row } from './types.ts'
 
 /** Chance that an equally good version fails the comparison of shares by the luck of its cases. */
@@ -79,7 +79,7 @@ export function shareRight(measure: string, reading: string, baseline: Cases, no
   const is = readingsOf(now, reading)
   const lost = was.filter((right, i) => right === 1 && is[i] === 0).length
   const gained = was.filter((right, i) => right === 0 && is[i] === 1).length
-  const chance = 1 - binomialCdf(lost - 1, lost + gained, 0.5)
+  const chance = 1 - computeBinomialCdf(lost - 1, lost + gained, 0.5)
   return {
     measure,
     baseline: percent(mean(was)),

@@ -1,9 +1,9 @@
 /** Schema of `slo`: a short form, an object, or a list of limits. */
 import { z } from 'zod'
 import {
-  byMetric,
   latencyMetricNames,
   latencyMetrics,
+  mapMetrics,
 } from '../../../profiler/model/latency-metrics.ts'
 import {
   joinLimits,
@@ -30,7 +30,7 @@ const sloKeys = z.strictObject({
     choice(latencyMetricNames, 'a latency'),
     `latency metric, for streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default: e2e`,
   ),
-  ...byMetric((metric) =>
+  ...mapMetrics((metric) =>
     optional(
       latencyLimit,
       `for streamed answers: limit of ${latencyMetrics[metric].what}; a request must meet all limits`,
@@ -66,7 +66,7 @@ export const classSlo = z.union(
   [
     quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
     z.strictObject(
-      byMetric((metric) => optional(latencyLimit, `limit of ${latencyMetrics[metric].what}`)),
+      mapMetrics((metric) => optional(latencyLimit, `limit of ${latencyMetrics[metric].what}`)),
     ),
   ],
   { error: 'expected limits such as ttft<300ms tpot<30ms, or {ttft, tpot, e2e}' },

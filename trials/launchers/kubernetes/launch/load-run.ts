@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import type { V1Pod } from '@kubernetes/client-node'
-import { createAnswerTooLongError, maxAnswerBytes } from '../../../../profiler/bounded-reader.ts'
+import { createAnswerTooLongError, getMaxAnswerBytes } from '../../../../profiler/bounded-reader.ts'
 import { LaunchError } from '../../../types.ts'
 import type { Api } from '../api/api.ts'
 import { removeObject } from '../cleanup/sweep.ts'
@@ -229,7 +229,7 @@ const createLineReader = (onLine: (line: string) => boolean, onLast: () => void)
     write: (chunk: Buffer) => {
       const lines = (rest + decoder.write(chunk)).split('\n')
       rest = lines.pop()!
-      if (rest.length > maxAnswerBytes()) throw createAnswerTooLongError(maxAnswerBytes())
+      if (rest.length > getMaxAnswerBytes()) throw createAnswerTooLongError(getMaxAnswerBytes())
       for (const line of lines) if (onLine(line)) onLast()
     },
     end: () => {
