@@ -37,7 +37,7 @@ export async function recognise(
   const address = parseServerAddress(url)
   if (address === undefined) return undefined
   const modules = await loadModules()
-  const grpc = async () =>
+  const recogniseOverGrpc = async () =>
     (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(
       address.origin,
       listGrpcMethods(modules),
@@ -45,12 +45,12 @@ export async function recognise(
       signal,
     ) as Promise<ProtocolName | undefined>
   const isGrpc = isGrpcUrl(url)
-  const overGrpc = isGrpc ? await grpc() : undefined
-  if (overGrpc !== undefined) return overGrpc
+  const foundOverGrpc = isGrpc ? await recogniseOverGrpc() : undefined
+  if (foundOverGrpc !== undefined) return foundOverGrpc
   const { found, refused, answered } = await probeHttp(modules, address, model, options, signal)
   if (found !== undefined || refused) return found
   // A gRPC server answers over HTTP/2, even if with an error.
-  return (answered && !options.http2) || isGrpc ? undefined : grpc()
+  return (answered && !options.http2) || isGrpc ? undefined : recogniseOverGrpc()
 }
 
 /** Why a gRPC server matches none of the protocols. */
@@ -80,10 +80,10 @@ async function probeHttp(
 ): Promise<{ found?: ProtocolName; refused: boolean; answered: boolean }> {
   let answered = false
   let refused = false
-  const ask = async (own: string, callPath: string): Promise<ProbeAnswer> => {
+  const fetchProbe = async (serverPath: string, callPath: string): Promise<ProbeAnswer> => {
     try {
       const { status, text } = await get(
-        formatUrl(address, resolveServerPath(address, callPath, own)),
+        formatUrl(address, resolveServerPath(address, callPath, serverPath)),
         options,
         AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]),
       )
@@ -95,7 +95,7 @@ async function probeHttp(
       return { status: 0, text: '', json: undefined } // No HTTP or no JSON: not this protocol.
     }
   }
-  const missing = await ask(nonexistentPath, nonexistentPath)
+  const missing = await fetchProbe(nonexistentPath, nonexistentPath)
   if (refused) return { refused, answered }
   // A server that answers any path with 200 cannot be recognised by such an answer.
   const isAnswerToAll = ({ status, text }: ProbeAnswer) =>
@@ -105,7 +105,7 @@ async function probeHttp(
     for (const [name, { probes = [], callPath }] of modules) {
       const probe = probes[round]
       if (probe === undefined) continue
-      const answer = await ask(probe.path(model), callPath?.(model) ?? probe.path(model))
+      const answer = await fetchProbe(probe.path(model), callPath?.(model) ?? probe.path(model))
       if (!isAnswerToAll(answer) && probe.matches(answer, missing))
         return { found: name, refused, answered }
       if (refused) return { refused, answered }

@@ -34,21 +34,21 @@ export function* runSearchLoop(
 ): Generator<Suggestion, SearchOutcome, Observation> {
   const observations: Observation[] = []
   const assessments: StopAssessment[] = []
-  const end = (reason: SearchOutcome['reason']): SearchOutcome => ({
+  const createOutcome = (reason: SearchOutcome['reason']): SearchOutcome => ({
     observations,
     assessments,
     reason,
   })
   while (observations.length < maxTrials) {
     const suggestion = sampler.suggest(problem, observations, [], rng)
-    if (!suggestion) return end('space-exhausted')
+    if (!suggestion) return createOutcome('space-exhausted')
     observations.push(yield suggestion)
     if (stop !== 'never' && !assessments.at(-1)?.stop) {
       const assessment = assessStop(problem, observations, rng, rule)
       assessments.push(assessment)
-      if (stop === 'obey' && assessment.stop) return end('certain')
+      if (stop === 'obey' && assessment.stop) return createOutcome('certain')
     }
-    if (until?.(observations, assessments)) return end('ended')
+    if (until?.(observations, assessments)) return createOutcome('ended')
   }
-  return end('max-trials')
+  return createOutcome('max-trials')
 }
