@@ -23,7 +23,7 @@ import { findNotReadyReason } from './not-ready.ts'
 import { readBodies } from './payload-pool.ts'
 import type { ParsedAnswer, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { excerpt, getHtmlHint } from './refusals.ts'
+import { getHtmlHint, quoteExcerpt } from './refusals.ts'
 
 /** The parts of an HTTP protocol that differ from the others. */
 export interface Dialect {
@@ -100,7 +100,8 @@ export function createHttpProtocol(
     name,
     async ready(url, model, signal, onReason) {
       const { buildUrl, call } = resolvePaths(dialect, options, url, model)
-      const check = (path: string) => checkReadiness(name, buildUrl(path), options, signal, onReason)
+      const check = (path: string) =>
+        checkReadiness(name, buildUrl(path), options, signal, onReason)
       if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
       for (const path of dialect.readyPaths(model)) {
         const { ok, status, loading } = await check(path)
@@ -174,7 +175,7 @@ export function createHttpProtocol(
       if (fault !== undefined)
         throw new ProtocolError(
           name,
-          `${callUrl} answered 200, but ${fault}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
+          `${callUrl} answered 200, but ${fault}${text.trim() === '' ? '' : `: ${quoteExcerpt(text)}`}`,
           getHtmlHint(text),
           findNotReadyReason(text) === undefined ? undefined : 'not-ready',
         )
@@ -307,6 +308,6 @@ function findAnswerFault(
       : 'not with JSON'
   }
   const fault = dialect.fault(answer, context)
-  if (fault !== undefined) return excerpt(fault)
+  if (fault !== undefined) return quoteExcerpt(fault)
   return lacksExpected ? `without '${expect}'` : undefined
 }

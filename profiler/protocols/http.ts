@@ -26,7 +26,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import { formatHttpUrl, formatUrl, parseServerAddress } from '../server-address.ts'
 import { findNotReadyReason } from './not-ready.ts'
 import type { OnReason } from './protocol.ts'
-import { createRefusalError, excerpt } from './refusals.ts'
+import { createRefusalError, quoteExcerpt } from './refusals.ts'
 
 /** Options of a request: those of the load. */
 interface RequestOptions {
@@ -81,7 +81,7 @@ export async function checkReadiness(
     const { status, text } = await probe(url, options, signal)
     const reason = findNotReadyReason(text)
     const ok = status === 200 && reason === undefined
-    if (!ok) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
+    if (!ok) onReason?.(`${url} answers ${status}: ${quoteExcerpt(reason ?? text)}`)
     return { ok, status, loading: status === 503 || reason !== undefined }
   } catch (error) {
     signal.throwIfAborted()
@@ -104,7 +104,7 @@ export async function deniesReadiness(
     const { status, text } = await probe(url, options, signal)
     const reason = findNotReadyReason(text)
     const denies = status === 503 || reason !== undefined || (status === 400 && text === '')
-    if (denies) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
+    if (denies) onReason?.(`${url} answers ${status}: ${quoteExcerpt(reason ?? text)}`)
     return denies
   } catch {
     signal.throwIfAborted()
@@ -182,7 +182,10 @@ export async function getJson(
   } catch (error) {
     if (error instanceof BoundError)
       throw new ProtocolError(protocol, `${url} answered with JSON ${error.message}`, error.hint)
-    throw new ProtocolError(protocol, `${url} did not answer with JSON: ${excerpt(answer.text)}`)
+    throw new ProtocolError(
+      protocol,
+      `${url} did not answer with JSON: ${quoteExcerpt(answer.text)}`,
+    )
   }
 }
 

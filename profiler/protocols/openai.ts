@@ -15,7 +15,7 @@ import { makeFittingPrompts } from './prompt-fitting.ts'
 import type { Prompt } from './prompts.ts'
 import type { Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { createRefusalError, excerpt, extractMessage } from './refusals.ts'
+import { createRefusalError, extractMessage, quoteExcerpt } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
@@ -242,7 +242,7 @@ function convertStreamError(error: unknown): Fault {
         ? 404
         : 500
   const { hint, why } = createRefusalError('openai', '', { status, text }, true)
-  return { what: `with an error in its stream: ${excerpt(extractMessage(text))}`, hint, why }
+  return { what: `with an error in its stream: ${quoteExcerpt(extractMessage(text))}`, hint, why }
 }
 
 /**
@@ -254,7 +254,7 @@ function findStreamFault(body: RequestBody, answer: string, alias?: string): Fau
   stream.push(Buffer.from(answer), 0)
   if (stream.failure === 'error in stream') return convertStreamError(stream.serverError)
   if (stream.failure !== undefined)
-    return { what: `${failureTexts[stream.failure] ?? stream.failure}: ${excerpt(answer)}` }
+    return { what: `${failureTexts[stream.failure] ?? stream.failure}: ${quoteExcerpt(answer)}` }
   const request = parseRequestBody(body)
   const other = findOtherModel(answer, request.model, alias)
   if (other !== undefined)

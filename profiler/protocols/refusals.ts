@@ -61,7 +61,7 @@ export function createRefusalError(
             : undefined
   return new ProtocolError(
     protocol,
-    `${url} answered ${status}: ${excerpt(extractMessage(text))}`,
+    `${url} answered ${status}: ${quoteExcerpt(extractMessage(text))}`,
     getHint(status, text, isInference),
     why,
   )
@@ -216,7 +216,7 @@ export function getHtmlHint(text: string): string | undefined {
 const maxExcerptChars = 300
 
 /** Quotes the beginning of a text in a single line, without terminal control characters. */
-export const excerpt = (text: string): string => {
+export const quoteExcerpt = (text: string): string => {
   const line = stripControls(text).replace(/\s+/g, ' ').trim()
   return line === ''
     ? '(empty body)'

@@ -3,7 +3,7 @@
 import type { RequestBody } from '../../../../profiler/model/target.ts'
 import { readBodies } from '../../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../../profiler/protocols/protocol-table.ts'
-import { excerpt } from '../../../../profiler/protocols/refusals.ts'
+import { quoteExcerpt } from '../../../../profiler/protocols/refusals.ts'
 import { buildExampleRequest } from '../../../../profiler/protocols/request-forms.ts'
 import type { Experiment } from '../../../config/types.ts'
 
@@ -48,7 +48,7 @@ const formatByteCount = (bytes: Buffer): string => `${bytes.length.toLocaleStrin
 
 function formatValue(bytes: Buffer): string {
   if (bytes.includes(0)) return formatByteCount(bytes)
-  return excerpt(
+  return quoteExcerpt(
     bytes.toString().replace(/[A-Za-z0-9+/=]{60,}/g, (long) => `${long.slice(0, 20)}…`),
   )
 }

@@ -20,8 +20,8 @@ import {
 } from '../../../../profiler/protocols/protocol-table.ts'
 import {
   createRefusalError,
-  excerpt,
   isEosRefusal,
+  quoteExcerpt,
 } from '../../../../profiler/protocols/refusals.ts'
 import {
   formatSeconds,
@@ -207,7 +207,7 @@ const formatAnswer = (document: unknown): string =>
   document === null ? '(binary)' : JSON.stringify(document)
 
 const shorten = (text: string): string => {
-  const line = excerpt(text)
+  const line = quoteExcerpt(text)
   return line.length > 160 ? `${line.slice(0, 159)}…` : line
 }
 
