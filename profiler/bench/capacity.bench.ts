@@ -34,7 +34,7 @@ interface Found {
   /** Its interval contradicts its own windows; of bisection absent. */
   readonly contradicts?: boolean
 }
-type Method = (of: VirtualCase, seed: number) => Promise<Found>
+type Method = (virtualCase: VirtualCase, seed: number) => Promise<Found>
 
 const { signal } = new AbortController()
 const generator = new VirtualLoadGenerator()
@@ -43,7 +43,7 @@ const generator = new VirtualLoadGenerator()
  * A measurement with what its windows of open load say against it: an upper end below one that held
  * with room to spare, or a lower end where none held.
  */
-async function watched(options: CapacityOptions): Promise<Found> {
+async function measureAndWatch(options: CapacityOptions): Promise<Found> {
   const { slo } = options
   const points: LoadPoint[] = []
   const onStep = (point: LoadPoint, phase: Phase) => {
@@ -66,34 +66,37 @@ async function watched(options: CapacityOptions): Promise<Found> {
 
 const open =
   (effort: CapacityOptions['effort'], isDeclared = false): Method =>
-  (of, seed) =>
-    watched({
-      target: { kind: 'virtual', server: of.server(seed * 7) },
-      slo: of.slo,
+  (virtualCase, seed) =>
+    measureAndWatch({
+      target: { kind: 'virtual', server: virtualCase.server(seed * 7) },
+      slo: virtualCase.slo,
       signal,
       seed: seed * 1000,
       effort,
-      discipline: isDeclared ? of.declared : undefined,
+      discipline: isDeclared ? virtualCase.declared : undefined,
     })
 const bisection =
   (windowS: number): Method =>
-  (of, seed) =>
+  (virtualCase, seed) =>
     openBisection(
       generator,
-      { kind: 'virtual', server: of.server(seed * 7) },
-      of.slo,
+      { kind: 'virtual', server: virtualCase.server(seed * 7) },
+      virtualCase.slo,
       windowS,
       seed * 1000,
     )
 
 const overHttp =
   (effort: CapacityOptions['effort']): Method =>
-  async (of, seed) => {
-    const server = await startTestServer({ time: { kind: 'known', name: of.name }, seed: seed * 7 })
+  async (virtualCase, seed) => {
+    const server = await startTestServer({
+      time: { kind: 'known', name: virtualCase.name },
+      seed: seed * 7,
+    })
     try {
-      return await watched({
+      return await measureAndWatch({
         target: server.target,
-        slo: of.slo,
+        slo: virtualCase.slo,
         signal,
         seed: seed * 1000,
         effort,
@@ -120,7 +123,7 @@ const methods: Record<string, Method> = http
 const quantile = (values: number[], p: number) =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(p * values.length))]!
 const mean = (values: number[]) => values.reduce((sum, v) => sum + v, 0) / values.length
-const percent = (share: number) => `${(100 * share).toFixed(1)} %`.padStart(8)
+const formatPercent = (share: number) => `${(100 * share).toFixed(1)} %`.padStart(8)
 
 /** Beyond those that the search was developed with. */
 const firstSeed = 1000
@@ -147,17 +150,17 @@ const all = http
 const cases = all.filter((c) =>
   onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name),
 )
-for (const of of cases) {
-  const truth = truths[of.name]!
+for (const virtualCase of cases) {
+  const truth = truths[virtualCase.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) =>
     onlyMethods.test(method),
   )) {
     const runs: Found[] = []
-    for (let i = 1; i <= seeds; i++) runs.push(await method(of, firstSeed + i))
+    for (let i = 1; i <= seeds; i++) runs.push(await method(virtualCase, firstSeed + i))
     const found = runs.filter(({ outcome }) => outcome !== 'host-interference')
     const disturbed = runs.length > found.length ? `  ${runs.length - found.length} disturbed` : ''
     if (found.length === 0) {
-      console.log(`${of.name.padEnd(37)}${name.padEnd(16)}${disturbed}`)
+      console.log(`${virtualCase.name.padEnd(37)}${name.padEnd(16)}${disturbed}`)
       continue
     }
     const errors = found.map((f) => f.capacityRps / truth - 1)
@@ -167,14 +170,14 @@ for (const of of cases) {
     const sure = found.filter(({ outcome }) => outcome === 'converged')
     const half = mean(found.map(({ capacityCi90Rps: [low, high] }) => (high - low) / 2 / truth))
     const columns = [
-      percent(quantile(absolute, 0.5)),
-      percent(quantile(absolute, 0.9)),
-      percent(quantile(errors, 0.5)),
-      percent(covers),
-      percent(half),
-      percent(sure.length / found.length),
-      percent(sure.filter(wrong).length / found.length),
-      percent(found.filter(({ contradicts }) => contradicts).length / found.length),
+      formatPercent(quantile(absolute, 0.5)),
+      formatPercent(quantile(absolute, 0.9)),
+      formatPercent(quantile(errors, 0.5)),
+      formatPercent(covers),
+      formatPercent(half),
+      formatPercent(sure.length / found.length),
+      formatPercent(sure.filter(wrong).length / found.length),
+      formatPercent(found.filter(({ contradicts }) => contradicts).length / found.length),
     ]
     const effort = [
       mean(found.map((f) => f.seconds))
@@ -188,7 +191,7 @@ for (const of of cases) {
         .padStart(8),
     ]
     console.log(
-      `${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}${disturbed}`,
+      `${virtualCase.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}${disturbed}`,
     )
   }
 }

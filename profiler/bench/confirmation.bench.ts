@@ -32,19 +32,19 @@ const { signal } = new AbortController()
 
 /** Of all runs: how long they took, and at which share of the truth they ended. */
 const all = { seconds: [] as number[], reached: [] as number[] }
-async function row(of: VirtualCase, share: number): Promise<string> {
+async function measureRow(virtualCase: VirtualCase, share: number): Promise<string> {
   let [confirmed, lower, held, missed] = [0, 0, 0, 0]
   const seconds: number[] = []
   const reached: number[] = []
-  const rateRps = share * truths[of.name]!
+  const rateRps = share * truths[virtualCase.name]!
   for (let seed = 1; seed <= seeds; seed++) {
-    const server = of.server(9000 + seed)
+    const server = virtualCase.server(9000 + seed)
     // As after a trial: warm.
     server.play({ kind: 'closed', connections: 8, durationS: 5 })
     const target = { kind: 'virtual', server } as const
     const found = await confirmCapacity({
       target,
-      slo: of.slo,
+      slo: virtualCase.slo,
       rateRps,
       ...(alone === undefined && { minRps: rateRps }),
       minProvenRps: leastProven * rateRps,
@@ -55,22 +55,22 @@ async function row(of: VirtualCase, share: number): Promise<string> {
     else if (found.proven) lower++
     else if (found.capacityRps > 0) held++
     else missed++
-    reached.push(found.capacityRps / truths[of.name]!)
+    reached.push(found.capacityRps / truths[virtualCase.name]!)
     seconds.push(found.seconds)
   }
   all.seconds.push(...seconds)
   all.reached.push(...reached)
   seconds.sort((a, b) => a - b)
   reached.sort((a, b) => a - b)
-  const percent = (count: number) => `${((100 * count) / seeds).toFixed(0)} %`
-  const at = (p: number) => seconds[Math.ceil(p * seeds) - 1]!.toFixed(0)
-  return `| ${of.name} | ${share} | ${percent(confirmed)} | ${percent(lower)} | ${percent(held)} | ${percent(missed)} | ${at(0.5)} | ${at(0.9)} | ${reached[Math.ceil(0.5 * seeds) - 1]!.toFixed(3)} |`
+  const formatPercent = (count: number) => `${((100 * count) / seeds).toFixed(0)} %`
+  const formatQuantile = (p: number) => seconds[Math.ceil(p * seeds) - 1]!.toFixed(0)
+  return `| ${virtualCase.name} | ${share} | ${formatPercent(confirmed)} | ${formatPercent(lower)} | ${formatPercent(held)} | ${formatPercent(missed)} | ${formatQuantile(0.5)} | ${formatQuantile(0.9)} | ${reached[Math.ceil(0.5 * seeds) - 1]!.toFixed(3)} |`
 }
 
 console.log(
   '| server | share of the truth | confirmed | confirmed lower | held | missed | seconds, median | p90 | rate, share of the truth |\n|---|---|---|---|---|---|---|---|---|',
 )
-for (const of of [
+for (const virtualCase of [
   ...simpleCases,
   ...virtualCases,
   ...slowCases,
@@ -81,7 +81,8 @@ for (const of of [
   ({ name }) =>
     new RegExp(servers).test(name) && !name.includes('slower') && !name.includes('from 5x'),
 ))
-  for (const share of asked.split(',').map(Number)) console.log(await row(of, share))
+  for (const share of asked.split(',').map(Number))
+    console.log(await measureRow(virtualCase, share))
 const beyond = all.reached.filter((share) => share > 1.03).length
 console.log(
   `mean: ${mean(all.seconds).toFixed(1)} s, ${mean(all.reached).toFixed(3)} of the truth; ${beyond} of ${all.reached.length} end more than 3 % beyond it`,

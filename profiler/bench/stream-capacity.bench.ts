@@ -66,7 +66,7 @@ const slos: readonly Slo[] = [
   { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' },
 ]
 
-const streaming = (server: VirtualServer, streamsMs: number) =>
+const createStreamGenerator = (server: VirtualServer, streamsMs: number) =>
   new StreamingGenerator(server, streamsMs, signal)
 
 async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<number> {
@@ -81,7 +81,11 @@ async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<
       arrivals: { kind: 'poisson' },
     }
     const kept = meetsSlo(
-      await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo),
+      await createStreamGenerator(server(1), streamsMs).run(
+        targetAt('http://127.0.0.1:1'),
+        load,
+        slo,
+      ),
       slo,
     )
     if (kept) low = rateRps
@@ -90,10 +94,11 @@ async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<
   return low
 }
 
-const percent = (share: number) => `${(100 * share).toFixed(1)} %`
-const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!
-async function row(one: Case, slo: Slo): Promise<string> {
-  const truth = await truthOf(one, slo)
+const formatPercent = (share: number) => `${(100 * share).toFixed(1)} %`
+const computeMedian = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[values.length >> 1]!
+async function measureRow(streamCase: Case, slo: Slo): Promise<string> {
+  const truth = await truthOf(streamCase, slo)
   const errors: number[] = []
   let [holds, seconds] = [0, 0]
   for (let seed = 1; seed <= seeds; seed++) {
@@ -101,7 +106,7 @@ async function row(one: Case, slo: Slo): Promise<string> {
       target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
       slo,
       signal,
-      generator: streaming(one.server(seed), one.streamsMs),
+      generator: createStreamGenerator(streamCase.server(seed), streamCase.streamsMs),
       seed: 1000 * seed,
       effort: efforts.quick,
     })
@@ -111,13 +116,13 @@ async function row(one: Case, slo: Slo): Promise<string> {
   }
   const bias = errors.reduce((sum, error) => sum + error, 0) / seeds
   const limit = `p${100 * slo.percentile} < ${slo.limitMs} ms`
-  return `| ${one.name} | ${limit} | ${truth.toFixed(1)} | ${percent(bias)} | ${percent(middle(errors.map(Math.abs)))} | ${holds} of ${seeds} | ${seconds.toFixed(0)} s |`
+  return `| ${streamCase.name} | ${limit} | ${truth.toFixed(1)} | ${formatPercent(bias)} | ${formatPercent(computeMedian(errors.map(Math.abs)))} | ${holds} of ${seeds} | ${seconds.toFixed(0)} s |`
 }
 
 console.log(
   '| server | TTFT | truth, req/s | bias | median error | interval holds | load |\n|---|---|---|---|---|---|---|',
 )
 for (const cases of [chosenOn, keptApart]) {
-  for (const one of cases) for (const slo of slos) console.log(await row(one, slo))
+  for (const one of cases) for (const slo of slos) console.log(await measureRow(one, slo))
   if (cases === chosenOn) console.log('| *kept apart* | | | | | | |')
 }
