@@ -141,9 +141,11 @@ describe('a declaration', () => {
     ['too few workers', { workers: 1, maxBatch: 1, maxDelayMs: 0 }],
     ['too many workers', { workers: 6, maxBatch: 1, maxDelayMs: 0 }],
     ['batches', { workers: 1, maxBatch: 8, maxDelayMs: 20 }],
-  ])('of %s gives way to the workers that fit', async (_, declared) => {
-    const { discipline } = await choose(queue(3, serviceMs), 230, declared)
-    expect(discipline).toMatchObject({ workers: 3, maxBatch: 1 })
+  ])('of %s does not fit three workers: no discipline is assumed', async (_, declared) => {
+    expect(await choose(queue(3, serviceMs), 230, declared)).toEqual({
+      discipline: undefined,
+      isMisfit: false,
+    })
   })
 
   test('that too few requests could contradict is believed', async () => {

@@ -271,7 +271,7 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
   const fitting = candidates.filter(({ fit }) => fit.fits)
   return {
     discipline: findMinBy(fitting, penalise)?.discipline,
-    isMisfit: input.declared === undefined && candidates.every(({ fit }) => fit.fits === false),
+    isMisfit: candidates.every(({ fit }) => fit.fits === false),
   }
 }
 
