@@ -90,7 +90,7 @@ export const exportFormats: Readonly<
   }),
   'trials.csv': ({ described, trials }, whatIf) => ({
     type: 'text/csv; charset=utf-8',
-    text: renderTrialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
+    text: renderTrialsCsv(trials, new Ranker(described.dashboard).createCriteria(whatIf)),
   }),
   'dashboard.html': ({ described, packed, annotations }, _, assets) => ({
     type: 'text/html; charset=utf-8',
@@ -101,7 +101,7 @@ export const exportFormats: Readonly<
     const ranker = new Ranker(dashboard)
     const blocks = await renderReport(
       {
-        ...ranker.view(whatIf),
+        ...ranker.createCriteria(whatIf),
         name: dashboard.name,
         trials,
         recommendation: ranker.recommend(trials, whatIf),

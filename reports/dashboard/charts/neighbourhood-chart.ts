@@ -23,7 +23,10 @@ import {
 } from './theme.ts'
 
 /** Predicted capacity with its 90 % interval, and the trials measured there; log axis. */
-export function sliceOption({ parameter, values, at }: Slice, theme: Theme): ChartOption {
+export function sliceOption(
+  { parameter, values, centreValue: at }: Slice,
+  theme: Theme,
+): ChartOption {
   const tried = values.flatMap((value, i) =>
     value.tried.map(({ capacityRps, trial }) => [i, capacityRps, trial]),
   )

@@ -108,7 +108,7 @@ describe('ranking in the page', () => {
   test('says what the command line says, also after another question has been asked', () => {
     const reference = recommend({
       ...sampleInput,
-      ...ranker.view(whatIf),
+      ...ranker.createCriteria(whatIf),
       curve: undefined,
       provenance: 'emulated',
       maxTrials: experiment.maxTrials,
@@ -118,7 +118,7 @@ describe('ranking in the page', () => {
       const asked = { ...whatIf, slo: { ...whatIf.slo, limitMs } }
       const fresh = recommend({
         ...sampleInput,
-        ...new Ranker(experiment).view(asked),
+        ...new Ranker(experiment).createCriteria(asked),
         curve: undefined,
         maxTrials: experiment.maxTrials,
         notices: [],

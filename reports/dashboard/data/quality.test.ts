@@ -97,7 +97,7 @@ test('the chart has a front for each better quality, and larger points for bette
 })
 
 test('the report says what each quality costs', async () => {
-  const view = ranker.view(whatIf)
+  const view = ranker.createCriteria(whatIf)
   const recommendation = ranker.recommend(trials, whatIf)
   const text = JSON.stringify(
     await renderReport({

@@ -2,7 +2,10 @@
 import { type DeployedServer, serverOfCommand } from '../../figures.ts'
 import { listAt, valueAt, type YamlValue } from './yaml-values.ts'
 
-/** Fields of KServe's predictor that imply a server, without a list of containers. */
+/**
+ * Fields of KServe's predictor that imply a server, without a list of containers. Undefined: the
+ * field is known, and its server follows from the runtime.
+ */
 export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> = {
   model: undefined,
   triton: 'triton',
@@ -37,9 +40,9 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
   [/^tune(-predictor)?$/, 'builtin'],
 ]
 /** Images of companions of a server, which contain its name. */
-const isBesideServer = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
+const companionImages = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
 
-/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; of a `release` its folder. */
+/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; '…/tensorrt-llm/release' → 'tensorrt-llm'. */
 export function parseImageName(image: string): string {
   const parts = image.replace(/@.*$/, '').split('/')
   const last = parts.at(-1)!.replace(/:.*$/, '')
@@ -64,13 +67,15 @@ export const listCommandWords = (container: YamlValue): string[] =>
  */
 export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
   const words = listCommandWords(container)
-  const started = serverOfCommand(words)
-  if (started !== undefined) return started
+  const commandServer = serverOfCommand(words)
+  if (commandServer !== undefined) return commandServer
   const image = valueAt(container, ['image'])
   if (typeof image === 'string') {
     const name = parseImageName(image)
     const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
-    return known !== undefined && !isBesideServer.test(name) ? known : builtinBySettings(container)
+    return known !== undefined && !companionImages.test(name)
+      ? known
+      : recogniseBuiltinByVariables(container)
   }
   if (field === undefined) return undefined
   const runtime = [
@@ -84,13 +89,13 @@ export function recogniseServer(container: YamlValue, field?: string): DeployedS
 }
 
 /** Recognises the built-in predictor in the user's own image by its variables. */
-function builtinBySettings(container: YamlValue): 'builtin' | undefined {
+function recogniseBuiltinByVariables(container: YamlValue): 'builtin' | undefined {
   const env = listAt(container, ['env'])
-  const variable = (name: string) =>
+  const findValue = (name: string) =>
     valueAt(
       env.find((one) => valueAt(one, ['name']) === name),
       ['value'],
     )
-  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(variable('ENGINE')))
-  return isEngine && variable('MODEL') !== undefined ? 'builtin' : undefined
+  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(findValue('ENGINE')))
+  return isEngine && findValue('MODEL') !== undefined ? 'builtin' : undefined
 }

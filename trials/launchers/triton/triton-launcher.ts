@@ -52,7 +52,7 @@ export const createTritonLauncher = (
   const { model } = template
   return reuseServers<ModelConfig>(inner, {
     names: listReloadable(template, parameters),
-    done: 'model reloaded',
+    changeDescription: 'model reloaded',
     // A refused reload leaves the server as it was.
     keepsRefused: true,
     begin: async (_predictor, url, signal) =>

@@ -17,7 +17,7 @@ export function CompareTrials({ answer }: { answer: Answer }) {
   const { sideBySide, trials, byTrial, ranker, whatIf, theme } = answer
   if (sideBySide.size === 0) return null
   const picked = [...sideBySide].flatMap((number) => byTrial.get(number) ?? [])
-  const judged = ranker.judged(trials, picked, whatIf)
+  const judged = ranker.addMeasurements(trials, picked, whatIf)
   const drawn = judged.filter(({ candidate }) => candidate.capacityRps > 0)
   const words = drawn.map(({ candidate: c }) => `trial ${c.trial}: ${capacityText(c)}`)
   return (

@@ -161,7 +161,8 @@ function windowsOf({ byTrial, ranker, trials, whatIf }: Answer, trial: FinishedT
   if (trial.state !== 'complete') return []
   const candidate = byTrial.get(trial.number)
   const whole =
-    (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
+    (candidate && ranker.addMeasurements(trials, [candidate], whatIf)[0]?.measurement) ??
+    trial.measurement
   // Recorded latencies are those that the trial's own SLO counted.
   return haveSameLatency(whole.slo, whatIf.slo)
     ? whole.points
@@ -172,7 +173,7 @@ function factsOf(answer: Answer, trial: FinishedTrial): readonly Fact[] {
   const { byTrial, ranker, whatIf, experiment } = answer
   const candidate = byTrial.get(trial.number)
   const pricePerHour =
-    candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration)
+    candidate?.pricePerHour ?? ranker.createCriteria(whatIf).pricePerHour(trial.configuration)
   const { predicted } = trial
   return [
     ...Object.entries(trial.configuration).map(([name, value]): Fact => [name, String(value)]),

@@ -113,7 +113,7 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
 function BestSoFar({ answer }: { answer: Answer }) {
   const { trials, byTrial, ranker, whatIf, theme } = answer
   const [against, choose] = useState<'trials' | 'money'>('trials')
-  const { pricePerHour } = ranker.view(whatIf)
+  const { pricePerHour } = ranker.createCriteria(whatIf)
   const points = listHistory(trials, byTrial, (t) => pricePerHour(t.configuration))
   const last = points.findLast((p) => p.best !== undefined)
   const first = points.find((p) => p.best !== undefined && p.best === last?.best)

@@ -46,7 +46,7 @@ export function Pareto({ answer }: { answer: Answer }) {
         words={paretoWords(r, candidates.length)}
         size="tall"
         make={(still) => {
-          const curves = ranker.judged(trials, drawn, whatIf)
+          const curves = ranker.addMeasurements(trials, drawn, whatIf)
           return paretoOption(
             { recommendation: r, trials, latencies, curves, throughput, devices, still },
             theme,
