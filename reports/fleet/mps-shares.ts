@@ -62,7 +62,7 @@ export function cutIntoShares<Model extends FleetModel>(
   }))
   const cutKinds = kinds.map((kind) => {
     const ownSlices = [...(slices.get(kind)?.values() ?? [])]
-    return { ...kind, partitions: [...kind.partitions, ...partitionByShares(ownSlices)] }
+    return { ...kind, partitions: [...kind.partitions, ...listPartitions(ownSlices)] }
   })
   return { models: shared, kinds: cutKinds }
 }
@@ -77,7 +77,7 @@ function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSl
 }
 
 /** All sets of slices that fit on one GPU together and to which no slice could be added. */
-function partitionByShares(slices: readonly MpsSlice[]): string[][] {
+function listPartitions(slices: readonly MpsSlice[]): string[][] {
   const maxSize = slices.length > maxSlicesForTriples ? 2 : maxReplicasPerGpu
   const found: string[][] = []
   const extend = (names: readonly string[], from: number, share: number, memory: number): void => {

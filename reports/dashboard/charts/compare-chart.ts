@@ -7,11 +7,11 @@ import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
   type Bill,
   createDollarFunction,
+  createFrontSeries,
   createMoneyFrame,
   createScales,
   findCheapestByCapacity,
   formatBill,
-  frontSeries,
   listServed,
   styleLabel,
   styleMark,
@@ -54,7 +54,7 @@ export function compareOption(
     ),
     series: [
       ...experiments.flatMap(({ id, i, served, dollarsOf }) => [
-        frontSeries(
+        createFrontSeries(
           findCheapestByCapacity(served, dollarsOf),
           dollarsOf,
           pickColour(i, theme),

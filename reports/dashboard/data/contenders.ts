@@ -86,8 +86,8 @@ export class Contenders {
    * meet it at no rate follow, by unloaded latency.
    */
   #estimateCosts(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
-    const idle = this.#curves.unloadedMs(groups.length)
-    return this.#curves.ratesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
+    const idle = this.#curves.getUnloadedMs(groups.length)
+    return this.#curves.listRatesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
       const unloadedMs = idle[i]!
       if (!(capacityRps > 0)) return unservedCost + Math.min(unservedCost, unloadedMs)
       const { pricePerHour, bundles } = this.#prices[i]!

@@ -1,6 +1,6 @@
 /** Which known model server a container of a manifest starts. */
-import { type DeployedServer, serverOfCommand } from '../../figures.ts'
-import { listAt, valueAt, type YamlValue } from './yaml-values.ts'
+import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
+import { getValueAt, listAt, type YamlValue } from './yaml-values.ts'
 
 /**
  * Fields of KServe's predictor that imply a server, without a list of containers. Undefined: the
@@ -54,7 +54,7 @@ export function parseImageName(image: string): string {
 /** All words of command and arguments; shell texts are split. */
 export const listCommandWords = (container: YamlValue): string[] =>
   ['command', 'args'].flatMap((field) =>
-    [valueAt(container, [field])]
+    [getValueAt(container, [field])]
       .flat()
       .flatMap((text) => (text === undefined ? [] : String(text).split(/[\s"'\\;&|()]+/)))
       .filter((word) => word !== ''),
@@ -67,9 +67,9 @@ export const listCommandWords = (container: YamlValue): string[] =>
  */
 export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
   const words = listCommandWords(container)
-  const commandServer = serverOfCommand(words)
+  const commandServer = recogniseCommandServer(words)
   if (commandServer !== undefined) return commandServer
-  const image = valueAt(container, ['image'])
+  const image = getValueAt(container, ['image'])
   if (typeof image === 'string') {
     const name = parseImageName(image)
     const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
@@ -79,8 +79,8 @@ export function recogniseServer(container: YamlValue, field?: string): DeployedS
   }
   if (field === undefined) return undefined
   const runtime = [
-    valueAt(container, ['runtime']),
-    valueAt(container, ['modelFormat', 'name']),
+    getValueAt(container, ['runtime']),
+    getValueAt(container, ['modelFormat', 'name']),
   ].find((name) => typeof name === 'string')
   const byRuntime = kserveRuntimes.find(([pattern]) =>
     pattern.test(String(runtime ?? '').toLowerCase()),
@@ -92,8 +92,8 @@ export function recogniseServer(container: YamlValue, field?: string): DeployedS
 function recogniseBuiltinByVariables(container: YamlValue): 'builtin' | undefined {
   const env = listAt(container, ['env'])
   const findValue = (name: string) =>
-    valueAt(
-      env.find((one) => valueAt(one, ['name']) === name),
+    getValueAt(
+      env.find((one) => getValueAt(one, ['name']) === name),
       ['value'],
     )
   const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(findValue('ENGINE')))

@@ -74,7 +74,10 @@ export const createTritonLauncher = (
       return {
         target,
         realisedBatch: async () =>
-          batchSince(before, await readExecutions(server.url, model, AbortSignal.timeout(2_000))),
+          computeBatchSince(
+            before,
+            await readExecutions(server.url, model, AbortSignal.timeout(2_000)),
+          ),
       }
     },
   })
@@ -254,7 +257,7 @@ const readExecutions = async (
   }
 }
 
-const batchSince = (
+const computeBatchSince = (
   before: Executions | undefined,
   now: Executions | undefined,
 ): number | undefined => {

@@ -535,7 +535,7 @@ export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
 export type ExperimentInput = z.input<typeof experimentFileSchema>
 
 /** JSON Schema of the file for editors: the written form, not the decoded one. */
-export const experimentJsonSchema = () => ({
+export const createExperimentJsonSchema = () => ({
   ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),
   title: 'tune experiment',
 })

@@ -1,8 +1,8 @@
 /** Load curves of the best configurations. */
 import { rate } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { capacityText } from '../../../recommendation/words.ts'
-import { curvesOption } from '../../charts/curves-chart.ts'
+import { formatCapacity } from '../../../recommendation/words.ts'
+import { createCurvesOption } from '../../charts/curves-chart.ts'
 import { findKnee } from '../../data/analysis.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
@@ -16,7 +16,7 @@ export function Curves({ answer }: { answer: Answer }) {
   if (measured.length === 0) return null
   const words = measured.map(
     ({ candidate: c }) =>
-      `trial ${c.trial}, ${describeStatus(c.status, recommendation.provenance).name}: ${capacityText(c)}`,
+      `trial ${c.trial}, ${describeStatus(c.status, recommendation.provenance).name}: ${formatCapacity(c)}`,
   )
   return (
     <>
@@ -26,7 +26,7 @@ export function Curves({ answer }: { answer: Answer }) {
           answer={answer}
           name="load-curves"
           words={`Load curves of ${words.join('; ')}`}
-          make={() => curvesOption(measured, whatIf.slo, theme)}
+          make={() => createCurvesOption(measured, whatIf.slo, theme)}
         />
         <div>
           <ul class="key">
@@ -35,7 +35,7 @@ export function Curves({ answer }: { answer: Answer }) {
               return (
                 <li key={c.trial}>
                   <strong>trial {c.trial}</strong>
-                  {` ${c.label}: ${capacityText(c)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`}
+                  {` ${c.label}: ${formatCapacity(c)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`}
                 </li>
               )
             })}

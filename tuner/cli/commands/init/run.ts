@@ -17,7 +17,7 @@ import { quoteWord } from '../../../../trials/shell-words.ts'
 import { type FlagValues, flagsToLayer } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
-import { experimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
 import { extractSecrets } from '../../../config/secret-values.ts'
 import { ConfigError, type Experiment } from '../../../config/types.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
@@ -408,7 +408,7 @@ class ExperimentInit {
 
   #write(text: string): void {
     makeFolder(dirname(this.#schemaFile()))
-    writeFileSync(this.#schemaFile(), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+    writeFileSync(this.#schemaFile(), `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`)
     writeFileSync(resolve(this.#cwd, this.flags.file), text, {
       flag: this.flags.force ? 'w' : 'wx',
     })
