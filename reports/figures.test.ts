@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import type { MeasuredWith } from '../trials/measured-with.ts'
 import {
-  deployedFor,
+  classifyFigures,
   deployNotice,
-  figuresOf,
-  figuresWord,
+  nameFigures,
   protocolOfServer,
+  resolveDeployed,
   verifyCommand,
 } from './figures.ts'
 import { slo } from './samples.contract.ts'
@@ -29,12 +29,12 @@ const onT4: MeasuredWith = {
 const tfjs = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
 
 test('figures hold of what was measured for real, and of nothing else', () => {
-  expect(figuresOf(cpu, tfjs)).toMatchObject({
+  expect(classifyFigures(cpu, tfjs)).toMatchObject({
     hold: true,
     doubts: [],
     remarks: [expect.stringContaining('random weights of bert')],
   })
-  const doubtful: [MeasuredWith, Parameters<typeof figuresOf>[1], RegExp, string][] = [
+  const doubtful: [MeasuredWith, Parameters<typeof classifyFigures>[1], RegExp, string][] = [
     [
       onT4,
       tfjs,
@@ -74,10 +74,10 @@ test('figures hold of what was measured for real, and of nothing else', () => {
     ],
   ]
   for (const [measured, deployed, doubt, word] of doubtful) {
-    const figures = figuresOf(measured, deployed)
+    const figures = classifyFigures(measured, deployed)
     expect(figures.hold).toBe(false)
     expect(figures.doubts.join()).toMatch(doubt)
-    expect(figuresWord(figures)).toBe(word)
+    expect(nameFigures(figures)).toBe(word)
   }
   const vllm = {
     ...cpu,
@@ -85,8 +85,8 @@ test('figures hold of what was measured for real, and of nothing else', () => {
     engine: undefined,
     command: ['/opt/bin/vllm', 'serve', 'm'],
   } as const
-  expect(figuresOf(vllm, { server: 'vllm', weights: 'given' }).hold).toBe(true)
-  expect(figuresWord(figuresOf(cpu, tfjs))).toBe('measured')
+  expect(classifyFigures(vllm, { server: 'vllm', weights: 'given' }).hold).toBe(true)
+  expect(nameFigures(classifyFigures(cpu, tfjs))).toBe('measured')
 })
 
 test('beside a verdict: nothing where the figures are those of what deploys', () => {
@@ -95,12 +95,15 @@ test('beside a verdict: nothing where the figures are those of what deploys', ()
     /^tune spec deploys the built-in predictor with ENGINE=tfjs, .*tune verify --url/,
   )
   expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^tune spec deploys vLLM, /)
-  expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
-  expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({
+  expect(resolveDeployed({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
+  expect(resolveDeployed({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({
     server: 'tgi',
   })
-  expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
-  expect(deployedFor({ ...onT4, runsIn: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
+  expect(resolveDeployed({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
+  expect(resolveDeployed({ ...onT4, runsIn: 'onnx' })).toEqual({
+    server: 'builtin',
+    engine: 'onnx',
+  })
 })
 
 test('the command that settles it is one line of a shell, its rate rounded down', () => {

@@ -72,14 +72,14 @@ export const wasMeasured = (
 ): boolean =>
   server === deployed ||
   (server === 'command' &&
-    programOf(command) !== undefined &&
-    programOf(command) === programs[deployed])
+    findProgramName(command) !== undefined &&
+    findProgramName(command) === programs[deployed])
 
 /**
  * The known server that a command starts, wherever in its words; undefined for another. `serve` of
  * Ray stands for it as the first word alone, for other programs have such a command too.
  */
-export function serverOfCommand(words: readonly string[]): DeployedServer | undefined {
+export function recogniseCommandServer(words: readonly string[]): DeployedServer | undefined {
   const names = words.map((word) => word.split('/').at(-1)!)
   const [first, second] = names
   if (first === 'tune' && second === 'predictor') return 'builtin'
@@ -92,7 +92,7 @@ export function serverOfCommand(words: readonly string[]): DeployedServer | unde
 }
 
 /** Of 'python3 -m sglang.launch_server' the module. */
-const programOf = ([program, flag, module]: readonly string[]): string | undefined =>
+const findProgramName = ([program, flag, module]: readonly string[]): string | undefined =>
   flag === '-m' ? module : program?.split('/').at(-1)
 
 const titleOf = (server: DeployedServer, engine?: string): string =>
@@ -104,7 +104,7 @@ const titleOf = (server: DeployedServer, engine?: string): string =>
  * What deploys where the user names nothing else: the server that was measured; of what was only
  * emulated the one that it stands for.
  */
-export function deployedFor({
+export function resolveDeployed({
   server,
   engine,
   runsIn,
@@ -121,7 +121,7 @@ export function deployedFor({
  * How the figures of a measurement stand to what is deployed.
  * @param deploys what is deployed, in words, where its server's name does not say it
  */
-export function figuresOf(
+export function classifyFigures(
   measured: MeasuredWith,
   deployed: Deployed,
   deploys: string = titleOf(deployed.server, deployed.engine),
@@ -187,12 +187,12 @@ function weightRemarks(
 export const foreignFigures = 'FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS'
 
 /** One word for an annotation: where the figures come from. */
-export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
+export const nameFigures = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
   how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
 
 /** The command that measures a rate at one address under an SLO again. */
 export function verifyCommand(service: VerifiableService): string {
-  const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoted(text))
+  const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoteText(text))
   return `tune ${verifyArguments(service).map(word).join(' ')}`
 }
 
@@ -250,8 +250,8 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
  * @param measured of the recommended configuration
  */
 export function deployNotice(measured: MeasuredWith): string | undefined {
-  const { server, engine } = deployedFor(measured)
-  if (figuresOf(measured, { server, engine, weights: 'given' }).hold) return undefined
+  const { server, engine } = resolveDeployed(measured)
+  if (classifyFigures(measured, { server, engine, weights: 'given' }).hold) return undefined
   return `tune spec deploys ${titleOf(server, engine)}, which was not measured: check these figures with tune verify --url once it runs.`
 }
 
@@ -259,4 +259,4 @@ export function deployNotice(measured: MeasuredWith): string | undefined {
 const rateFlag = (rps: number): string =>
   `${rps >= 10 ? Math.floor(rps) : Math.floor(rps * 1000) / 1000}rps`
 
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+const quoteText = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

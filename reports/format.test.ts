@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Slo } from '../profiler/model/slo.ts'
 import {
-  certaintyPercent,
+  computeCertaintyPercent,
   rateInterval,
   sloAxis,
   sloFigure,
@@ -56,5 +56,5 @@ test.each([
   [1, 100],
   [0, 0],
 ])('certainty of %d: %d %', (probability, percent) => {
-  expect(certaintyPercent(probability)).toBe(percent)
+  expect(computeCertaintyPercent(probability)).toBe(percent)
 })

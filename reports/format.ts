@@ -36,17 +36,17 @@ export function money(dollars: number): string {
 }
 
 /** 0.35 J. */
-export const energy = (joules: number): string => `${significant(joules)} J`
+export const formatEnergy = (joules: number): string => `${significant(joules)} J`
 
 /** As objectives write their figures. */
-export const writing = { money, rate, latency, energy, plain: significant } as const
+export const writing = { money, rate, latency, energy: formatEnergy, plain: significant } as const
 
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string =>
   `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
 
 /** How sure a probability makes, in whole percent and never more than it does: 0.9599 is 95. */
-export const certaintyPercent = (probability: number): number =>
+export const computeCertaintyPercent = (probability: number): number =>
   Math.floor(probability * 100 + 1e-9)
 
 /** 2.3×, 12×. */

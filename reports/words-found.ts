@@ -3,7 +3,7 @@
 /**
  * Whether every word stands in something of what is said, whatever its case. @param words none: yes
  */
-export function wordsFound(
+export function hasAllWords(
   words: readonly string[],
   said: readonly (string | undefined)[],
 ): boolean {
@@ -12,4 +12,4 @@ export function wordsFound(
 }
 
 /** The words of a search field. */
-export const wordsOfField = (field: string): string[] => field.split(/\s+/).filter(Boolean)
+export const splitSearchField = (field: string): string[] => field.split(/\s+/).filter(Boolean)

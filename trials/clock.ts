@@ -9,7 +9,7 @@ const startedMs = performance.now()
  * Milliseconds since 1970: the date at the start of the process plus monotonic time. For timestamps
  * whose differences are durations.
  */
-export const steadyNowMs = (): number => startedAtMs + (performance.now() - startedMs)
+export const getSteadyNowMs = (): number => startedAtMs + (performance.now() - startedMs)
 
 /** Milliseconds of the machine's monotonic clock, the same in every thread and process. */
-export const machineNowMs = (): number => Number(process.hrtime.bigint()) / 1e6
+export const getMachineNowMs = (): number => Number(process.hrtime.bigint()) / 1e6

@@ -92,7 +92,7 @@ export function readRows({ file, text: given }: Source): TextRows {
   const separator = named ?? detectSeparator(text)
   const all = placeRows(parseText({ file, text }, separator, told ? 2 : 1), file, told ? 2 : 1)
   const rows = all.filter(({ cells }) => cells.some((cell) => cell.trim() !== ''))
-  return separator === ',' ? { rows, notes: [] } : withDecimalPoints(rows, file)
+  return separator === ',' ? { rows, notes: [] } : replaceDecimalCommas(rows, file)
 }
 
 /** Longer rows are no table's: a quote was not closed. */
@@ -155,7 +155,7 @@ const thousands = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/
  * Converts decimal commas, with a note; not if a number has a decimal point, or if every comma may
  * separate thousands, which readers then reject.
  */
-function withDecimalPoints(rows: readonly TextRow[], file: string): TextRows {
+function replaceDecimalCommas(rows: readonly TextRow[], file: string): TextRows {
   let decimal: string | undefined
   let [points, maybeThousands] = [0, 0]
   let example = ''

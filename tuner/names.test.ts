@@ -26,7 +26,7 @@ import { registerTune } from './cli/commands/tune/register.ts'
 import { createProgram, loadCommands } from './cli/tune-program.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './config/names.ts'
 import { knownParameters } from './config/parameters.ts'
-import { experimentJsonSchema } from './config/schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from './config/schema/experiment-schema.ts'
 
 const program = new Command('tune')
 for (const register of [
@@ -81,7 +81,7 @@ describe('the experiment file takes what there is', () => {
     for (const [name, value] of Object.entries(node))
       walk(value, ['anyOf', 'items', 'oneOf'].includes(name) || /^\d+$/.test(name) ? key : name)
   }
-  walk(experimentJsonSchema(), '')
+  walk(createExperimentJsonSchema(), '')
 
   test.each<[string, readonly string[]]>([
     ['protocol', protocolNames],
@@ -131,7 +131,7 @@ describe('hints name keys that there are', () => {
       .map((file) => `${folder}/${file}`),
   )
   const keys = new Set(
-    [...JSON.stringify(experimentJsonSchema()).matchAll(/"(\w+)":/g)].map(([, key]) => key!),
+    [...JSON.stringify(createExperimentJsonSchema()).matchAll(/"(\w+)":/g)].map(([, key]) => key!),
   )
   const gpuFile = ['memoryGiB', 'bandwidthGBs', 'peakTflops']
   const others = new Set([

@@ -14,7 +14,7 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { buildContainer, resolveServing } from '../../tuner/artifacts/serving.ts'
 import { createProtocol } from '../../tuner/backends/predictor-protocol.ts'
-import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
+import { createSimulatedBackend } from '../../tuner/backends/simulated-backend.ts'
 import { createHostContext } from '../../tuner/config/host-context.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
 import type { Experiment } from '../../tuner/config/types.ts'
@@ -131,7 +131,7 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
     ...createHostContext(machine),
   })
   expect(quantised.slo.limits?.map(({ metric }) => metric)).toEqual(['ttft', 'tpot'])
-  const { launcher, measure } = simulatedBackend(quantised)
+  const { launcher, measure } = createSimulatedBackend(quantised)
   const capacityOf = async (variant: string) => {
     const configuration = {
       cpuCores: 1,

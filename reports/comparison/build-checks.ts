@@ -3,10 +3,10 @@ import { percent, rate, sloText } from '../format.ts'
 import { conclusions } from '../recommendation/types.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
 import {
-  bestCostText,
   changeText,
   computeChange,
   decideChange,
+  formatBestCost,
   listDifferentConditions,
 } from './comparison.ts'
 
@@ -78,6 +78,6 @@ function checkRegression(
   return {
     name: 'regression',
     state,
-    message: `${bestCostText(now)}, ${changeText(change, now)} than the baseline (${bestCostText(baseline)})${open}`,
+    message: `${formatBestCost(now)}, ${changeText(change, now)} than the baseline (${formatBestCost(baseline)})${open}`,
   }
 }

@@ -6,10 +6,10 @@ import { sampleInput } from '../samples.contract.ts'
 import { type Check, runChecks } from './build-checks.ts'
 import { formatAnnotations, formatJunitXml, formatSummary } from './build-output.ts'
 import {
-  bestCostText,
   changeText,
   computeChange,
   decideChange,
+  formatBestCost,
   listDifferentConditions,
   listDifferentQuestions,
 } from './comparison.ts'
@@ -110,7 +110,7 @@ describe('how much more expensive it became', () => {
     const { best: _, ...none } = sample
     expect(computeChange(none, sample, 'measured')).toBeUndefined()
     expect(computeChange(sample, none, 'measured')).toBeUndefined()
-    expect(bestCostText(none)).toBeUndefined()
+    expect(formatBestCost(none)).toBeUndefined()
   })
 })
 

@@ -99,7 +99,7 @@ function computeCosts(best: Best, objective: Objective): CostInterval {
 }
 
 /** '$0.066 per million requests' of what is recommended; undefined where nothing is. */
-export function bestCostText({ best, objective }: RecommendationDocument): string | undefined {
+export function formatBestCost({ best, objective }: RecommendationDocument): string | undefined {
   if (!best) return undefined
   const figures = toFigures(best)
   return formatCost(objective, { ...figures, cost: computeCost(objective, figures) }, writing)
@@ -129,11 +129,11 @@ export function listDifferentQuestions(
 ): string[] {
   return formatDifferences([
     ['the SLO', sloText(before.slo), sloText(now.slo)],
-    ['the objective', objectiveText(before.objective), objectiveText(now.objective)],
+    ['the objective', formatObjectives(before.objective), formatObjectives(now.objective)],
   ])
 }
 
-const objectiveText = (objective: Objective): string =>
+const formatObjectives = (objective: Objective): string =>
   `${getObjectiveUnit(objective)} (${Object.values(objective).join(', ')})`
 
 /** Other differences, which may explain a change. */

@@ -7,19 +7,19 @@ import type { Assets } from './bundle.ts'
 import type { Snapshot } from './data/page-data.ts'
 
 /** Text of a script element: nothing in it may end the element or open a comment. */
-const json = (data: unknown): string =>
+const encodeJson = (data: unknown): string =>
   JSON.stringify(data).replace(
     /[<>&\u2028\u2029]/g,
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
-const code = (script: string): string => script.replace(/<(?=\/script|!--)/gi, '\\x3c')
+const encodeScript = (script: string): string => script.replace(/<(?=\/script|!--)/gi, '\\x3c')
 
 /**
  * The whole page. It may run its own script and nothing else: its policy names the script by its
  * hash.
  */
-export function standalonePage({ html, script, style }: Assets, snapshot: Snapshot): string {
-  const text = code(script)
+export function renderStandalonePage({ html, script, style }: Assets, snapshot: Snapshot): string {
+  const text = encodeScript(script)
   const hash = createHash('sha256').update(text).digest('base64')
   const policy = `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; img-src data: blob:`
   return html
@@ -36,6 +36,6 @@ export function standalonePage({ html, script, style }: Assets, snapshot: Snapsh
     .replace(
       '</body>',
       () =>
-        `<script type="application/json" id="snapshot">${json(snapshot)}</script>\n<script>${text}</script>\n</body>`,
+        `<script type="application/json" id="snapshot">${encodeJson(snapshot)}</script>\n<script>${text}</script>\n</body>`,
     )
 }

@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest'
 import { createSteadyDemand, parseDayTable } from '../plan/demand.ts'
 import { parseTraceDemand } from '../plan/trace-demand.ts'
-import { peaksByHour } from './demand-by-hour.ts'
+import { listPeaksByHour } from './demand-by-hour.ts'
 
 test('the highest rate of each hour, over all days', () => {
-  expect(peaksByHour(parseDayTable('0-8:20, 8-8.5:90, 8.5-24:60')).slice(7, 10)).toEqual([
+  expect(listPeaksByHour(parseDayTable('0-8:20, 8-8.5:90, 8.5-24:60')).slice(7, 10)).toEqual([
     20, 90, 60,
   ])
-  expect(peaksByHour(createSteadyDemand(5))).toEqual(Array(24).fill(5))
+  expect(listPeaksByHour(createSteadyDemand(5))).toEqual(Array(24).fill(5))
   // Twelve hours that repeat, and two days.
   const spans = (...rates: number[]) => ({
     what: '',
     spans: rates.map((rps) => ({ rps, seconds: 43_200 })),
   })
-  expect(new Set(peaksByHour(spans(7)))).toEqual(new Set([7]))
-  expect(peaksByHour(spans(1, 2, 5, 1)).filter((_, hour) => hour % 12 === 0)).toEqual([5, 2])
+  expect(new Set(listPeaksByHour(spans(7)))).toEqual(new Set([7]))
+  expect(listPeaksByHour(spans(1, 2, 5, 1)).filter((_, hour) => hour % 12 === 0)).toEqual([5, 2])
 })
 
 test('a trace with times of the calendar is taken at its hours, by the clock of the zone', () => {
@@ -24,12 +24,13 @@ test('a trace with times of the calendar is taken at its hours, by the clock of 
       `${from},5\n${from + 3600},90\n${from + 7200},20\n${from + 86_400},5\n`,
       't.csv',
     )
-  const busiest = (...given: Parameters<typeof peaksByHour>) => peaksByHour(...given).indexOf(90)
+  const busiest = (...given: Parameters<typeof listPeaksByHour>) =>
+    listPeaksByHour(...given).indexOf(90)
   expect(busiest(trace(begin))).toBe(23)
   expect(busiest(trace(begin), 'Europe/Berlin')).toBe(1)
   expect(busiest(trace(0), 'Europe/Berlin')).toBe(1)
-  expect(peaksByHour(trace(1e14), 'Europe/Berlin')).toHaveLength(24)
-  expect(peaksByHour(trace(begin)).toSorted()).toEqual(peaksByHour(trace(0)).toSorted())
+  expect(listPeaksByHour(trace(1e14), 'Europe/Berlin')).toHaveLength(24)
+  expect(listPeaksByHour(trace(begin)).toSorted()).toEqual(listPeaksByHour(trace(0)).toSorted())
 })
 
 test('a peak at ten local time is at ten on every day, through a change of clocks', () => {
@@ -42,7 +43,7 @@ test('a peak at ten local time is at ten on every day, through a change of clock
   const autumn = hours(4, (day) => `2026-10-${23 + day}T10:00:00+0${day < 2 ? 2 : 1}:00`)
   const spring = hours(4, (day) => `2026-03-${27 + day}T10:00:00+0${day < 2 ? 1 : 2}:00`)
   for (const trace of [autumn, spring]) {
-    const peaks = peaksByHour(parseTraceDemand(trace, 't.csv'), 'Europe/Berlin')
+    const peaks = listPeaksByHour(parseTraceDemand(trace, 't.csv'), 'Europe/Berlin')
     expect(peaks.map((rps, hour) => (rps > 5 ? hour : -1)).filter((hour) => hour >= 0)).toEqual([
       10,
     ])
@@ -52,7 +53,7 @@ test('a peak at ten local time is at ten on every day, through a change of clock
     '2026-10-01 00:00,5\n2026-10-01 10:00,90\n2026-10-01 11:00,5\n2026-10-02 00:00,5\n',
     't.csv',
   )
-  expect(peaksByHour(naive, 'Asia/Tokyo').indexOf(90)).toBe(10)
+  expect(listPeaksByHour(naive, 'Asia/Tokyo').indexOf(90)).toBe(10)
 })
 
 test('a trace of 25 hours counts once; one of a few hours repeats through the day', () => {
@@ -65,7 +66,7 @@ test('a trace of 25 hours counts once; one of a few hours repeats through the da
       't.csv',
     )
   const at = (count: number) =>
-    peaksByHour(hourly(count)).flatMap((rps, hour) => (rps > 5 ? [hour] : []))
+    listPeaksByHour(hourly(count)).flatMap((rps, hour) => (rps > 5 ? [hour] : []))
   expect(at(25)).toEqual([9])
   expect(at(12)).toEqual([9, 21])
 })
@@ -78,7 +79,7 @@ test('an hour that the one day of a trace lacks takes the higher of its neighbou
     ).join(''),
     't.csv',
   )
-  const peaks = peaksByHour(day, 'Europe/Berlin')
+  const peaks = listPeaksByHour(day, 'Europe/Berlin')
   expect(peaks.slice(0, 5)).toEqual([24, 2, 3, 3, 4])
   expect(peaks.every((rps) => rps > 0)).toBe(true)
 })

@@ -1,5 +1,5 @@
 /** The demand of a model by the hours of the day. */
-import { type Demand, periodSeconds } from '../plan/demand.ts'
+import { type Demand, sumPeriodSeconds } from '../plan/demand.ts'
 
 export const hoursPerDay = 24
 /** Demands and time zones change at quarters of an hour. */
@@ -11,10 +11,10 @@ const stepSeconds = 900
  * hour that no day of the period has is taken as the higher of its neighbours.
  * @param timezone of the day, IANA
  */
-export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
+export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   const { spans, beginsAtS, isLocalTime } = demand
   const beginS = beginsAtS ?? 0
-  const endS = beginS + Math.max(86_400, periodSeconds(demand))
+  const endS = beginS + Math.max(86_400, sumPeriodSeconds(demand))
   const readHour = readClock(beginsAtS === undefined || isLocalTime ? 'UTC' : timezone)
   const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
   let fromS = beginS
@@ -30,11 +30,13 @@ export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
     }
   }
   return peaks.map((rps, hour) =>
-    Number.isNaN(rps) ? Math.max(nearestKnown(peaks, hour, -1), nearestKnown(peaks, hour, 1)) : rps,
+    Number.isNaN(rps)
+      ? Math.max(findNearestKnown(peaks, hour, -1), findNearestKnown(peaks, hour, 1))
+      : rps,
   )
 }
 
-function nearestKnown(peaks: readonly number[], from: number, by: 1 | -1): number {
+function findNearestKnown(peaks: readonly number[], from: number, by: 1 | -1): number {
   let hour = from
   while (Number.isNaN(peaks.at(hour % hoursPerDay))) hour += by
   return peaks.at(hour % hoursPerDay)!

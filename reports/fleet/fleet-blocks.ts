@@ -10,7 +10,7 @@ import type { FleetPlan } from './fleet-plan.ts'
 import { gpuOption, pictureSize } from './gpu-pictures.ts'
 import { slowdownPerGpu } from './mps-shares.ts'
 import {
-  carriedRps,
+  computeCarriedRps,
   type FleetModel,
   formatPlace,
   type PackedGpu,
@@ -141,14 +141,14 @@ function loadByHour(
   at: number,
   headroom: number,
 ): number[] {
-  const carried = carriedRps(model, atPeaks.gpus)
+  const carried = computeCarriedRps(model, atPeaks.gpus)
   return hoursRps[at]!.map((rps) => (rps === 0 ? 0 : (rps * (1 - headroom)) / carried))
 }
 
 function modelRow(name: string, demandRps: number, packing: Packing): string[] {
   const slots = packing.gpus.flatMap((gpu) => gpu.slots).filter(({ model }) => model === name)
   const replicas = slots.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0)
-  const carried = carriedRps(name, packing.gpus)
+  const carried = computeCarriedRps(name, packing.gpus)
   return [
     name,
     rate(demandRps),

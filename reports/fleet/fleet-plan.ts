@@ -7,7 +7,7 @@ import {
   packEachAlone,
   summarise,
 } from './comparisons.ts'
-import { hoursPerDay, peaksByHour } from './demand-by-hour.ts'
+import { hoursPerDay, listPeaksByHour } from './demand-by-hour.ts'
 import { cutIntoShares } from './mps-shares.ts'
 import { pack } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type Packing } from './packing.ts'
@@ -45,7 +45,7 @@ export async function planFleet(
 ): Promise<FleetPlan> {
   const { models, kinds } = cutIntoShares(measured, uncut)
   const hoursRps = models.map(({ demand }) =>
-    peaksByHour(demand, timezone).map((rps) => rps / (1 - headroom)),
+    listPeaksByHour(demand, timezone).map((rps) => rps / (1 - headroom)),
   )
   const peaks = hoursRps.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.

@@ -9,7 +9,7 @@ import { formatYaml } from '../specs/manifest.ts'
 import { selectGpus } from '../specs/scheduling.ts'
 import type { Serving } from '../specs/serving.ts'
 import type { GpuKind, PackedGpu } from './packing.ts'
-import { keyOfReplica, type Placement } from './placements.ts'
+import { formatReplicaKey, type Placement } from './placements.ts'
 
 /** Replicas on one shared GPU. */
 export interface SharedPlacement extends Placement {
@@ -38,7 +38,9 @@ export function placeOnSharedGpus(
       .map((all): SharedPlacement => {
         const here = slots.filter(
           ({ model, segment }) =>
-            model === all.model && segment && keyOfReplica(segment) === keyOfReplica(all.segment),
+            model === all.model &&
+            segment &&
+            formatReplicaKey(segment) === formatReplicaKey(all.segment),
         )
         const { byHour: _, ...placement } = all
         const memoryMiB = Math.floor((room * (all.segment.memoryMiB ?? 0)) / needed)

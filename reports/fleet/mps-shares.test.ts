@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { mean, standardDeviation } from 'simple-statistics'
 import { expect, test } from 'vitest'
 import { readTable } from '../../trials/table-text.ts'
-import { cutIntoShares, slowdownBesideNeighbours, slowdownPerGpu } from './mps-shares.ts'
+import { computeNeighbourSlowdown, cutIntoShares, slowdownPerGpu } from './mps-shares.ts'
 import { pack } from './pack.ts'
 import {
   FleetError,
@@ -53,7 +53,7 @@ function findViolations(gpus: readonly PackedGpu[]): string[] {
       ...(shares > 1 + 1e-9 ? [`shares sum to ${shares}`] : []),
       ...(memory > gpuMiB ? [`memory sums to ${memory}`] : []),
       ...segments.flatMap(({ rateRps, unsharedRps, share }) => {
-        const planned = unsharedRps! / slowdownBesideNeighbours(share!)
+        const planned = unsharedRps! / computeNeighbourSlowdown(share!)
         return Math.abs(rateRps - planned) > 1e-9 * planned ? [`${rateRps} for ${planned}`] : []
       }),
     ]
@@ -83,8 +83,8 @@ test('the slowdown is the mean of the measured pairs and two standard deviations
   expect(slowdowns).toHaveLength(24)
   expect(slowdownPerGpu).toBeCloseTo(mean(slowdowns) + 2 * standardDeviation(slowdowns), 2)
   expect(slowdowns.filter((slowdown) => slowdown > slowdownPerGpu)).toHaveLength(1)
-  expect(slowdownBesideNeighbours(0.75)).toBeCloseTo(1 + 0.81 / 4, 9)
-  expect(slowdownBesideNeighbours(1)).toBe(1)
+  expect(computeNeighbourSlowdown(0.75)).toBeCloseTo(1 + 0.81 / 4, 9)
+  expect(computeNeighbourSlowdown(1)).toBe(1)
 })
 
 test('two models that need half a GPU each share one where memory and batch times allow', async () => {
@@ -131,7 +131,7 @@ function listContents(models: readonly FleetModel[]): number[][] {
   const rows = models.flatMap(({ segments }, m) =>
     segments.flatMap(({ share, latencyMs, limitMs, memoryMiB, rateRps }) => {
       if (share === undefined) return []
-      const slowdown = slowdownBesideNeighbours(share)
+      const slowdown = computeNeighbourSlowdown(share)
       const isFast = latencyMs! * slowdown <= limitMs!
       return isFast ? [{ m, share, memoryMiB: memoryMiB!, rps: rateRps / slowdown }] : []
     }),

@@ -1,12 +1,13 @@
 /**
- * Shares of a GPU under MPS as slices, so that the programme of counts packs them as it packs
- * slices of MIG: a slice is a share of the threads and a part of the memory.
+ * Shares of a GPU under MPS as slices, so that the integer programme that chooses the number of GPUs
+ * of each partition treats them like MIG slices. A slice is a share of the threads and a part of the
+ * memory.
  */
 import type { FleetModel, GpuKind, Segment } from './packing.ts'
 
 /**
- * Relative slowdown of a model for each whole GPU that its neighbours take, in the linear form of
- * iGniter (Xu et al., TPDS 2022). It is the mean of 24 measured pairs plus two standard deviations:
+ * Relative slowdown of a model per unit of GPU share that its neighbours use (1: a whole GPU), in
+ * the linear form of iGniter (Xu et al., TPDS 2022). It is the mean of 24 measured pairs plus two standard deviations:
  * about one pair in forty is worse. Four pairs are iGniter's, on a V100. Twenty are BERT-base on an
  * H200 and an H100 (`trials/devices/tables/*-neighbours.csv`).
  */
@@ -16,10 +17,10 @@ export const slowdownPerGpu = 0.81
  * Latency beside neighbours over that alone, for a replica on a share of the threads, 0-1.
  * Neighbours count as taking all that it leaves.
  */
-export const slowdownBesideNeighbours = (share: number): number => 1 + slowdownPerGpu * (1 - share)
+export const computeNeighbourSlowdown = (share: number): number => 1 + slowdownPerGpu * (1 - share)
 
-/** Memory is given out in steps of this part of the GPU, which bounds the number of slices. */
-const memorySteps = 16
+/** Memory is allotted in sixteenths of a GPU, which bounds the number of different slices. */
+const stepsPerGpu = 16
 /** The slowdown was measured on pairs; more than three processes would stretch it too far. */
 const maxReplicasPerGpu = 3
 /** With more kinds of slices only pairs are considered, which keeps partitions below 2,000. */
@@ -28,6 +29,7 @@ const maxSlicesForTriples = 20
 interface MpsSlice {
   readonly name: string
   readonly share: number
+  /** Memory in units of 1 / `stepsPerGpu` of the GPU. */
   readonly memorySteps: number
 }
 
@@ -48,39 +50,39 @@ export function cutIntoShares<Model extends FleetModel>(
       const kind = kinds.find(({ name, mps }) => name === segment.gpu && mps)
       if (segment.share === undefined || kind === undefined) return [segment]
       const slice = findSlice(segment, kind.mps!.memoryMiB)
-      const slowdown = slowdownBesideNeighbours(segment.share)
+      const slowdown = computeNeighbourSlowdown(segment.share)
       const latencyMs = segment.latencyMs! * slowdown
       if (slice === undefined || latencyMs > (segment.limitMs ?? Number.POSITIVE_INFINITY))
         return []
-      const known = slices.get(kind) ?? new Map<string, MpsSlice>()
-      slices.set(kind, known.set(slice.name, slice))
+      const slicesOfKind = slices.get(kind) ?? new Map<string, MpsSlice>()
+      slices.set(kind, slicesOfKind.set(slice.name, slice))
       const { rateRps } = segment
       return [{ ...segment, slice: slice.name, rateRps: rateRps / slowdown, unsharedRps: rateRps }]
     }),
   }))
-  const cut = kinds.map((kind) => {
-    const own = [...(slices.get(kind)?.values() ?? [])]
-    return { ...kind, partitions: [...kind.partitions, ...partitionByShares(own)] }
+  const cutKinds = kinds.map((kind) => {
+    const ownSlices = [...(slices.get(kind)?.values() ?? [])]
+    return { ...kind, partitions: [...kind.partitions, ...listPartitions(ownSlices)] }
   })
-  return { models: shared, kinds: cut }
+  return { models: shared, kinds: cutKinds }
 }
 
 /** The slice that a segment needs, its memory rounded up; undefined where the GPU has less. */
 function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSlice | undefined {
-  const steps = Math.ceil((memoryMiB / gpuMiB) * memorySteps - 1e-9)
-  if (steps > memorySteps) return undefined
-  const gib = ((steps / memorySteps) * gpuMiB) / 1024
+  const steps = Math.ceil((memoryMiB / gpuMiB) * stepsPerGpu - 1e-9)
+  if (steps > stepsPerGpu) return undefined
+  const gib = ((steps / stepsPerGpu) * gpuMiB) / 1024
   const name = `${Number((100 * share).toFixed(1))}%, ${gib.toFixed(1)} GiB`
   return { name, share, memorySteps: steps }
 }
 
 /** All sets of slices that fit on one GPU together and to which no slice could be added. */
-function partitionByShares(slices: readonly MpsSlice[]): string[][] {
+function listPartitions(slices: readonly MpsSlice[]): string[][] {
   const maxSize = slices.length > maxSlicesForTriples ? 2 : maxReplicasPerGpu
   const found: string[][] = []
   const extend = (names: readonly string[], from: number, share: number, memory: number): void => {
     const fits = (slice: MpsSlice) =>
-      share + slice.share <= 1 + 1e-9 && memory + slice.memorySteps <= memorySteps
+      share + slice.share <= 1 + 1e-9 && memory + slice.memorySteps <= stepsPerGpu
     if (names.length > 0 && (names.length === maxSize || !slices.some(fits))) found.push([...names])
     if (names.length === maxSize) return
     for (const [i, slice] of slices.entries())

@@ -59,8 +59,10 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
   )
   const blocks = [...alike.values()].flatMap((same) => {
     const needed = countGpus(same[0]!)
-    if (needed > 1) return chunks(same, Math.min(size, needed))
-    return chunks(same, size).flatMap((block) => (block.length < size ? chunks(block, 1) : [block]))
+    if (needed > 1) return splitIntoChunks(same, Math.min(size, needed))
+    return splitIntoChunks(same, size).flatMap((block) =>
+      block.length < size ? splitIntoChunks(block, 1) : [block],
+    )
   })
   const nodes: PackedGpu[][] = []
   for (const block of blocks.sort((a, b) => b.length - a.length)) {
@@ -79,7 +81,7 @@ const listMigSlices = ({ slots }: PackedGpu): string[] =>
     )
     .sort()
 
-const chunks = <T>(all: readonly T[], size: number): T[][] =>
+const splitIntoChunks = <T>(all: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) =>
     all.slice(i * size, (i + 1) * size),
   )

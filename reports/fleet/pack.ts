@@ -12,7 +12,7 @@ import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { grouped } from '../../trials/grouped.ts'
 import { type Programme, replicaCostShare, solve, type Term } from './integer-programme.ts'
 import {
-  carriedRps,
+  computeCarriedRps,
   FleetError,
   type FleetModel,
   type GpuKind,
@@ -221,4 +221,6 @@ const minCarriedShare = 1 - 1e-5
 
 /** The solver's values may violate its rows, so the packing itself is checked. */
 const carriesDemands = (gpus: readonly PackedGpu[], demanded: readonly DemandedModel[]): boolean =>
-  demanded.every(({ model, demandRps }) => carriedRps(model, gpus) >= demandRps * minCarriedShare)
+  demanded.every(
+    ({ model, demandRps }) => computeCarriedRps(model, gpus) >= demandRps * minCarriedShare,
+  )

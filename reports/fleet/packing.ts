@@ -95,7 +95,7 @@ export function selectBestPerSlice({ segments }: FleetModel, kinds: readonly Gpu
 }
 
 /** Requests per second that all replicas of a model carry. */
-export const carriedRps = (model: string, gpus: readonly PackedGpu[]): number =>
+export const computeCarriedRps = (model: string, gpus: readonly PackedGpu[]): number =>
   gpus
     .flatMap(({ slots }) => slots)
     .reduce(

@@ -3,7 +3,7 @@
  * requests, and how many an hour needs.
  */
 import { grouped } from '../../trials/grouped.ts'
-import { carriedRps, type PackedGpu, type Segment } from './packing.ts'
+import { computeCarriedRps, type PackedGpu, type Segment } from './packing.ts'
 
 export interface Placement {
   readonly model: string
@@ -16,7 +16,7 @@ export interface Placement {
 }
 
 /** The same for replicas that are alike. */
-export const keyOfReplica = ({ gpu, slice, gpus, label }: Segment): string =>
+export const formatReplicaKey = ({ gpu, slice, gpus, label }: Segment): string =>
   [gpu, slice, gpus, label].join('\n')
 
 /** @param hourlyRps of a model, what its replicas must carry in each hour, headroom included */
@@ -28,11 +28,11 @@ export function listPlacements(
     slots.flatMap(({ model, segment }) => (model && segment ? [{ model, segment }] : [])),
   )
   return [...grouped(filled, ({ model }) => model)].flatMap(([model, own]) => {
-    const alike = grouped(own, ({ segment }) => keyOfReplica(segment))
+    const alike = grouped(own, ({ segment }) => formatReplicaKey(segment))
     return [...alike.values()].map((slots): Placement => {
       const { segment } = slots[0]!
       const replicas = Math.round(slots.length / segment.gpus)
-      const share = (replicas * segment.rateRps) / carriedRps(model, gpus)
+      const share = (replicas * segment.rateRps) / computeCarriedRps(model, gpus)
       const needed = hourlyRps(model).map((rps) => (share * rps) / segment.rateRps)
       const byHour = countByHour(replicas, needed)
       const varies = byHour.some((count) => count !== replicas)

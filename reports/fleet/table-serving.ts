@@ -3,7 +3,7 @@
  * of the row as its variables.
  */
 import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
-import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
+import { createMpsVariables } from '../../trials/launchers/mps-variables.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { parseResources } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'
@@ -61,7 +61,9 @@ export function describeTableServing(
   const tuned = Object.entries(row?.values ?? {}).map(
     ([column, value]) => [formatEnvironmentName(column), value] as const,
   )
-  const bounds = replicaPlan.mps ? mpsVariables(segment.share!, replicaPlan.mps.memoryMiB) : {}
+  const bounds = replicaPlan.mps
+    ? createMpsVariables(segment.share!, replicaPlan.mps.memoryMiB)
+    : {}
   return {
     trial: row?.line ?? 0,
     name: toDnsLabel(name),

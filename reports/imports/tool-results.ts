@@ -63,7 +63,9 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
   const failing = points.filter((p) => (p.errorRate ?? 0) > options.maxErrorRate)
   const violatesToolLimits = options.useToolLimits && points.some((p) => p.meetsOwnLimits === false)
   const varied = keepVaryingParameters(points)
-  const selected = varied.configured ? bestByConfiguration(varied.points, options) : varied.points
+  const selected = varied.configured
+    ? pickBestByConfiguration(varied.points, options)
+    : varied.points
   const { task, rows } = buildTask(selected, tools, options)
   const recording = buildRecording(sources[0]!.file, task, rows)
   const share = `${options.maxErrorRate * 100} %`
@@ -173,7 +175,10 @@ export function keepVaryingParameters(points: readonly ToolPoint[]): {
 }
 
 /** The point of each configuration that serves most within the limit, else the fastest one. */
-function bestByConfiguration(points: readonly ToolPoint[], options: ResolvedOptions): ToolPoint[] {
+function pickBestByConfiguration(
+  points: readonly ToolPoint[],
+  options: ResolvedOptions,
+): ToolPoint[] {
   const best = new Map<string, ToolPoint>()
   for (const point of points) {
     const key = configurationKey(point.configuration)

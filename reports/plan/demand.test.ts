@@ -5,8 +5,8 @@ import {
   DemandError,
   findPeakRps,
   parseDayTable,
-  periodSeconds,
   repeatPeriod,
+  sumPeriodSeconds,
 } from './demand.ts'
 import { parseTraceDemand } from './trace-demand.ts'
 
@@ -190,7 +190,7 @@ test('times without a zone are what clocks show, whichever zone this machine is 
 test('a period is taken as often as it needs to last some time, its peak and mean as they are', () => {
   const short = read('0,10\n20,100\n')
   const long = repeatPeriod(short, 7200)
-  expect(periodSeconds(long)).toBe(7200)
+  expect(sumPeriodSeconds(long)).toBe(7200)
   expect([findPeakRps(long), computeMeanRps(long)]).toEqual([
     findPeakRps(short),
     computeMeanRps(short),

@@ -127,14 +127,14 @@ export function requireDemand(demand: Demand): Demand {
 const toSpans = (rps: readonly number[], seconds: number): DemandSpan[] =>
   rps.map((r) => ({ rps: r, seconds }))
 
-export const periodSeconds = ({ spans }: Pick<Demand, 'spans'>): number =>
+export const sumPeriodSeconds = ({ spans }: Pick<Demand, 'spans'>): number =>
   spans.reduce((sum, { seconds }) => sum + seconds, 0)
 /** Second of the day at which the period begins: UTC, or local time where the trace has no zone. */
 export const getSecondOfDay = ({ beginsAtS = 0 }: Pick<Demand, 'beginsAtS'>): number =>
   beginsAtS % daySeconds
 /** The same demand with its period repeated until it takes at least `minSeconds`. */
 export function repeatPeriod(demand: Demand, minSeconds: number): Demand {
-  const times = Math.max(1, Math.ceil(minSeconds / periodSeconds(demand) - 1e-9))
+  const times = Math.max(1, Math.ceil(minSeconds / sumPeriodSeconds(demand) - 1e-9))
   return times === 1
     ? demand
     : { ...demand, spans: Array.from({ length: times }, () => demand.spans).flat() }
@@ -145,7 +145,7 @@ export const findMinRps = ({ spans }: Demand): number =>
   spans.reduce((min, { rps }) => Math.min(min, rps), Number.POSITIVE_INFINITY)
 /** Mean over time. */
 export const computeMeanRps = (demand: Demand): number =>
-  demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / periodSeconds(demand)
+  demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / sumPeriodSeconds(demand)
 export const scaleDemand = (demand: Demand, factor: number): Demand => ({
   ...demand,
   spans: demand.spans.map(({ rps, seconds }) => ({ rps: rps * factor, seconds })),

@@ -1,5 +1,5 @@
 /** One period of a demand over time, and the SLO in each of its minutes. */
-import { type Demand, periodSeconds } from './demand.ts'
+import { type Demand, sumPeriodSeconds } from './demand.ts'
 import type { Flow } from './queues.ts'
 
 export interface SloOutcome {
@@ -26,7 +26,7 @@ export class DemandCursor {
   #from = 0
 
   constructor(readonly demand: Demand) {
-    this.periodSeconds = periodSeconds(demand)
+    this.periodSeconds = sumPeriodSeconds(demand)
   }
 
   /** The rate at a time, and until when it lasts; seconds since the first period began. */

@@ -3,8 +3,8 @@ import type { EChartsOption } from 'echarts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
-import { latencyRows, rateRows, windowText } from '../recommendation/token-text.ts'
-import { demandOption } from '../report/charts/chart-options.ts'
+import { formatWindow, listLatencyRows, rateRows } from '../recommendation/token-text.ts'
+import { createDemandOption } from '../report/charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import { findMinRps, findPeakRps } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
@@ -34,7 +34,7 @@ export async function renderPlan(
           {
             kind: 'chart' as const,
             svg: await chart(
-              demandOption(plan.demand, carries, `${first.replicas} replicas carry`),
+              createDemandOption(plan.demand, carries, `${first.replicas} replicas carry`),
             ),
             alt: `Demand over one period: from ${rate(findMinRps(plan.demand))} to ${rate(findPeakRps(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
           },
@@ -54,15 +54,15 @@ export async function renderPlan(
         'autoscaled replicas',
         'minutes of SLO violation while scaling',
       ],
-      plan.units.map((unit) => fleetRow(unit, plan.input)),
+      plan.units.map((unit) => createFleetRow(unit, plan.input)),
       [2, 3, 4, 5, 6, 7, 8],
     ),
-    ...scalingBlocks(plan),
-    ...tokenBlocks(best),
-    ...(plan.input.months > 1 ? growthBlocks(best) : []),
-    ...existingBlocks(plan),
+    ...createScalingBlocks(plan),
+    ...createTokenBlocks(best),
+    ...(plan.input.months > 1 ? createGrowthBlocks(best) : []),
+    ...createExistingBlocks(plan),
     ...priceBlocks(plan),
-    ...commitmentBlocks(plan),
+    ...createCommitmentBlocks(plan),
     ...breakEvenBlocks(plan),
     heading(2, 'Assumptions'),
     ...list(listAssumptions(plan)),
@@ -93,7 +93,7 @@ function formatVerdict({ units, input, demand, scaling, commitment }: Plan): str
   return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${bought}${rival}`
 }
 
-function commitmentBlocks({ commitment, units }: Plan): Block[] {
+function createCommitmentBlocks({ commitment, units }: Plan): Block[] {
   if (!commitment) return []
   const { offer, committed, minOnDemand, maxOnDemand } = commitment
   const { committedPerHour, onDemandPerHour } = offer
@@ -118,7 +118,7 @@ function commitmentBlocks({ commitment, units }: Plan): Block[] {
   ]
 }
 
-function fleetRow({ unit, months }: UnitPlan, { slo, provenance }: PlanInput): string[] {
+function createFleetRow({ unit, months }: UnitPlan, { slo, provenance }: PlanInput): string[] {
   const m = months[0]!
   return [
     unit.label,
@@ -149,7 +149,7 @@ function formatLostMinutes({
 }
 
 /** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
-function scalingBlocks({
+function createScalingBlocks({
   scaling: { given, countedBefore, lossless },
   units,
   input,
@@ -206,7 +206,7 @@ function scalingBlocks({
 }
 
 /** What the demand is in tokens, and what the streams of one replica are like. */
-function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
+function createTokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
   if (tokens === undefined || first?.outputTokensPerSecond === undefined) return []
   const { inputTokensPerSecond, outputTokensPerSecond, staticPerMillionOutputTokens } = first
   const input =
@@ -217,7 +217,7 @@ function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Bl
     staticPerMillionOutputTokens === undefined
       ? ''
       : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, including idle hours`
-  const at = windowText(tokens)
+  const at = formatWindow(tokens)
   return [
     heading(2, 'Tokens, month 1'),
     ...list([
@@ -226,11 +226,13 @@ function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Bl
         .map(([title, value]) => `${title} ${value}`)
         .join('; ')}`,
     ]),
-    ...(at === undefined ? [] : table([at, 'p50', 'p90', 'p99'], latencyRows(tokens), [1, 2, 3])),
+    ...(at === undefined
+      ? []
+      : table([at, 'p50', 'p90', 'p99'], listLatencyRows(tokens), [1, 2, 3])),
   ]
 }
 
-function growthBlocks({ unit, months }: UnitPlan): Block[] {
+function createGrowthBlocks({ unit, months }: UnitPlan): Block[] {
   return [
     heading(2, `Growth: ${unit.label}`),
     ...table(
@@ -247,7 +249,7 @@ function growthBlocks({ unit, months }: UnitPlan): Block[] {
   ]
 }
 
-function existingBlocks({ existing, input }: Plan): Block[] {
+function createExistingBlocks({ existing, input }: Plan): Block[] {
   if (!existing) return []
   const fails = existing.underDemand.find((m) => m.outcome.lostMinutes > 0)
   return [

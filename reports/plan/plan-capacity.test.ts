@@ -13,7 +13,7 @@ import {
   findMinRps,
   findPeakRps,
   parseDayTable,
-  periodSeconds,
+  sumPeriodSeconds,
 } from './demand.ts'
 import { findMinReplicas } from './fleet.ts'
 import { type PlanInput, type PlanUnit, planCapacity } from './plan-capacity.ts'
@@ -158,7 +158,7 @@ describe('demand', () => {
     })
     // Its last row stands where the day begins anew.
     const day = parseTraceDemand(readFileSync('docs/files/last-month.csv', 'utf8'), 't.csv')
-    expect([computeMeanRps(day), periodSeconds(day)]).toEqual([106, 86_400])
+    expect([computeMeanRps(day), sumPeriodSeconds(day)]).toEqual([106, 86_400])
     expect(findPeakRps(parseTraceDemand('0,1\n43200,2\n86400,9', 't.csv'))).toBe(9)
   })
 

@@ -16,9 +16,9 @@ import {
   computeMeanRps,
   type Demand,
   findPeakRps,
-  periodSeconds,
   repeatPeriod,
   scaleDemand,
+  sumPeriodSeconds,
 } from './demand.ts'
 import {
   type FleetOutcome,
@@ -371,7 +371,7 @@ function planUnitCommitment(
 ) {
   const { paid } =
     lossless?.outcome ?? simulateStaticFleet(unit, demand, first!.replicas, surroundings)
-  return planCommitment(unit.offers ?? [], paid, periodSeconds(demand))
+  return planCommitment(unit.offers ?? [], paid, sumPeriodSeconds(demand))
 }
 
 function computeTokenDemand(

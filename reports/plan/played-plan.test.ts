@@ -8,7 +8,7 @@ import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
-import { type Demand, periodSeconds } from './demand.ts'
+import { type Demand, sumPeriodSeconds } from './demand.ts'
 import {
   type FleetOutcome,
   findMinReplicas,
@@ -55,7 +55,7 @@ const surroundings = { timeoutSeconds: queueLimit / getMaxRps(unit), reactionSec
  */
 async function played(demand: Demand, { ready }: FleetOutcome, seed: number) {
   const uniform = seeded(seed)
-  const period = periodSeconds(demand)
+  const period = sumPeriodSeconds(demand)
   const sent: number[][] = []
   const minutes = Array.from({ length: Math.ceil(period / 60) }, () => ({ came: 0, over: 0 }))
   let [from, step] = [0, 0]

@@ -6,8 +6,8 @@ import {
   DemandError,
   type DemandSpan,
   daySeconds,
-  periodSeconds,
   requireDemand,
+  sumPeriodSeconds,
 } from './demand.ts'
 import { readPrometheusSeries, readRate, readRateHeading } from './trace-rates.ts'
 
@@ -50,7 +50,7 @@ export function parseTraceDemand(text: string, file: string): Demand {
   }
   const gaps = dataRows.length - knownRows.length
   const details = [
-    `${demand.spans.length} rates over ${formatSpan(periodSeconds(demand))}${describeGap(demand)}`,
+    `${demand.spans.length} rates over ${formatSpan(sumPeriodSeconds(demand))}${describeGap(demand)}`,
     ...(perSeconds === 1 ? [] : [`'${heading}' is read as requests in ${formatSpan(perSeconds)}`]),
     ...(gaps > 0 ? [`${gaps} rows without a rate, filled with the rate before`] : []),
   ]

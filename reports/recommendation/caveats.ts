@@ -5,7 +5,7 @@ import { rate, rateInterval } from '../format.ts'
 import { findOpenRivals } from './open-rivals.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Candidate } from './types.ts'
-import { refutationText } from './words.ts'
+import { formatRefutation } from './words.ts'
 
 interface CaveatInput extends RankingCriteria {
   readonly provenance: Provenance
@@ -49,7 +49,7 @@ function describeBest(
   { candidate, confirmation, trial }: RankedCandidate,
 ): string[] {
   const [low, high] = candidate.capacityCi90Rps
-  const refutation = refutationText(slo, candidate)
+  const refutation = formatRefutation(slo, candidate)
   return [
     ...(candidate.derived
       ? ['derived from load curves measured under another SLO: confirm it before you rely on it']

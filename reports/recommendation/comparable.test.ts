@@ -10,7 +10,7 @@ import { candidatesOf } from './candidates.ts'
 import { claimsOfMeasuring } from './claims.contract.ts'
 import { again, disturbed, failed, outOfMemory, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
-import { recommendedNote, verdictLines } from './verdict-lines.ts'
+import { describeRecommended, listVerdictLines } from './verdict-lines.ts'
 
 /** What may have been measured of one configuration. */
 interface History {
@@ -145,9 +145,9 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
         const cheaper = r.alternatives.filter((a) => a.feasible && a.cost < r.best!.cost)
         for (const { whyNot } of cheaper)
           expect(whyNot).toMatch(/statistically tied|failed its confirmation|^equal/)
-        const note = recommendedNote(r)
+        const note = describeRecommended(r)
         expect(/tied|failed confirmation/.test(note)).toBe(cheaper.length > 0)
-        for (const line of Object.values(verdictLines(r)).flat())
+        for (const line of Object.values(listVerdictLines(r)).flat())
           expect(line).not.toMatch(/NaN|undefined|Infinity|infinite/)
       },
     ),

@@ -30,7 +30,7 @@ export const describeStatus = (status: Status, provenance: Provenance): StatusWo
   }
 
 /** 'Status: measured (measured once).' */
-export function statusSentence(status: Status, provenance: Provenance): string {
+export function formatStatusSentence(status: Status, provenance: Provenance): string {
   const { name, meaning } = describeStatus(status, provenance)
   return `Status: ${name} (${meaning}).`
 }

@@ -4,7 +4,7 @@ import { toDocument } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { A, again, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
-import { proofText } from './words.ts'
+import { formatProof } from './words.ts'
 
 const first = tried(1, A, 500, {
   windows: [
@@ -22,7 +22,7 @@ const confirmedBy = (
     trials: [first, again(2, A, windows, true, change)],
   })
   const { confirmation, best } = recommendation
-  return { text: proofText(recommendation), confirmation, status: best?.status }
+  return { text: formatProof(recommendation), confirmation, status: best?.status }
 }
 
 test('a rate with its certainty, what missed beyond it, and how long it was looked at', () => {

@@ -13,7 +13,7 @@ import type { CapacityAssessment } from './capacity-assessment.ts'
 import { failsAllRequests } from './status.ts'
 import type { Candidate } from './types.ts'
 import { findLowestViolation } from './windows.ts'
-import { lowestViolationText } from './words.ts'
+import { formatLowestViolation } from './words.ts'
 
 /**
  * Whether no trial gave a result for the SLO. Imported results may lack its percentile: their latency
@@ -86,7 +86,7 @@ function explainViolation(assessment: CapacityAssessment, slo: Slo): string | un
   const violation = findLowestViolation(windows)
   if (violation !== undefined && status !== 'measured') {
     const which = status === 'refuted' ? 'its second load test ' : ''
-    return `${which}${lowestViolationText(slo, violation)}`
+    return `${which}${formatLowestViolation(slo, violation)}`
   }
   if (sloMs <= slo.limitMs)
     return `violated the SLO at every rate tried, though one request at a time takes ${sloValue(slo, sloMs)}`

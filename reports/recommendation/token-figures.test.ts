@@ -4,7 +4,7 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration } from '../../search/types.ts'
 import { tight, tried } from './invented-trials.contract.ts'
 import { computeTokenFigures } from './token-figures.ts'
-import { latencyRows, rateRows, tokenFigures, windowText } from './token-text.ts'
+import { formatWindow, listLatencyRows, rateRows, tokenFigures } from './token-text.ts'
 
 const configuration: Configuration = { gpu: 'T4', gpus: 2, gpuMemoryPercent: 50 }
 type Streamed = { readonly inputTokens?: number; readonly outputTokens?: number }
@@ -44,7 +44,7 @@ describe('what streams say at the capacity', () => {
     expect(found.pricePerMillionInputTokens).toBeCloseTo(1 / 3, 9)
     expect(found.pricePerMillionTokens).toBeCloseTo(0.25, 9)
     expect(found.latencies!.ttft.p99Ms).toBe(100)
-    expect(latencyRows(found).map(([name]) => name)).toEqual(['TTFT', 'ITL', 'TPOT', 'E2E'])
+    expect(listLatencyRows(found).map(([name]) => name)).toEqual(['TTFT', 'ITL', 'TPOT', 'E2E'])
     expect(rateRows(found).map(([title]) => title)).toContain('per million tokens')
     expect(tokenFigures.every(({ read }) => Number.isFinite(read(found)))).toBe(true)
   })
@@ -73,15 +73,15 @@ describe('what streams say at the capacity', () => {
   test('where all windows are far above the capacity, as under another SLO, nothing is said of how long answers take, nor a goodput beyond it', () => {
     const far = figures(measured(10, [[10, 100, each]]), 3)!
     expect(far.outputTokensPerSecond).toBe(300)
-    expect([far.windowRps, far.latencies, far.goodputRps, windowText(far)]).toEqual([
+    expect([far.windowRps, far.latencies, far.goodputRps, formatWindow(far)]).toEqual([
       undefined,
       undefined,
       undefined,
       undefined,
     ])
-    expect(latencyRows(far)).toEqual([])
+    expect(listLatencyRows(far)).toEqual([])
     expect(rateRows(far).map(([title]) => title)).not.toContain('goodput')
-    expect(windowText(figures(measured(10, [[10.4, 100, each]]))!)).toBe('at 10.4 req/s')
+    expect(formatWindow(figures(measured(10, [[10.4, 100, each]]))!)).toBe('at 10.4 req/s')
   })
 
   test('windows that were cut, spoilt or late do not count', () => {

@@ -79,7 +79,7 @@ export function computeTokenFigures(
   return {
     ...(window !== undefined &&
       window.point.offeredRps <= maxWindowRateRatio * capacityRps &&
-      windowFigures(window)),
+      computeWindowFigures(window)),
     outputTokens,
     outputTokensPerSecond: capacityRps * outputTokens,
     ...(gpuCount > 0 && { outputTokensPerSecondPerGpu: (capacityRps * outputTokens) / gpuCount }),
@@ -99,7 +99,7 @@ export function computeTokenFigures(
  */
 const maxWindowRateRatio = 1.1
 
-function windowFigures({ point, stream }: StreamedWindow): WindowFigures {
+function computeWindowFigures({ point, stream }: StreamedWindow): WindowFigures {
   return {
     windowRps: point.offeredRps,
     latencies: Object.fromEntries(

@@ -20,7 +20,7 @@ interface TokenFigure {
   readonly text: (value: number) => string
 }
 
-const tokens = (value: number): string => `${significant(value)} tokens/s`
+const formatTokenCount = (value: number): string => `${significant(value)} tokens/s`
 
 const latencyFigures: readonly TokenFigure[] = streamLatencyNames.flatMap((name) =>
   percentiles.map((percentile) => ({
@@ -59,21 +59,21 @@ const rateFigures: readonly TokenFigure[] = [
     title: 'output',
     what: 'per replica at its capacity',
     read: (f) => f.outputTokensPerSecond,
-    text: tokens,
+    text: formatTokenCount,
   },
   {
     column: 'total_tokens_per_second',
     title: 'input and output',
     what: 'per replica at its capacity',
     read: (f) => f.totalTokensPerSecond,
-    text: tokens,
+    text: formatTokenCount,
   },
   {
     column: 'output_tokens_per_second_per_gpu',
     title: 'output per GPU',
     what: 'output tokens per second and GPU; a share of a GPU counts as that share',
     read: (f) => f.outputTokensPerSecondPerGpu,
-    text: tokens,
+    text: formatTokenCount,
   },
   {
     column: 'price_per_million_input_tokens',
@@ -102,18 +102,18 @@ const rateFigures: readonly TokenFigure[] = [
 export const tokenFigures: readonly TokenFigure[] = [...latencyFigures, ...rateFigures]
 
 /** '8,040 output tokens/s, $0.18 per million output tokens': beside a verdict. */
-export const tokensText = ({
+export const formatTokenRates = ({
   outputTokensPerSecond,
   pricePerMillionOutputTokens,
 }: TokenFigures): string =>
   `${significant(outputTokensPerSecond)} output tokens/s, ${money(pricePerMillionOutputTokens)} per million output tokens`
 
 /** The rate of the latencies: 'at 8.3 req/s'; undefined without any. */
-export const windowText = ({ windowRps }: TokenFigures): string | undefined =>
+export const formatWindow = ({ windowRps }: TokenFigures): string | undefined =>
   windowRps === undefined ? undefined : `at ${rate(windowRps)}`
 
 /** Latencies as rows of a table: name, then p50, p90, p99; of all requests, then of each class. */
-export const latencyRows = ({ latencies, classes = {} }: TokenFigures): string[][] => {
+export const listLatencyRows = ({ latencies, classes = {} }: TokenFigures): string[][] => {
   if (latencies === undefined) return []
   const row = (title: string, of: StreamPercentiles) => [
     title,

@@ -7,7 +7,7 @@ import { findOpenRivalsOf } from './open-rivals.ts'
 import type { Status } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { formatFigures } from './verdict.ts'
-import { atCapacityText, refutationText, variationText } from './words.ts'
+import { formatAtCapacity, formatRefutation, formatVariation } from './words.ts'
 
 interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
@@ -42,18 +42,18 @@ const marks = {
 /** Above this probability that nothing untried is cheaper, no further trials are proposed. */
 const minCertainty = 0.8
 
-export function verdictLines(recommendation: Recommendation): VerdictLines {
+export function listVerdictLines(recommendation: Recommendation): VerdictLines {
   const { best, slo, objective, conclusion, provenance } = recommendation
   const mark = marks[provenance]
   if (!best)
     return {
       subject: recommendation.verdict,
       ...(mark && { mark }),
-      next: nextWithoutBest(recommendation),
+      next: suggestWithoutBest(recommendation),
     }
   const latencies = slo.limits
-    ? atCapacityText(slo, best)
-    : atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)
+    ? formatAtCapacity(slo, best)
+    : formatAtCapacity(slo, best, `SLO ${sloLimit(slo)}`)
   const figures = formatFigures(best, objective, latencies, slo, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,
@@ -63,21 +63,21 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
     subject: best.quality === undefined ? best.label : `${best.label}, quality ${best.quality}`,
     ...(mark && { mark }),
     figures,
-    slo: sloStatement(recommendation, best),
-    cheapest: cheapestStatement(recommendation, best),
-    next: nextCommands(recommendation),
+    slo: describeSlo(recommendation, best),
+    cheapest: describeCheapest(recommendation, best),
+    next: listNextCommands(recommendation),
   }
 }
 
 /** Whether the SLO is met, how that is known, and how measurements of it disagree. */
-function sloStatement(recommendation: Recommendation, best: Candidate): string {
+function describeSlo(recommendation: Recommendation, best: Candidate): string {
   const { confirmation, slo } = recommendation
   const variation = confirmation?.variation
-  const statement = confirmationStatement(recommendation, best)
-  return variation ? `${statement}; ${variationText(slo, variation)}` : statement
+  const statement = describeConfirmation(recommendation, best)
+  return variation ? `${statement}; ${formatVariation(slo, variation)}` : statement
 }
 
-function confirmationStatement(
+function describeConfirmation(
   { conclusion, confirmation, slo }: Recommendation,
   best: Candidate,
 ): string {
@@ -93,7 +93,7 @@ function confirmationStatement(
     case 'imported':
       return 'as another tool measured it'
     default: {
-      const violated = refutationText(slo, best)
+      const violated = formatRefutation(slo, best)
       return violated
         ? `not confirmed: it ${violated}`
         : 'not confirmed: measured once, no second load test gave a result'
@@ -101,9 +101,9 @@ function confirmationStatement(
   }
 }
 
-function cheapestStatement(recommendation: Recommendation, best: Candidate): string {
+function describeCheapest(recommendation: Recommendation, best: Candidate): string {
   const { confidence } = recommendation
-  const tied = tiedRivals(recommendation)
+  const tied = listTiedRivals(recommendation)
   const [first] = tied
   if (first === undefined) return confidence.statement
   const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
@@ -114,12 +114,12 @@ function cheapestStatement(recommendation: Recommendation, best: Candidate): str
 }
 
 /** Configurations whose order behind the best is open, cheapest first. */
-function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
+function listTiedRivals(recommendation: Recommendation): readonly Candidate[] {
   const { better, close } = findOpenRivalsOf(recommendation)
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
 
-function nextCommands(recommendation: Recommendation): string[] {
+function listNextCommands(recommendation: Recommendation): string[] {
   const { experimentId: id, conclusion, confidence } = recommendation
   const { probabilityWithinTolerance: certainty = 0 } = confidence
   const resume =
@@ -143,9 +143,9 @@ function resumeCommand(recommendation: Recommendation): string {
 const noResult: ReadonlySet<Status> = new Set(['inconclusive', 'failed'])
 
 /** What leads to a result: a looser SLO, or the trials that the machine disturbed once more. */
-function nextWithoutBest(recommendation: Recommendation): string[] {
+function suggestWithoutBest(recommendation: Recommendation): string[] {
   const { experimentId: id, nearest, slo } = recommendation
-  const looser = nearest && looserSlo(nearest, slo)
+  const looser = nearest && suggestLooserSlo(nearest, slo)
   const first =
     looser !== undefined
       ? `tune show ${id} --slo ${looser}`
@@ -159,7 +159,7 @@ function nextWithoutBest(recommendation: Recommendation): string[] {
  * An SLO of twice the unloaded latency, as a flag's value: '3ms'. Undefined where that latency
  * does not violate the SLO, and for SLOs of more than one limit.
  */
-function looserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: Slo) {
+function suggestLooserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: Slo) {
   if (slo.limits || slo.metric || status !== 'infeasible' || sloMsFrom !== 'unloaded')
     return undefined
   if (!Number.isFinite(ms) || ms <= slo.limitMs) return undefined
@@ -168,7 +168,7 @@ function looserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: S
 }
 
 /** What stands beside the recommended row of a table, and why where other rows are cheaper. */
-export function recommendedNote({ best, conclusion, alternatives }: Recommendation): string {
+export function describeRecommended({ best, conclusion, alternatives }: Recommendation): string {
   const cheaper = alternatives.filter(({ feasible, cost }) => feasible && cost < best!.cost)
   const note = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'
   if (cheaper.length === 0) return note
@@ -178,7 +178,7 @@ export function recommendedNote({ best, conclusion, alternatives }: Recommendati
 }
 
 /** '$0.079 per million requests' of a ranked candidate, '$1.20/h' of another. */
-export const rankedCostText = ({ objective }: Recommendation, candidate: Candidate): string =>
+export const formatRankedCost = ({ objective }: Recommendation, candidate: Candidate): string =>
   candidate.feasible
     ? formatCost(objective, candidate, writing)
     : `${writing.money(candidate.pricePerHour)}/h`

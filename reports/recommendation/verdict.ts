@@ -16,7 +16,7 @@ import {
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import {
-  certaintyPercent,
+  computeCertaintyPercent,
   money,
   percent,
   rate,
@@ -28,9 +28,9 @@ import {
 import { couldWinIfConfirmed } from './open-rivals.ts'
 import { hasNoResult } from './reasons.ts'
 import type { Status } from './status.ts'
-import { tokensText } from './token-text.ts'
+import { formatTokenRates } from './token-text.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
-import { atCapacityText, capacityText, refutationText, variationText } from './words.ts'
+import { formatAtCapacity, formatCapacity, formatRefutation, formatVariation } from './words.ts'
 
 /** What a verdict begins with where no second measurement confirmed it. */
 const preambles: Readonly<Partial<Record<Conclusion, string>>> = {
@@ -51,8 +51,11 @@ export function composeVerdict(
   objective: Objective,
   extras: Baseline & { readonly variation?: Variation },
 ): string {
-  const figures = formatFigures(best, objective, atCapacityText(slo, best), slo, extras)
-  const more = [refutationText(slo, best), extras.variation && variationText(slo, extras.variation)]
+  const figures = formatFigures(best, objective, formatAtCapacity(slo, best), slo, extras)
+  const more = [
+    formatRefutation(slo, best),
+    extras.variation && formatVariation(slo, extras.variation),
+  ]
   const sentence = [figures, ...more.filter((text) => text !== undefined)].join('; ')
   return `${preambles[conclusion] ?? ''}${best.label}: ${sentence}`
 }
@@ -73,9 +76,9 @@ export function formatFigures(
 ): string {
   const gain = describeGain(best, objective, baseline)
   return [
-    `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${latencies}`,
+    `${formatCapacity(best)} ${slo.limits ? 'with' : 'at'} ${latencies}`,
     formatVerdict(objective, best, writing),
-    ...(best.tokens ? [tokensText(best.tokens)] : []),
+    ...(best.tokens ? [formatTokenRates(best.tokens)] : []),
     ...(gain ? [gain] : []),
   ].join(', ')
 }
@@ -91,11 +94,11 @@ function describeGain(
   if (gain === undefined && getMetric(objective) === undefined) return undefined
   if (gain === undefined)
     return `against ${formatCost(objective, candidate, writing)} of the baseline`
-  return gain < 1.005 ? 'no better than the baseline' : gainText(objective, gain)
+  return gain < 1.005 ? 'no better than the baseline' : formatGain(objective, gain)
 }
 
 /** '68 % cheaper than the baseline', '2.3× the throughput of the baseline'. */
-export const gainText = (objective: Objective, gain: number): string => {
+export const formatGain = (objective: Objective, gain: number): string => {
   const { comparative, figure, gainAs } = getObjectiveWords(objective.kind)
   return gainAs === 'share'
     ? `${percent(1 - 1 / gain)} ${comparative} than the baseline`
@@ -114,7 +117,7 @@ function explainUnrankedBaseline(
   if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
     const minGain = computeGainRatio(objective, best.cost, computeCost(objective, baseline)) ?? 0
     return minGain >= 1.005
-      ? `at least ${gainText(objective, minGain)}`
+      ? `at least ${formatGain(objective, minGain)}`
       : 'not compared with the baseline, which was stopped early'
   }
   if (baseline.capacityRps > 0) return 'the baseline is not ranked'
@@ -225,7 +228,7 @@ export function describeConfidence(
   if (p >= 1)
     return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p
-  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${getObjectiveWords(objective.kind).adjective} (model estimate)`
+  const shown = `${computeCertaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${getObjectiveWords(objective.kind).adjective} (model estimate)`
   return {
     probabilityWithinTolerance: probability,
     tolerance,

@@ -2,7 +2,7 @@
 import type { Variation } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
-  certaintyPercent,
+  computeCertaintyPercent,
   latency,
   rate,
   rateInterval,
@@ -18,7 +18,7 @@ import type { findLowestViolation } from './windows.ts'
  * Safe capacity: '212 req/s', 'at most 891 req/s'; 'below 250 req/s' where the SLO was met at no
  * rate tried.
  */
-export function capacityText({
+export function formatCapacity({
   capacityRps,
   estimateRps,
   capacityCi90Rps: [, high],
@@ -46,7 +46,7 @@ export const estimateText = ({
  * The lowest violation, where no tried rate met the SLO: 'violated the SLO at 250 req/s (p99 163
  * ms); lower rates were not tried'.
  */
-export function lowestViolationText(
+export function formatLowestViolation(
   slo: Slo,
   { rateRps, sloMs, invalidBelow }: NonNullable<ReturnType<typeof findLowestViolation>>,
 ): string {
@@ -61,7 +61,7 @@ export function lowestViolationText(
  * Name of the interval around a capacity. For imported results its ends are the loads that met and
  * violated the SLO, which is no confidence interval.
  */
-export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
+export const nameInterval = ({ status }: Pick<Candidate, 'status'>): string =>
   status === 'imported' ? 'loads' : '90 %'
 
 /** Notes on a latency that was not measured at the rate that it is shown with. */
@@ -72,19 +72,19 @@ const formatNotes = (notes: readonly string[]) => (notes.length > 0 ? ` (${notes
  * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
  * (unloaded; SLO 50 ms)'.
  */
-export const atCapacityText = (
+export const formatAtCapacity = (
   slo: Slo,
   { sloMsAtCapacity, sloMsFrom }: Candidate,
   ...notes: readonly string[]
 ): string =>
   `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
-/** As `atCapacityText`, without the percentile's name. */
-export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
+/** As `formatAtCapacity`, without the percentile's name. */
+export const formatCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 
 /** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */
-export const refutationText = (slo: Slo, { missed }: Candidate): string | undefined =>
+export const formatRefutation = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
   `violated the SLO at ${rate(missed.rateRps)} in its second load test (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
 
@@ -92,7 +92,7 @@ export const refutationText = (slo: Slo, { missed }: Candidate): string | undefi
  * How measurements of a configuration disagree: 'its speed moved: the server ran at 0.71 to 1.00
  * times the speed of its first window; p99 57 ms to 163 ms in 7 windows over 62 s'.
  */
-export const variationText = (
+export const formatVariation = (
   slo: Slo,
   { found, windows, spanS, sloMs: [low, high] }: Variation,
 ): string =>
@@ -103,7 +103,7 @@ export const variationText = (
  * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined where
  * its confidence is not known, or the run was simulated.
  */
-export function proofText({
+export function formatProof({
   confirmation,
   provenance,
 }: Pick<Recommendation, 'confirmation' | 'provenance'>): string | undefined {
@@ -112,7 +112,7 @@ export function proofText({
   if (!met || confidence === undefined || seconds === undefined) return undefined
   const proof =
     confidence >= 0.5
-      ? `${certaintyPercent(Math.min(confidence, 0.999))} % confidence`
+      ? `${computeCertaintyPercent(Math.min(confidence, 0.999))} % confidence`
       : 'not proven'
   const beyond = violatedRps === undefined ? '' : `, violates it at ${rate(violatedRps)}`
   return `Meets the SLO at ${rate(rateRps)} (${proof})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`

@@ -10,9 +10,9 @@ import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
 import {
+  createRecommendationJson,
+  createRecommendationJsonSchema,
   recommendationDocument,
-  recommendationJson,
-  recommendationJsonSchema,
   toDocument,
 } from './recommendation-json.ts'
 import { renderTrialsCsv, trialColumns } from './trials-csv.ts'
@@ -27,7 +27,7 @@ describe('recommendation.json', () => {
       purpose: 'confirmation',
     })
     const recommendation = recommend({ ...sampleInput, trials: [...sampleTrials, confirmed] })
-    const read = recommendationDocument.parse(JSON.parse(recommendationJson(recommendation)))
+    const read = recommendationDocument.parse(JSON.parse(createRecommendationJson(recommendation)))
     expect(read).toEqual(toDocument(recommendation))
     expect(read.best).toEqual(recommendation.best)
     expect(read.confirmation).toMatchObject({ trial: 7, met: true })
@@ -41,7 +41,7 @@ describe('recommendation.json', () => {
   test('of an experiment without a result is valid as well', () => {
     for (const trials of [[], sampleTrials.slice(4), sampleTrials.slice(3)]) {
       recommendationDocument.parse(
-        JSON.parse(recommendationJson(recommend({ ...sampleInput, trials }))),
+        JSON.parse(createRecommendationJson(recommend({ ...sampleInput, trials }))),
       )
     }
   })
@@ -57,7 +57,7 @@ describe('recommendation.json', () => {
   })
 
   test('has a JSON schema', () => {
-    expect(recommendationJsonSchema()).toMatchObject({
+    expect(createRecommendationJsonSchema()).toMatchObject({
       type: 'object',
       properties: { verdict: { type: 'string' } },
     })

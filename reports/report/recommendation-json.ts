@@ -455,8 +455,8 @@ export function toDocument(recommendation: Recommendation): RecommendationDocume
 }
 
 /** Text of `recommendation.json`. */
-export const recommendationJson = (recommendation: Recommendation): string =>
+export const createRecommendationJson = (recommendation: Recommendation): string =>
   `${JSON.stringify(toDocument(recommendation), null, 2)}\n`
 
 /** JSON schema of the document, for other programs. */
-export const recommendationJsonSchema = () => z.toJSONSchema(recommendationDocument)
+export const createRecommendationJsonSchema = () => z.toJSONSchema(recommendationDocument)

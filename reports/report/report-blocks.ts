@@ -12,7 +12,7 @@ import {
 import { computeFleetPricePerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
-  energy,
+  formatEnergy,
   latency,
   money,
   percent,
@@ -25,7 +25,7 @@ import {
   writing,
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
-import { describeStatus, statusSentence } from '../recommendation/describe-status.ts'
+import { describeStatus, formatStatusSentence } from '../recommendation/describe-status.ts'
 import {
   type RankedCandidate,
   type RankingCriteria,
@@ -33,12 +33,22 @@ import {
 } from '../recommendation/ranked-candidate.ts'
 import { rankCandidates } from '../recommendation/ranking.ts'
 import { findLastMetrics, type MetricValues } from '../recommendation/read-metrics.ts'
-import { latencyRows, rateRows, tokensText, windowText } from '../recommendation/token-text.ts'
+import {
+  formatTokenRates,
+  formatWindow,
+  listLatencyRows,
+  rateRows,
+} from '../recommendation/token-text.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
-import { gainText } from '../recommendation/verdict.ts'
-import { recommendedNote, verdictLines } from '../recommendation/verdict-lines.ts'
-import { atCapacityText, capacityText, estimateText, proofText } from '../recommendation/words.ts'
-import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
+import { formatGain } from '../recommendation/verdict.ts'
+import { describeRecommended, listVerdictLines } from '../recommendation/verdict-lines.ts'
+import {
+  estimateText,
+  formatAtCapacity,
+  formatCapacity,
+  formatProof,
+} from '../recommendation/words.ts'
+import { createHistoryChart, createParetoOption, loadCurveOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
 export interface ReportInput extends RankingCriteria {
@@ -76,27 +86,31 @@ export async function renderReport(
   return [
     heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
     { kind: 'paragraph', strong: true, text: r.verdict },
-    ...list(verdictItems(r)),
+    ...list(listVerdictItems(r)),
     paragraph(
       `All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`,
     ),
     heading(2, 'Why this one'),
-    ...list(reasons(r)),
+    ...list(listReasonLines(r)),
     ...(r.caveats.length > 0 ? [heading(2, 'Caveats'), ...list(r.caveats)] : []),
-    ...(await paretoBlocks(input, judged, top, chart)),
-    ...(await curveBlocks(input, top, chart)),
-    ...tokenBlocks(r),
-    ...qualityBlocks(r),
-    ...capacityBlocks(r),
+    ...(await createParetoBlocks(input, judged, top, chart)),
+    ...(await createCurveBlocks(input, top, chart)),
+    ...createTokenSection(r),
+    ...createQualityBlocks(r),
+    ...createCapacityBlocks(r),
     heading(2, 'Runners-up'),
-    ...rankedTable(r),
+    ...createRankedTable(r),
     heading(2, isSimulated(r) ? 'How it was simulated' : 'How it was measured'),
-    ...list(method(input)),
-    ...(await historyBlocks(input, judged, chart)),
+    ...list(describeMethods(input)),
+    ...(await createHistoryBlocks(input, judged, chart)),
     heading(2, 'What could not serve, or gave no result'),
     ...skipped(judged, r),
     heading(2, 'Appendix'),
-    { kind: 'details', summary: `All ${input.trials.length} trials`, blocks: trialTable(input) },
+    {
+      kind: 'details',
+      summary: `All ${input.trials.length} trials`,
+      blocks: createTrialTable(input),
+    },
     {
       kind: 'details',
       summary: 'How to repeat it',
@@ -105,8 +119,8 @@ export async function renderReport(
   ]
 }
 
-function verdictItems(r: Recommendation): string[] {
-  const { slo, cheapest, next } = verdictLines(r)
+function listVerdictItems(r: Recommendation): string[] {
+  const { slo, cheapest, next } = listVerdictLines(r)
   return [
     ...(slo ? [`SLO: ${slo}.`] : []),
     ...(cheapest ? [`${getObjectiveWords(r.objective.kind).superlative}: ${cheapest}.`] : []),
@@ -116,7 +130,7 @@ function verdictItems(r: Recommendation): string[] {
 
 const isSimulated = ({ provenance }: Recommendation): boolean => provenance === 'simulated'
 
-function reasons(r: Recommendation): string[] {
+function listReasonLines(r: Recommendation): string[] {
   const { best, nearest, defaultCandidate, gainOverDefault, confirmation } = r
   const subject = best ?? nearest
   const default_ =
@@ -124,7 +138,7 @@ function reasons(r: Recommendation): string[] {
       ? []
       : gainOverDefault !== undefined
         ? [
-            `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${gainOverDefault < 1.005 ? 'no better' : gainText(r.objective, gainOverDefault)}.`,
+            `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${gainOverDefault < 1.005 ? 'no better' : formatGain(r.objective, gainOverDefault)}.`,
           ]
         : defaultCandidate.feasible
           ? [
@@ -134,7 +148,7 @@ function reasons(r: Recommendation): string[] {
               `The baseline (default configuration: ${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
             ]
   const [low, high] = confirmation?.sloCi95Ms ?? []
-  const proof = proofText(r)
+  const proof = formatProof(r)
   const second = isSimulated(r) ? 'In virtual time, a second' : 'A second, independent'
   const confirmed = confirmation
     ? [
@@ -147,7 +161,7 @@ function reasons(r: Recommendation): string[] {
   return [
     ...(subject
       ? [
-          `${statusSentence(subject.status, r.provenance)} ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
+          `${formatStatusSentence(subject.status, r.provenance)} ${formatCapacity(subject)} ${r.slo.limits ? 'with' : 'at'} ${formatAtCapacity(r.slo, subject)}.`,
         ]
       : []),
     ...(subject
@@ -165,7 +179,7 @@ function reasons(r: Recommendation): string[] {
   ]
 }
 
-async function paretoBlocks(
+async function createParetoBlocks(
   { recommendation: r, slo }: ReportInput,
   judged: readonly RankedCandidate[],
   top: readonly RankedCandidate[],
@@ -186,38 +200,40 @@ async function paretoBlocks(
     heading(2, 'Latency against throughput per dollar'),
     {
       kind: 'chart',
-      svg: await chart(paretoOption(shown, r.front, slo, marks, r.qualityFronts)),
+      svg: await chart(createParetoOption(shown, r.front, slo, marks, r.qualityFronts)),
       alt: `Pareto front: ${r.front.map((c) => `${sloValue(slo, c.sloMsAtCapacity)} at ${significant((c.capacityRps * 3600) / c.pricePerHour)} requests per dollar`).join('; ')}`,
     },
   ]
 }
 type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
 
-async function curveBlocks(
+async function createCurveBlocks(
   { slo, recommendation: { provenance } }: ReportInput,
   top: readonly RankedCandidate[],
   chart: ReportChart,
 ): Promise<Block[]> {
   if (!chart || top.length === 0) return []
-  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${describeStatus(j.candidate.status, provenance).name}: ${capacityText(j.candidate)}`).join('; ')}`
+  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${describeStatus(j.candidate.status, provenance).name}: ${formatCapacity(j.candidate)}`).join('; ')}`
   return [
     heading(2, 'Load curves'),
-    paragraph(hollowNote(provenance)),
+    paragraph(describeHollowPoints(provenance)),
     { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt },
   ]
 }
 
-const hollowNote = (provenance: Recommendation['provenance']): string =>
+const describeHollowPoints = (provenance: Recommendation['provenance']): string =>
   `Filled points are ${provenance === 'simulated' ? 'simulated' : 'measured'} windows; the first is the unloaded latency. A hollow point marks where the model of the server reaches the SLO.`
 
 /** What the streamed answers of the best say. */
-function tokenBlocks({ best, nearest }: Recommendation): Block[] {
+function createTokenSection({ best, nearest }: Recommendation): Block[] {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return []
-  const at = windowText(figures)
+  const at = formatWindow(figures)
   return [
     heading(2, 'Tokens'),
-    ...(at === undefined ? [] : table([at, 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3])),
+    ...(at === undefined
+      ? []
+      : table([at, 'p50', 'p90', 'p99'], listLatencyRows(figures), [1, 2, 3])),
     ...list(rateRows(figures).map(([title, value]) => `${title}: ${value}`)),
     paragraph(
       'Latencies and goodput are of the window nearest to the capacity; tokens and prices are those of the mean request at the capacity. The prices of input, output and both each cover the whole cost; do not add them.',
@@ -225,7 +241,7 @@ function tokenBlocks({ best, nearest }: Recommendation): Block[] {
   ]
 }
 
-function capacityBlocks({ best, objective }: Recommendation): Block[] {
+function createCapacityBlocks({ best, objective }: Recommendation): Block[] {
   if (!best) return []
   const headroom = getDemand(objective)?.headroom ?? 0
   const each = best.capacityRps * (1 - headroom)
@@ -250,7 +266,7 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
 }
 
 /** The third axis of the front: what each quality of the model variants costs. */
-function qualityBlocks(r: Recommendation): Block[] {
+function createQualityBlocks(r: Recommendation): Block[] {
   if (!r.qualityFronts) return []
   const rows = r.qualityFronts.flatMap(({ minQuality, front }) => {
     const best = front.at(-1)
@@ -279,7 +295,7 @@ function qualityBlocks(r: Recommendation): Block[] {
   ]
 }
 
-function rankedTable(r: Recommendation): Block[] {
+function createRankedTable(r: Recommendation): Block[] {
   const all = [r.best, r.nearest, ...r.alternatives]
   const qualities = all.some((c) => c?.quality !== undefined)
   const streamed = all.some((c) => c?.tokens)
@@ -289,17 +305,17 @@ function rankedTable(r: Recommendation): Block[] {
     c.label,
     describeStatus(c.status, r.provenance).name,
     ...(qualities ? [String(c.quality ?? '')] : []),
-    c.capacityRps > 0 ? capacityText(c) : '',
-    c.capacityRps > 0 ? atCapacityText(r.slo, c) : '',
+    c.capacityRps > 0 ? formatCapacity(c) : '',
+    c.capacityRps > 0 ? formatAtCapacity(r.slo, c) : '',
     estimateText(c),
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
-    ...(streamed ? [c.tokens ? tokensText(c.tokens) : ''] : []),
+    ...(streamed ? [c.tokens ? formatTokenRates(c.tokens) : ''] : []),
     ...(sized ? [Number.isFinite(c.replicas) ? String(c.replicas) : ''] : []),
     note,
   ]
   const rows = [
-    ...(r.best ? [row(r.best, recommendedNote(r))] : []),
+    ...(r.best ? [row(r.best, describeRecommended(r))] : []),
     ...(r.nearest ? [row(r.nearest, 'nearest')] : []),
     ...r.alternatives
       .filter((a) => a.feasible)
@@ -330,7 +346,7 @@ function rankedTable(r: Recommendation): Block[] {
   ]
 }
 
-function method({ trials, recommendation: r }: ReportInput): string[] {
+function describeMethods({ trials, recommendation: r }: ReportInput): string[] {
   const complete = trials.filter((t) => t.state === 'complete')
   const points = complete.flatMap((t) => t.measurement.points)
   const requests = complete.reduce((sum, t) => sum + t.measurement.requests, 0)
@@ -358,7 +374,7 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
   ]
 }
 
-async function historyBlocks(
+async function createHistoryBlocks(
   { trials, objective }: ReportInput,
   judged: readonly RankedCandidate[],
   chart: ReportChart,
@@ -372,7 +388,7 @@ async function historyBlocks(
   return [
     {
       kind: 'chart',
-      svg: await chart(historyOption(points, objective)),
+      svg: await chart(createHistoryChart(points, objective)),
       alt: `Cost by trial; the best (${significant(toDisplayedCost(objective, best.cost))}) came in trial ${best.trial} of ${trials.length}.`,
     },
   ]
@@ -398,9 +414,9 @@ const metricsText = (metrics: MetricValues): string =>
     .join(', ')
 
 /** 'at most': see `computeJoulesPerRequest`. */
-function energyText(usage: Usage = {}, capacityRps = 0): string {
+function formatEnergyUse(usage: Usage = {}, capacityRps = 0): string {
   const joules = computeJoulesPerRequest(usage, capacityRps)
-  return joules === undefined ? '' : energy(joules)
+  return joules === undefined ? '' : formatEnergy(joules)
 }
 
 /** Of the server's own metrics, at the trial's capacity. */
@@ -410,10 +426,10 @@ const readMetrics = (trial: FinishedTrial): MetricValues => findLastMetrics([tri
 function measuredCapacity(measurement: Measurement): string {
   return measurement.bounds === 'none'
     ? 'not known'
-    : capacityText({ ...measurement, ...toBound(measurement) })
+    : formatCapacity({ ...measurement, ...toBound(measurement) })
 }
 
-function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
+function createTrialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
   const powered = trials.some(
     (t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined,
   )
@@ -436,7 +452,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
         : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
-      ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),
+      ...(powered ? [formatEnergyUse(t.usage, m?.capacityRps)] : []),
       ...metrics.map((name) =>
         readMetrics(t)[name] === undefined ? '' : significant(readMetrics(t)[name]!),
       ),

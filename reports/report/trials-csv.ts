@@ -58,7 +58,7 @@ export const trialColumns: readonly {
     name: 'estimate_rps',
     what: 'rate at which this measurement reaches the SLO, requests per second',
     of: (r) =>
-      figure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? ownCapacity(r),
+      figure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? pickOwnCapacity(r),
   },
   {
     name: 'estimate_low_rps',
@@ -233,16 +233,16 @@ const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => C
   candidate && measurement && hasResult(candidate) ? of(candidate) : undefined
 
 /** Of a trial that does not stand for its configuration: what it measured by itself. */
-const ownMeasurement = ({
+const pickOwnMeasurement = ({
   candidate,
   measurement,
 }: Pick<Row, 'candidate' | 'measurement'>): Measurement | undefined =>
   candidate || (measurement && hasNoResult(measurement)) ? undefined : measurement
-const ownCapacity = (row: Row) => ownMeasurement(row)?.capacityRps
+const pickOwnCapacity = (row: Row) => pickOwnMeasurement(row)?.capacityRps
 const interval = ({ candidate, measurement }: Row): readonly [number, number] | undefined =>
   candidate && measurement && hasResult(candidate)
     ? candidate.capacityCi90Rps
-    : ownMeasurement({ candidate, measurement })?.capacityCi90Rps
+    : pickOwnMeasurement({ candidate, measurement })?.capacityCi90Rps
 
 const parametersAfter = 3
 

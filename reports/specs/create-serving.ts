@@ -2,12 +2,12 @@
 import { countReplicas } from '../../search/objective.ts'
 import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { type Deployed, figuresOf } from '../figures.ts'
+import { classifyFigures, type Deployed } from '../figures.ts'
 import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { atCapacityText, capacityText, estimateText } from '../recommendation/words.ts'
+import { estimateText, formatAtCapacity, formatCapacity } from '../recommendation/words.ts'
 import { computeRequirements } from './requirements.ts'
 import { replaceSecrets } from './secret-variables.ts'
 import type { Container, Evidence, Serving, ServingOptions, Source } from './serving.ts'
@@ -76,7 +76,7 @@ export function createServing(
     ? undefined
     : findCheapestBundles(candidate.bundles ?? [], replicas)?.bundle
   const instanceType = bundle?.instanceType
-  const figures = figuresOf(evidence.measured, deployed)
+  const figures = classifyFigures(evidence.measured, deployed)
   return {
     trial: candidate.trial,
     name: toDnsLabel(options.name ?? model),
@@ -164,8 +164,8 @@ function listSources(
 ): Source[] {
   const trial = `trial ${candidate.trial}`
   const isImported = candidate.status === 'imported'
-  const safe = `safe capacity ${capacityText(candidate)}`
-  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const safe = `safe capacity ${formatCapacity(candidate)}`
+  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
   const interval = rateInterval(candidate.capacityCi90Rps)
   return [
     ...Object.entries(candidate.configuration).map(([name, value]) => ({

@@ -51,7 +51,7 @@ function modelStorage(uri: string): ModelStorage {
       return { kind: 'claim', claim, ...subPath, path: modelFolder }
   }
   if (scheme === 'csi') {
-    const csi = csiVolume(rest)
+    const csi = createCsiVolume(rest)
     if (csi) return csi
   }
   if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest))
@@ -67,7 +67,7 @@ function modelStorage(uri: string): ModelStorage {
  * 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of
  * the volume.
  */
-function csiVolume(rest: string): ModelStorage | undefined {
+function createCsiVolume(rest: string): ModelStorage | undefined {
   const [, driver, folder = '', query = ''] =
     /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
   const folders = folder.split('/').filter((part) => part !== '')

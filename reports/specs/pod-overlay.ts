@@ -43,25 +43,31 @@ export function applyOverlay(
   pod: Pod,
   container: string,
 ): Pod {
-  const plain = removeUndefined(pod)
+  const trialPod = removeUndefined(pod)
   const isBuiltin = deployed.server === 'builtin'
-  const base = isBuiltin ? restrictPod(plain, container) : plain
-  if (overlay === undefined) return base
-  const over = renameContainer(overlay, container, isBuiltin)
-  const { affinity, ...rest } = base.spec
-  const { affinity: overAffinity, ...more } = over.spec ?? {}
-  const spec = mergeOverlay(rest, more)
-  const tuned = listContainers(base.spec).find(({ name }) => name === container)?.resources
+  const basePod = isBuiltin ? restrictPod(trialPod, container) : trialPod
+  if (overlay === undefined) return basePod
+  const renamedOverlay = renameContainer(overlay, container, isBuiltin)
+  const { affinity, ...baseSpec } = basePod.spec
+  const { affinity: overAffinity, ...overlaySpec } = renamedOverlay.spec ?? {}
+  const spec = mergeOverlay(baseSpec, overlaySpec)
+  const tunedResources = listContainers(basePod.spec).find(
+    ({ name }) => name === container,
+  )?.resources
+  // Labels of the target win; lists and maps of the overlay are merged into its spec.
   return {
-    metadata: mergeOverlay(mergeOverlay({}, over.metadata), base.metadata),
+    metadata: mergeOverlay(mergeOverlay({}, renamedOverlay.metadata), basePod.metadata),
     spec: {
       ...spec,
       ...((affinity ?? overAffinity) !== undefined && {
         affinity: mergeAffinity(affinity as Manifest, overAffinity as Manifest),
       }),
       containers: listContainers(spec).map((one) =>
-        one.name === container && tuned !== undefined
-          ? { ...one, resources: mergeOverlay(one.resources as Manifest, tuned as Manifest) }
+        one.name === container && tunedResources !== undefined
+          ? {
+              ...one,
+              resources: mergeOverlay(one.resources as Manifest, tunedResources as Manifest),
+            }
           : one,
       ),
     },
@@ -71,8 +77,9 @@ export function applyOverlay(
 /** Fields of the overlay that have no place in a container of another server. */
 export function describeOverlay({ deployed, overlay }: Serving): string[] {
   if (overlay === undefined || deployed.server === 'builtin') return []
-  const own = listContainers(overlay.spec).find(({ name }) => name === builtinContainer) ?? {}
-  const ignored = Object.keys(own).filter((field) => !policyFields.has(field))
+  const overlayContainer =
+    listContainers(overlay.spec).find(({ name }) => name === builtinContainer) ?? {}
+  const ignored = Object.keys(overlayContainer).filter((field) => !policyFields.has(field))
   return ignored.length === 0
     ? []
     : [
@@ -80,7 +87,7 @@ export function describeOverlay({ deployed, overlay }: Serving): string[] {
       ]
 }
 
-/** For a format that has no pods. */
+/** The same for a format that has no pods. */
 export const describeIgnoredOverlay = ({ overlay }: Serving): string[] =>
   overlay === undefined
     ? []
@@ -89,7 +96,9 @@ export const describeIgnoredOverlay = ({ overlay }: Serving): string[] =>
 const listContainers = (spec: Manifest = {}): readonly Manifest[] =>
   (spec.containers as readonly Manifest[] | undefined) ?? []
 
-/** The overlay names the built-in predictor's container. */
+/**
+ * Renames the overlay's container, which has the built-in predictor's name, to that of this target.
+ */
 function renameContainer(
   { metadata, spec }: PodOverlay,
   container: string,

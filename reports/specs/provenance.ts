@@ -5,13 +5,13 @@
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { joinLines } from '../../trials/shell-words.ts'
 import {
-  figuresWord,
   foreignFigures,
+  nameFigures,
   protocolOfServer,
   type VerifiableService,
   verifyCommand,
 } from '../figures.ts'
-import { statusSentence } from '../recommendation/describe-status.ts'
+import { formatStatusSentence } from '../recommendation/describe-status.ts'
 import { formatManifests } from './manifest.ts'
 import { isMissing, missingWeights } from './placeholders.ts'
 import type { ReplicaRequirements } from './requirements.ts'
@@ -54,7 +54,7 @@ function writeHeader(
           `Check it once it runs${serving.host === undefined ? ' (ADDRESS: where it is reachable)' : ''}: ${writeVerifyCommand(serving)}`,
         ]),
     evidence.verdict,
-    statusSentence(evidence.status, evidence.measured.how),
+    formatStatusSentence(evidence.status, evidence.measured.how),
     `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
     ...sources.map(({ value, from }) => `  ${value.padEnd(width)}  ${from}`),
     ...[...figures.remarks, ...notes.filter((note) => !isMissing(note))].map(
@@ -102,7 +102,7 @@ export function describeRequirements(
 export const buildAnnotations = (serving: Serving): Readonly<Record<string, string>> => ({
   'tune/experiment': joinLines(serving.evidence.experimentId),
   'tune/trial': String(serving.trial),
-  'tune/figures': figuresWord(serving.figures),
+  'tune/figures': nameFigures(serving.figures),
   ...(serving.figures.hold ? {} : { 'tune/verify': joinLines(writeVerifyCommand(serving)) }),
 })
 

@@ -50,7 +50,7 @@ const minMemoryMiB = 256
  * mobilenet 389 MiB, bert-tiny 246 MiB (VmHWM of all its processes, one core): at most 1 GiB and
  * three times the weights in 32 bits.
  */
-const builtinMemoryMiB = (weightsMiB: number): number => 1024 + 3 * weightsMiB
+const computeBuiltinMemoryMiB = (weightsMiB: number): number => 1024 + 3 * weightsMiB
 /** Below this, a server under no load at all takes minutes to start. */
 const minCores = 0.5
 /**
@@ -171,7 +171,7 @@ function computeMemory(
 }
 
 const resolveFloorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): number =>
-  server === 'builtin' ? Math.ceil(builtinMemoryMiB(weightsMiB) / 64) * 64 : minMemoryMiB
+  server === 'builtin' ? Math.ceil(computeBuiltinMemoryMiB(weightsMiB) / 64) * 64 : minMemoryMiB
 
 /** Whole GiB; undefined where the weights are not known. */
 const resolveLanguageFloor = ({ weightsMiB }: MeasuredWith, gpus: number): number | undefined =>

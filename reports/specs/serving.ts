@@ -17,14 +17,14 @@ import type { ReplicaRequirements } from './requirements.ts'
 /** How one replica is started. Tuned values are already in `args`, `env` and `files`. */
 export interface Container {
   readonly image: string
-  /** The user named it. */
+  /** The user named the image. */
   readonly isImageNamed?: boolean
   readonly command?: readonly string[]
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   /** Variables whose values a Secret gives; `$(NAME)` in other texts stands for them. */
   readonly secretEnv?: readonly string[]
-  /** Likewise, if the Secret exists: the container starts without them too. */
+  /** As `secretEnv`, if the Secret exists: the container starts without them too. */
   readonly optionalSecretEnv?: readonly string[]
   /** Absolute paths in the container. */
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
@@ -40,11 +40,11 @@ export interface Container {
   readonly requestsMetric?: string
   /** Where Prometheus reads it; absent: /metrics of the port. */
   readonly metrics?: { readonly port: number; readonly path: string }
-  /** What the reader must know before it is started. */
+  /** What the reader must know before the container is started. */
   readonly notes?: readonly string[]
   /** Names in `env` whose values were tuned: all that a patch sets. */
   readonly tunedEnv?: readonly string[]
-  /** Arguments whose values were tuned, likewise. */
+  /** Arguments whose values were tuned: all that a patch sets. */
   readonly tunedArgs?: readonly string[]
   /** Parameters that reach the server otherwise: in files, or while it runs. */
   readonly tunedElsewhere?: readonly string[]
@@ -53,7 +53,7 @@ export interface Container {
 /** A container with the tuned values in its server's own settings. */
 export interface ServerContainer extends Container {
   readonly notes: readonly string[]
-  /** It shares large memory between processes. */
+  /** Its processes share large memory (/dev/shm). */
   readonly sharedMemory: boolean
   /** Folder of downloads and compiled code, which should survive a restart. */
   readonly cachePath?: string
@@ -73,7 +73,7 @@ export interface Evidence {
   readonly seed: number
   readonly slo: Slo
   readonly verdict: string
-  /** Of the configuration that is deployed. */
+  /** Status of the deployed configuration. */
   readonly status: Status
   readonly measuredAt?: string
   /** What was measured. */
@@ -86,7 +86,7 @@ export interface Evidence {
   readonly nodeWaitSeconds?: number
   /** Cores busy at the capacity, where measured. */
   readonly cpuCoresBusy?: number
-  /** Of all processes together, where measured. */
+  /** Peak memory of all processes together, where measured. */
   readonly peakRssMiB?: number
   /** Slowest whole answer in open load, whether it met the SLO or not, ms, where measured. */
   readonly slowestMs?: number
@@ -103,14 +103,14 @@ export interface ReplicaPlan {
   readonly claim?: string
   /** Its limit on that GPU under MPS, which variables of its container set. */
   readonly mps?: { readonly memoryMiB: number }
-  /** Of the IANA database. */
+  /** A name of the IANA database. */
   readonly timezone: string
 }
 
 export interface ServingOptions {
-  /** Of the deployment, converted to a DNS label; absent: the model's. */
+  /** Name of the deployment, converted to a DNS label; absent: the model's. */
   readonly name?: string
-  /** In place of a demand. */
+  /** Set instead of `demandRps`, by a plan of several models. */
   readonly replicaPlan?: ReplicaPlan
   /** Requests per second to serve; absent: one replica. */
   readonly demandRps?: number
@@ -121,14 +121,14 @@ export interface ServingOptions {
   /** How fast an autoscaler may change the number of replicas; absent: by the measured start. */
   readonly scaling?: ScalingBehaviour
   readonly gpuScheme?: GpuScheme
-  /** With GPU scheme dra. */
+  /** For GPU scheme dra. */
   readonly dra?: DraOptions
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string
   readonly modelVersion?: string
-  /** Of the cluster; absent: wherever the objects are applied. */
+  /** Namespace of the cluster; absent: wherever the objects are applied. */
   readonly namespace?: string
-  /** In place of a pod made from the container. Kubernetes alone. */
+  /** Used instead of a pod made from the container; for Kubernetes only. */
   readonly pod?: OwnPod
   /** The user's overlay for the pods of trials. */
   readonly overlay?: PodOverlay
@@ -151,7 +151,7 @@ export interface Serving {
   /** Its host name within the cluster; absent: the platform assigns an address. */
   readonly host?: string
   readonly deployed: Deployed
-  /** Whether the measurement's figures hold of it. */
+  /** Whether the measured figures apply to what is deployed. */
   readonly figures: Figures
   /**
    * The capacity was measured on what is deployed, and is more than an upper bound: scaling targets
@@ -175,7 +175,7 @@ export interface Serving {
    */
   readonly instanceType?: string
   readonly replicaPlan?: ReplicaPlan
-  /** A demand or the user sets the number of replicas. */
+  /** A demand or the user sets the number of replicas; otherwise there is one. */
   readonly isSized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number

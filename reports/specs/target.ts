@@ -106,7 +106,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
     const others = target.servers.map((known) => serverTitles[known]).join(', ')
     throw new SpecError(
       `${target.title} cannot deploy ${title} as measured; it deploys ${others}`,
-      serverHint(target, serving),
+      getServerHint(target, serving),
     )
   }
   if (serving.resources.pools !== undefined) checkPools(target, server)
@@ -210,7 +210,7 @@ const kinds = {
   unknown: 'not known to be one',
 } as const
 
-function serverHint(target: SpecTarget, { evidence }: Serving): string {
+function getServerHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')
     return 'name the server to deploy, such as --server triton; the figures are then from another server'
   const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')

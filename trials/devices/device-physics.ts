@@ -2,11 +2,15 @@
  * Latency from first principles: a sum of launches, products, attention and memory traffic, with
  * the few coefficients that calibration fits.
  *
- *   latency = kernels × launch / clock                              launches
- *           + Σ max(waves × tile / rate, weights / bandwidth) products: tiles of each product in
- *           waves over the multiprocessors + Σ waves × block / rate attention + activations × miss
- *           / bandwidth traffic that the cache does not hold
- *   rate    = efficiency × peak, no more than the power budget allows
+ * ```
+ * latency = kernels × launch / clock                           launches
+ *         + Σ max(waves × tile / rate, weights / bandwidth)    matrix products (GEMMs), in tiles
+ *         + Σ waves × block / rate                             attention, in thread blocks
+ *         + activations × miss / bandwidth                     traffic that the cache does not hold
+ *         + KV cache / bandwidth                               keys and values read while decoding
+ * rate    = efficiency × peak, no more than the power budget allows
+ * waves   = tiles or blocks / multiprocessors, rounded up in part
+ * ```
  */
 
 import type { Work } from './call-work.ts'
@@ -16,7 +20,7 @@ import { type Gpu, type Precision, resolvePrecision } from './catalogue.ts'
 export interface Physics {
   /** Time of a kernel launch at 1.5 GHz, µs. */
   readonly launchUs: number
-  /** Part of the dense peak that large products reach. */
+  /** Part of the dense peak that large products (GEMMs) reach. */
   readonly productEfficiency: number
   /** Efficiency of convolutions relative to products. */
   readonly convolutionFactor: number
@@ -142,48 +146,52 @@ export function computeLatencyParts(
   convolutional: boolean,
 ): LatencyParts {
   const { precision, tflops } = executed
-  const scalar = precision === 'fp32'
-  const narrow = precision === 'int8' || precision === 'fp8'
+  const isScalar = precision === 'fp32'
+  const isNarrow = precision === 'int8' || precision === 'fp8'
   // Bytes per ms at a part of the bandwidth.
   const bandwidthAt = (efficiency: number) =>
     gpu.bandwidthGBs * 1e6 * Math.min(1, efficiency * Math.exp(deviation.bandwidth))
   const efficiency =
     physics.productEfficiency *
     (convolutional ? physics.convolutionFactor : 1) *
-    (narrow ? physics.int8Efficiency : 1)
-  const unlimited = efficiency * tflops
-  const powered = limitTflopsByPower(gpu, precision, physics)
-  const limited = unlimited * (1 + (unlimited / powered) ** 4) ** -0.25
-  const rate = limited * 1e9 * Math.exp(deviation.compute + (deviation.precision[precision] ?? 0)) // operations per ms
-  const perMultiprocessor = rate / gpu.multiprocessors
-  const q = physics.waveQuantisation
+    (isNarrow ? physics.int8Efficiency : 1)
+  const unlimitedTflops = efficiency * tflops
+  const powerLimitTflops = limitTflopsByPower(gpu, precision, physics)
+  // Smooth minimum of both limits (4-norm).
+  const reachedTflops = unlimitedTflops * (1 + (unlimitedTflops / powerLimitTflops) ** 4) ** -0.25
+  const rate =
+    reachedTflops * 1e9 * Math.exp(deviation.compute + (deviation.precision[precision] ?? 0)) // operations per ms
+  const ratePerMultiprocessor = rate / gpu.multiprocessors
+  const quantisation = physics.waveQuantisation
   const waves = (blocks: number) => {
     const exact = blocks / gpu.multiprocessors
-    return q * Math.ceil(exact) + (1 - q) * Math.max(exact, 1)
+    return quantisation * Math.ceil(exact) + (1 - quantisation) * Math.max(exact, 1)
   }
 
   let computeMs = 0
   for (const { rows, columns, depth, count, winograd } of work.products) {
-    let best = Number.POSITIVE_INFINITY
-    const gain = scalar && winograd ? winogradGain : 1
-    for (const tile of scalar ? scalarTiles : tiles) {
+    let tilesMs = Number.POSITIVE_INFINITY
+    const gain = isScalar && winograd ? winogradGain : 1
+    for (const tile of isScalar ? scalarTiles : tiles) {
       const blocks = Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns)
-      best = Math.min(
-        best,
+      tilesMs = Math.min(
+        tilesMs,
         (waves(blocks) * 2 * tile.rows * tile.columns * depth) /
-          (perMultiprocessor * tile.efficiency * gain),
+          (ratePerMultiprocessor * tile.efficiency * gain),
       )
     }
     const weightsMs = (columns * depth * work.weightElementBytes) / bandwidthAt(weightBandwidth)
-    computeMs += count * Math.max(best, weightsMs)
+    computeMs += count * Math.max(tilesMs, weightsMs)
   }
   for (const { count, blocks, flopsPerBlock } of work.attention ?? []) {
-    const gain = narrow ? physics.int8AttentionGain / (2 * physics.int8Efficiency) : 1
+    // `rate` includes int8's nominally doubled peak and its efficiency: divide them out, so that
+    // attention runs at int8AttentionGain times its fp16 speed.
+    const gain = isNarrow ? physics.int8AttentionGain / (2 * physics.int8Efficiency) : 1
     computeMs +=
       (count * waves(blocks) * flopsPerBlock) /
-      (physics.attentionEfficiency * perMultiprocessor * gain)
+      (physics.attentionEfficiency * ratePerMultiprocessor * gain)
   }
-  const miss = 1 - Math.exp(-work.workingSetBytes / (physics.cacheReach * gpu.l2MiB * 1e6))
+  const missShare = 1 - Math.exp(-work.workingSetBytes / (physics.cacheReach * gpu.l2MiB * 1e6))
   return {
     launchMs:
       ((work.kernels * physics.launchUs) / 1e3) *
@@ -191,7 +199,7 @@ export function computeLatencyParts(
       (1500 / gpu.boostMhz),
     computeMs,
     memoryMs:
-      (work.activationBytes * miss) / bandwidthAt(physics.bandwidthEfficiency) +
+      (work.activationBytes * missShare) / bandwidthAt(physics.bandwidthEfficiency) +
       work.kvBytes / bandwidthAt(cacheBandwidth),
   }
 }

@@ -15,7 +15,7 @@ export function enumeratePartitions(gpu: Gpu): Partition[] {
   if (profiles.length === 0) return []
   const places = Math.max(...profiles.map((profile) => Math.round(1 / profile.memoryFraction)))
   const found = new Map<string, Partition>()
-  const from = (place: number, compute: number, taken: Partition): void => {
+  const placeFrom = (place: number, compute: number, taken: Partition): void => {
     if (place >= places) {
       const sorted = taken.toSorted(
         (a, b) => profiles.findIndex((p) => p.name === b) - profiles.findIndex((p) => p.name === a),
@@ -23,7 +23,7 @@ export function enumeratePartitions(gpu: Gpu): Partition[] {
       found.set(sorted.join(), sorted)
       return
     }
-    from(place + 1, compute, taken)
+    placeFrom(place + 1, compute, taken)
     for (const profile of profiles) {
       const size = Math.round(profile.memoryFraction * places)
       if (
@@ -31,10 +31,10 @@ export function enumeratePartitions(gpu: Gpu): Partition[] {
         compute + profile.computeFraction > 1 + 1e-9
       )
         continue
-      from(place + size, compute + profile.computeFraction, [...taken, profile.name])
+      placeFrom(place + size, compute + profile.computeFraction, [...taken, profile.name])
     }
   }
-  from(0, 0, [])
+  placeFrom(0, 0, [])
   const all = [...found.values()]
   return all.filter(
     (partition) =>

@@ -19,23 +19,23 @@ export function countWork(
 ): Work {
   switch (architecture.kind) {
     case 'encoder':
-      return encoderWork(
+      return countEncoderWork(
         architecture,
         shape.batch,
         shape.sequenceLength ?? defaultSequenceLength,
         getBytesPerElement(precision),
       )
     case 'decoder':
-      return decoderWork(architecture, shape, precision)
+      return countDecoderWork(architecture, shape, precision)
     case 'convnet':
-      return convnetWork(
+      return countConvnetWork(
         architecture,
         shape.batch,
         shape.imageSize ?? architecture.imageSize,
         getBytesPerElement(precision),
       )
     case 'graph':
-      return graphWork(architecture, shape, getBytesPerElement(precision))
+      return countGraphWork(architecture, shape, getBytesPerElement(precision))
   }
 }
 
@@ -50,7 +50,7 @@ export const isConvolutional = (architecture: Architecture): boolean => {
 }
 
 /** The count of one item, scaled to the batch. */
-function graphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work {
+function countGraphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work {
   const { kernels, products, attention, activations, workingSet } = countGraphItem(a, shape)
   const { batch } = shape
   return {
@@ -66,9 +66,10 @@ function graphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work 
 
 /**
  * Seven kernels a layer: fused QKV, attention, output projection, norm, two feed-forward products,
- * norm.
+ * norm. Activations are counted as elements that these kernels read and write per token; the working
+ * set is the tensors between the two feed-forward products.
  */
-function encoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
+function countEncoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
   const rows = batch * length
   const { layers, hidden, intermediate, heads } = a
   return {
@@ -92,12 +93,17 @@ function encoderWork(a: Encoder, batch: number, length: number, bytes: number): 
 /** Query rows of one thread block in FlashAttention. */
 const queryBlock = 128
 
-function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
+/**
+ * About ten kernels a layer: those of an encoder, position embedding, cache writes and gating.
+ * Activations are counted as for an encoder.
+ */
+function countDecoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
   const length = shape.sequenceLength ?? defaultSequenceLength
-  const decode = shape.phase === 'decode'
-  const rows = decode ? shape.batch : shape.batch * length
+  const isDecode = shape.phase === 'decode'
+  const rows = isDecode ? shape.batch : shape.batch * length
   const bytes = getBytesPerElement(precision)
-  const activation = Math.max(bytes, 2)
+  // Activations stay at least 16 bit.
+  const bytesPerActivation = Math.max(bytes, 2)
   const { layers, hidden, intermediate, headSize, heads, kvHeads } = a
   return {
     kernels: 10 * layers,
@@ -112,7 +118,7 @@ function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
     // Causal: on average half of the keys. A decoding step splits each sequence's keys over several
     // blocks.
     attention: [
-      decode
+      isDecode
         ? {
             count: layers,
             blocks: shape.batch * kvHeads * Math.ceil(length / queryBlock),
@@ -125,13 +131,13 @@ function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
           },
     ],
     weightElementBytes: bytes,
-    activationBytes: layers * rows * (8 * hidden + 3 * intermediate) * activation,
-    workingSetBytes: rows * (hidden + intermediate) * activation,
-    kvBytes: countKvBytesPerToken(a, precision) * shape.batch * (decode ? length : 0),
+    activationBytes: layers * rows * (8 * hidden + 3 * intermediate) * bytesPerActivation,
+    workingSetBytes: rows * (hidden + intermediate) * bytesPerActivation,
+    kvBytes: countKvBytesPerToken(a, precision) * shape.batch * (isDecode ? length : 0),
   }
 }
 
-function convnetWork(a: Convnet, batch: number, imageSize: number, bytes: number): Work {
+function countConvnetWork(a: Convnet, batch: number, imageSize: number, bytes: number): Work {
   const scale = (imageSize / a.imageSize) ** 2
   const layers = listConvolutions(a)
   const perImage = layers.map((l) => (l.rows > 1 ? scale : 1) * (l.inputs + l.outputs))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { InfeasibleError, LaunchError } from '../types.ts'
-import { createBadAnswerError, launchFailure, readLastLines } from './failure.ts'
+import { createBadAnswerError, createLocalExitError, readLastLines } from './failure.ts'
 import type { PredictorLog } from './predictor-log.ts'
 
 const log = { path: '/log', tail: () => '' }
@@ -22,7 +22,7 @@ test('a configuration whose answers differ cannot serve; one without a good answ
 test('what a known server lacks is answered with what installs it', () => {
   const missing = { kind: 'missing', evidence: "No module named 'sglang'" } as const
   const hintOf = (install?: string) =>
-    launchFailure(missing, 'exit code 1', log as PredictorLog, 'experiment', install)
+    createLocalExitError(missing, 'exit code 1', log as PredictorLog, 'experiment', install)
   expect(hintOf('pip install sglang')).toMatchObject({
     hint: 'pip install sglang',
     final: 'experiment',

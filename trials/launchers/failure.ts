@@ -16,7 +16,7 @@ export interface LogEnd {
 }
 
 /** Causes that are results about the configuration. */
-const infeasible: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
+const infeasibleReasons: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
   'out-of-memory': 'out-of-memory',
   'no-gpu': 'no-such-gpu',
   crashed: 'crashed',
@@ -26,7 +26,7 @@ export type CauseHints = Readonly<
   Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>
 >
 
-const hints: CauseHints = {
+const localHints: CauseHints = {
   'port-taken': 'another server uses its port',
   missing: 'install the dependencies of the predictor in the environment that starts it',
   misconfigured: 'correct the predictor section of the experiment',
@@ -37,26 +37,26 @@ const hints: CauseHints = {
  * The error for a predictor that ended before it served.
  * @param what description of the end
  * @param cleanExit exit code 0, which a server should not return
- * @param before description of the step that it did not reach
- * @param final for causes that a retry does not resolve; absent: retry
+ * @param missedStep the step that it did not reach
+ * @param finality for causes that a retry does not resolve; absent: retry
  */
-export const endBeforeReady = (
+export const createExitError = (
   cause: Cause,
   what: string,
   cleanExit: boolean,
   log: LogEnd,
   hintByCause: CauseHints,
-  before = 'it was ready',
-  final?: Finality,
+  missedStep = 'it was ready',
+  finality?: Finality,
 ): Error => {
-  const message = `${what} before ${before}${readLastLines(log)}`
-  const reason = infeasible[cause.kind]
+  const message = `${what} before ${missedStep}${readLastLines(log)}`
+  const reason = infeasibleReasons[cause.kind]
   if (reason === undefined)
     return new LaunchError(
       message,
       hintByCause[cause.kind as keyof CauseHints],
       log.path,
-      permanentCauses.has(cause.kind) ? final : undefined,
+      permanentCauses.has(cause.kind) ? finality : undefined,
     )
   return new InfeasibleError(
     reason,
@@ -69,26 +69,26 @@ export const endBeforeReady = (
 const permanentCauses: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
 
 /**
- * @param how the exit in words
- * @param final for causes that another try does not resolve
+ * The error for a predictor that this machine started and that exited before it was ready.
+ * @param finality for causes that another try does not resolve
  * @param install how to install the server, where that is known
  */
-export const launchFailure = (
+export const createLocalExitError = (
   cause: Cause,
-  how: string,
+  exitDescription: string,
   log: PredictorLog,
-  final: Finality,
-  install = hints.missing,
+  finality: Finality,
+  install = localHints.missing,
 ): Error => {
-  const hintByCause = { ...hints, missing: install }
-  const error = endBeforeReady(
+  const hintByCause = { ...localHints, missing: install }
+  const error = createExitError(
     cause,
-    describeCause(cause, how),
-    how === 'exit code 0',
+    describeCause(cause, exitDescription),
+    exitDescription === 'exit code 0',
     log,
     hintByCause,
     undefined,
-    final,
+    finality,
   )
   return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
@@ -120,16 +120,16 @@ export const createReadyTimeoutError = (error: NeverReadyError, log: LogEnd): In
     log.path,
   )
 
-/** @param error a ProtocolError, by name */
+/** @param error a ProtocolError, or another error with its fields `why` and `hint` */
 export const createBadAnswerError = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
   if ('why' in error && error.why === 'answers-differ')
     return new InfeasibleError('answers-differ', error.message, log.path)
   const message = `the predictor responds, but not as expected: ${error.message}${readLastLines(log)}`
-  return new LaunchError(message, answerHint(error), log.path, getFinality(error))
+  return new LaunchError(message, getAnswerHint(error), log.path, getFinality(error))
 }
 
-/** @param error a ProtocolError */
-export const answerHint = (error: Error): string =>
+/** @param error one with a field `hint`, such as a ProtocolError */
+export const getAnswerHint = (error: Error): string =>
   'hint' in error && typeof error.hint === 'string'
     ? error.hint
     : 'check that the payload fits the model and the protocol fits the server'
@@ -137,14 +137,14 @@ export const answerHint = (error: Error): string =>
 export const portHint = 'does its command listen on ${port}?'
 
 /** The end in words, e.g. 'out of memory (CUDA out of memory. ...)'. */
-export const describeCause = (cause: Cause, how: string): string => {
+export const describeCause = (cause: Cause, exitDescription: string): string => {
   switch (cause.kind) {
     case 'out-of-memory':
       return `out of memory (${cause.evidence})`
     case 'crashed':
-      return `the predictor ended: ${how}`
+      return `the predictor ended: ${exitDescription}`
     default:
-      return `the predictor ended: ${how} (${cause.evidence})`
+      return `the predictor ended: ${exitDescription} (${cause.evidence})`
   }
 }
 

@@ -36,7 +36,7 @@ interface ChangeMethod<Known> {
   /** The parameters that it takes while it runs. */
   readonly names: ReadonlySet<string>
   /** How the reused server was changed: 'reconfigured', 'model reloaded'. */
-  readonly done: string
+  readonly changeDescription: string
   /** A server that refuses values is unchanged, so that the next trial may use it. */
   readonly keepsRefused?: boolean
   /** Called once after its start. */
@@ -62,15 +62,15 @@ interface ChangeResult {
 }
 
 /** @param inner starts servers */
-export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Known>): Launcher {
-  interface Kept extends ReusableServer<Known> {
+export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>): Launcher {
+  interface RunningServer extends ReusableServer<Known> {
     readonly key: string
     /** Aborts when the server ends by itself. */
     readonly ended: AbortSignal
     death?: PredictorDeath
   }
-  const idle: Kept[] = []
-  const setAside = (server: Kept) => {
+  const idle: RunningServer[] = []
+  const setAside = (server: RunningServer) => {
     server.predictor.rest?.()
     idle.push(server)
   }
@@ -83,7 +83,7 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
     trialNumber: number,
     signal: AbortSignal,
     onWaiting: OnWaiting | undefined,
-  ): Promise<Kept> => {
+  ): Promise<RunningServer> => {
     // Idle servers use cores and memory that the new one may need.
     await stopIdle()
     const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
@@ -95,11 +95,11 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
         )
       const { url } = predictor.target
       const ending = new AbortController()
-      const server: Kept = {
+      const server: RunningServer = {
         key,
         predictor,
         url,
-        known: await changing.begin(predictor, url, signal),
+        known: await method.begin(predictor, url, signal),
         ended: ending.signal,
       }
       predictor.died?.then((death) => {
@@ -117,7 +117,7 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
 
   return {
     name: inner.name,
-    changesRunning: changing.names,
+    changesRunning: method.names,
     sweep: (signal, onLeft) => inner.sweep(signal, onLeft),
     close: async () => {
       await stopIdle()
@@ -125,21 +125,21 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
     },
     launch: async (configuration, trialNumber, signal, onWaiting) => {
       signal.throwIfAborted()
-      const key = createKeyWithout(configuration, changing.names)
+      const key = createKeyWithout(configuration, method.names)
       const at = idle.findIndex((server) => server.key === key)
-      const kept = at >= 0
-      const server = kept
+      const isReused = at >= 0
+      const server = isReused
         ? idle.splice(at, 1)[0]!
         : await start(key, configuration, trialNumber, signal, onWaiting)
       const startedMs = performance.now()
       try {
-        const { target, isolation, realisedBatch } = await changing.change(
+        const { target, isolation, realisedBatch } = await method.change(
           server,
           configuration,
           AbortSignal.any([signal, server.ended]),
         )
-        if (kept) server.predictor.restartUsage?.()
-        const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
+        if (isReused) server.predictor.restartUsage?.()
+        const changeSeconds = isReused ? (performance.now() - startedMs) / 1000 : undefined
         const stop = async () => {
           if (server.death !== undefined) return server.predictor.stop()
           setAside(server)
@@ -149,11 +149,14 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
           ...(isolation !== undefined && { isolation }),
           target: addProcesses(target, server.predictor),
         }
-        return createTrialView(predictor, changing.done, changeSeconds, { realisedBatch, stop })
+        return createTrialView(predictor, method.changeDescription, changeSeconds, {
+          realisedBatch,
+          stop,
+        })
       } catch (error) {
         const { death } = server
         // A server that no longer answers is stopped.
-        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused)
+        if (error instanceof InfeasibleError && death === undefined && method.keepsRefused)
           setAside(server)
         else await server.predictor.stop()
         signal.throwIfAborted()
@@ -172,18 +175,19 @@ export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Know
 }
 
 /** The target with the processes of the server that was started. */
-const addProcesses = (target: Target, { target: started }: Predictor): Target =>
-  target.kind === 'http' && started.kind === 'http' && started.serverPids
-    ? { ...target, serverPids: started.serverPids }
+const addProcesses = (target: Target, { target: startedTarget }: Predictor): Target =>
+  target.kind === 'http' && startedTarget.kind === 'http' && startedTarget.serverPids
+    ? { ...target, serverPids: startedTarget.serverPids }
     : target
 
 /**
- * One trial's view of a server that outlives it.
+ * One trial's view of a server that outlives it. The launch of such a trial is the change; the time of
+ * the server's own start is reported as startSeconds.
  * @param changeSeconds absent: the server was started for this trial
  */
 function createTrialView(
   predictor: Predictor,
-  done: string,
+  changeDescription: string,
   changeSeconds: number | undefined,
   { realisedBatch, stop }: Pick<ChangeResult, 'realisedBatch'> & { stop(): Promise<void> },
 ): Predictor {
@@ -191,7 +195,7 @@ function createTrialView(
   return {
     ...predictor,
     ...(changeSeconds !== undefined && { prepared: undefined }),
-    isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; server reused, ${done}`}`,
+    isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; server reused, ${changeDescription}`}`,
     usage: async (): Promise<Usage> => {
       const used = await predictor.usage()
       return {

@@ -6,10 +6,10 @@ import { launcherPlaceholders } from './fill.ts'
 /** The words of the server's command, and the shell around them. */
 export interface TypedCommand {
   readonly words: readonly string[]
-  /** `cd DIR &&` before it. */
+  /** DIR of `cd DIR && command`. */
   readonly cwd?: string
-  /** A shell that runs something before the server: ['bash', '-lc'], 'migrate &&'. */
-  readonly shell?: { readonly words: readonly string[]; readonly before: string }
+  /** A shell that first runs the set-up: ['bash', '-lc'] and 'migrate &&'. */
+  readonly shell?: { readonly words: readonly string[]; readonly setup: string }
 }
 
 /** Shell builtins that do more than start a program. */
@@ -63,29 +63,34 @@ function readScript(
       'remove the & and everything after it',
     )
   const [first = []] = commands
-  const isPlain =
-    needsShell === undefined && !words.some((_, i) => i === 0 && builtins.test(words[0]!))
+  const isPlain = needsShell === undefined && !builtins.test(words[0] ?? '')
+  // A single command needs no shell.
   if (isPlain && commands.length === 1) return readTypedCommand(words, variables)
   if (isPlain && commands.length === 2 && operators[0] === '&&' && first[0] === 'cd' && first[1])
     return { ...readTypedCommand(words, variables), cwd: first[1] }
+  // Set-up steps, then the server: keep the shell, and exec the server.
   if (isPlain && operators.every((operator) => operator === '&&' || operator === ';'))
     return {
       words: dropExec(words).map(expandPort),
-      shell: { words: shell, before: escapePlaceholders(script.slice(0, lastAt).trim()) },
+      shell: { words: shell, setup: escapePlaceholders(script.slice(0, lastAt).trim()) },
     }
+  // Anything else: run the script as it is, without tuned arguments.
   checkPort(script, needsShell ?? `'${operators[0] ?? words[0]}'`)
   return { words: [...shell, escapePlaceholders(script)] }
 }
 
-/** Expands what a shell would: the trial's port, variables of the command and of this shell. */
+/**
+ * Expands what a shell would: the trial's port, variables of the command and of this shell.
+ * Placeholders of the launcher stay, for the launcher to fill in.
+ */
 function expandFrom(
   variables: Readonly<Record<string, string | undefined>>,
   script: string,
 ): Expand {
   return ({ name, fallback, text }) => {
     if (name === 'PORT') return '${port}'
-    const said = new RegExp(`(?:^|\\s)${name}=([^\\s;&|'"]*)`).exec(script)?.[1]
-    const value = said ?? variables[name] ?? fallback
+    const setInScript = new RegExp(`(?:^|\\s)${name}=([^\\s;&|'"]*)`).exec(script)?.[1]
+    const value = setInScript ?? variables[name] ?? fallback
     if (value !== undefined && !isPlaceholder(name)) return value
     if (name === 'HOST') return '${host}'
     if (text.startsWith('${')) return text
@@ -112,4 +117,4 @@ export const writeCommand = (
 ): readonly string[] =>
   shell === undefined
     ? words
-    : [...shell.words, `${shell.before} exec ${words.map(quoteWord).join(' ')}`]
+    : [...shell.words, `${shell.setup} exec ${words.map(quoteWord).join(' ')}`]

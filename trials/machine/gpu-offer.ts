@@ -35,26 +35,26 @@ export type ShareBound = 'mps' | 'server'
 
 /**
  * What enforces a share; undefined if nothing does, so that shares are unavailable.
- * @param serverBounds the predictor enforces its share
+ * @param serverLimitsItself the predictor enforces its share
  */
 export const findShareBound = (
   gpus: readonly GpuFacts[],
   mps: boolean,
-  serverBounds: boolean,
+  serverLimitsItself: boolean,
 ): ShareBound | undefined => {
-  const wholes = gpus.filter(isWhole)
-  if (wholes.length === 0) return undefined
-  if (mps && wholes.every(({ vendor }) => vendor === 'nvidia')) return 'mps'
+  const usableGpus = gpus.filter(isWhole)
+  if (usableGpus.length === 0) return undefined
+  if (mps && usableGpus.every(({ vendor }) => vendor === 'nvidia')) return 'mps'
   // In exclusive mode no second process could have the rest.
-  return serverBounds && !wholes.some(isExclusive) ? 'server' : undefined
+  return serverLimitsItself && !usableGpus.some(isExclusive) ? 'server' : undefined
 }
 
-/** Of a GPU's memory at the start; more than a display and a driver take. */
-const othersMiB = 512
+/** Usage below this is the driver's and a display's, not another process's. */
+const idleUsageMiB = 512
 
-/** MiB of a GPU that other processes use at the start; 0 for the usage of an idle GPU. */
+/** MiB in use by other processes when tune started; 0 if no more than an idle GPU uses. */
 export const getForeignMemoryMiB = ({ usedMemoryMiB }: GpuFacts): number =>
-  usedMemoryMiB > othersMiB ? usedMemoryMiB : 0
+  usedMemoryMiB > idleUsageMiB ? usedMemoryMiB : 0
 
 /**
  * Warnings about a GPU: it is unusable, other processes use its memory, or it is in exclusive mode.

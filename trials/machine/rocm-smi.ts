@@ -46,14 +46,14 @@ export const readAmdUse = async (
     ]),
   )
   const card = cards.find((one) => one.index === index)
-  const busy = parseNumber(card?.of('gpu use (%)'))
+  const busy = parseNumber(card?.figure('gpu use (%)'))
   return {
-    memoryMiB: parseMiB(card?.of('vram total used memory (b)')),
+    memoryMiB: parseMiB(card?.figure('vram total used memory (b)')),
     utilization: busy === undefined ? undefined : busy / 100,
     // The first of MI300 by ROCm 6, the second of cards before.
     gpuWatts: parseNumber(
-      card?.of('current socket graphics package power (w)') ??
-        card?.of('average graphics package power (w)'),
+      card?.figure('current socket graphics package power (w)') ??
+        card?.figure('average graphics package power (w)'),
     ),
   }
 }
@@ -67,7 +67,7 @@ const parseNumber = (text: string | undefined): number | undefined => {
 /** @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
 export const parseAmdGpus = (text: string): GpuFacts[] => {
   const driver = /"Driver version"\s*:\s*"([^"]+)"/i.exec(text)?.[1] ?? 'unknown'
-  return readCards(text).map(({ index, of }) => ({
+  return readCards(text).map(({ index, figure: of }) => ({
     vendor: 'amd',
     index,
     // Two dies of one package report the same 'Unique ID'.
@@ -96,11 +96,11 @@ const readRuntimeUuid = (uniqueId = ''): string | undefined => {
  * The board's name. Old releases report the chip with the board: 'Navi 31 [Radeon Pro W7900]'; some
  * report a number, or nothing.
  */
-function readName(of: Card['of']): string {
-  const told = [of('card series'), of('device name'), of('card model')].find(
+function readName(of: Card['figure']): string {
+  const boardName = [of('card series'), of('device name'), of('card model')].find(
     (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
   )
-  return /\[(.+)\]$/.exec(told ?? '')?.[1] ?? told ?? of('card model') ?? 'AMD GPU'
+  return /\[(.+)\]$/.exec(boardName ?? '')?.[1] ?? boardName ?? of('card model') ?? 'AMD GPU'
 }
 
 const parseMiB = (bytes: string | undefined): number | undefined => {
@@ -111,10 +111,10 @@ const parseMiB = (bytes: string | undefined): number | undefined => {
 /** A card's figures; releases differ in the case of their names ('Card series', 'Card Series'). */
 interface Card {
   readonly index: number
-  of(name: string): string | undefined
+  figure(name: string): string | undefined
 }
 
-/** @throws Error if the output is no document of cards */
+/** Empty without a JSON document. @throws Error if the document is invalid */
 const readCards = (text: string): Card[] => {
   // Warnings may precede and follow the document.
   const [document] = /^\{.*\}$/ms.exec(text) ?? []
@@ -126,7 +126,7 @@ const readCards = (text: string): Card[] => {
     const byName = new Map(
       Object.entries(figures).map(([name, value]) => [name.toLowerCase(), String(value)]),
     )
-    return [{ index: Number(index), of: (name: string) => byName.get(name) }]
+    return [{ index: Number(index), figure: (name: string) => byName.get(name) }]
   })
 }
 

@@ -72,32 +72,32 @@ const hostAndPort: readonly ServerSetting[] = [
   { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
   { args: ['--port'], value: port },
 ]
-const knob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({
+const createKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({
   name,
   values,
   what,
 })
 /** @param args its spellings; the first is the one written */
-const flagKnob = (
+const createFlagKnob = (
   name: string,
   args: NonNullable<ServerKnob['args']>,
   values: ServerKnob['values'],
   what: string,
-): ServerKnob => ({ ...knob(name, values, what), args })
-const variableKnob = (
+): ServerKnob => ({ ...createKnob(name, values, what), args })
+const createVariableKnob = (
   name: string,
   env: string,
   values: ServerKnob['values'],
   what: string,
-): ServerKnob => ({ ...knob(name, values, what), env })
-const settingKnob = (
+): ServerKnob => ({ ...createKnob(name, values, what), env })
+const createSettingKnob = (
   name: string,
   setting: string,
   values: ServerKnob['values'],
   what: string,
-): ServerKnob => ({ ...knob(name, values, what), setting })
+): ServerKnob => ({ ...createKnob(name, values, what), setting })
 const workers = (...args: [string, ...string[]]): ServerKnob =>
-  flagKnob('workers', args, '1..4', 'processes')
+  createFlagKnob('workers', args, '1..4', 'processes')
 
 export const knownServers = [
   {
@@ -148,7 +148,7 @@ export const knownServers = [
       },
     ],
     optionsFirst: true,
-    knobs: [flagKnob('threads', ['--threads'], '1..16 x2', 'threads')],
+    knobs: [createFlagKnob('threads', ['--threads'], '1..16 x2', 'threads')],
   },
   {
     title: 'uWSGI',
@@ -161,8 +161,8 @@ export const knownServers = [
       },
     ],
     knobs: [
-      flagKnob('processes', ['--processes', '-p'], '1..4', 'processes'),
-      flagKnob('threads', ['--threads'], '1..8 x2', 'threads per process'),
+      createFlagKnob('processes', ['--processes', '-p'], '1..4', 'processes'),
+      createFlagKnob('threads', ['--threads'], '1..8 x2', 'threads per process'),
     ],
   },
   {
@@ -173,7 +173,7 @@ export const knownServers = [
     ],
     knobs: [
       workers('--workers', '-w'),
-      flagKnob('threads', ['--threads', '-t'], '1..8 x2', 'threads per worker'),
+      createFlagKnob('threads', ['--threads', '-t'], '1..8 x2', 'threads per worker'),
     ],
   },
   {
@@ -183,9 +183,9 @@ export const knownServers = [
     listens: [],
     preset: { kind: 'triton', models: '--model-repository' },
     knobs: [
-      knob('batchSize', '1..32', '`max_batch_size`'),
-      knob('maxDelayMs', [0, 1, 5], '`max_queue_delay_microseconds`, in ms'),
-      knob('instances', '1..2', '`instance_group.count`'),
+      createKnob('batchSize', '1..32', '`max_batch_size`'),
+      createKnob('maxDelayMs', [0, 1, 5], '`max_queue_delay_microseconds`, in ms'),
+      createKnob('instances', '1..2', '`instance_group.count`'),
     ],
   },
   {
@@ -195,9 +195,9 @@ export const knownServers = [
     listens: [],
     preset: { kind: 'tfserving', models: '--model_base_path', model: '--model_name' },
     knobs: [
-      knob('batchSize', '1..64', '`max_batch_size`'),
-      knob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
-      knob('numBatchThreads', '1..4', '`num_batch_threads`'),
+      createKnob('batchSize', '1..64', '`max_batch_size`'),
+      createKnob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
+      createKnob('numBatchThreads', '1..4', '`num_batch_threads`'),
     ],
   },
   {
@@ -208,14 +208,19 @@ export const knownServers = [
     engine: 'vllm',
     listens: hostAndPort,
     knobs: [
-      flagKnob('maxNumSeqs', ['--max-num-seqs'], '16..256 x2', 'maximum concurrent sequences'),
-      flagKnob(
+      createFlagKnob(
+        'maxNumSeqs',
+        ['--max-num-seqs'],
+        '16..256 x2',
+        'maximum concurrent sequences',
+      ),
+      createFlagKnob(
         'maxNumBatchedTokens',
         ['--max-num-batched-tokens'],
         '2048..16384 x2',
         'maximum tokens per step',
       ),
-      flagKnob(
+      createFlagKnob(
         'gpuMemoryUtilization',
         ['--gpu-memory-utilization'],
         [0.8, 0.9, 0.95],
@@ -231,19 +236,19 @@ export const knownServers = [
     counts: '--enable-metrics',
     listens: hostAndPort,
     knobs: [
-      flagKnob(
+      createFlagKnob(
         'maxRunningRequests',
         ['--max-running-requests'],
         '16..256 x2',
         'maximum concurrent requests',
       ),
-      flagKnob(
+      createFlagKnob(
         'chunkedPrefillSize',
         ['--chunked-prefill-size'],
         '2048..8192 x2',
         'tokens per prefill chunk',
       ),
-      flagKnob(
+      createFlagKnob(
         'memFractionStatic',
         ['--mem-fraction-static'],
         [0.7, 0.8, 0.88],
@@ -257,14 +262,19 @@ export const knownServers = [
     protocol: 'openai',
     listens: hostAndPort,
     knobs: [
-      flagKnob('maxNumSeqs', ['--max_batch_size'], '16..256 x2', 'maximum concurrent requests'),
-      flagKnob(
+      createFlagKnob(
+        'maxNumSeqs',
+        ['--max_batch_size'],
+        '16..256 x2',
+        'maximum concurrent requests',
+      ),
+      createFlagKnob(
         'maxNumBatchedTokens',
         ['--max_num_tokens'],
         '2048..16384 x2',
         'maximum tokens per step',
       ),
-      flagKnob(
+      createFlagKnob(
         'gpuMemoryUtilization',
         ['--free_gpu_memory_fraction', '--kv_cache_free_gpu_memory_fraction'],
         [0.8, 0.9, 0.95],
@@ -283,19 +293,19 @@ export const knownServers = [
       { env: 'MLSERVER_GRPC_PORT', value: '0' },
     ],
     knobs: [
-      variableKnob(
+      createVariableKnob(
         'parallelWorkers',
         'MLSERVER_PARALLEL_WORKERS',
         '0..2',
         'worker processes; 0: none besides the main process',
       ),
-      variableKnob(
+      createVariableKnob(
         'batchSize',
         'MLSERVER_MODEL_MAX_BATCH_SIZE',
         '2..32 x2',
         'maximum requests per batch',
       ),
-      variableKnob(
+      createVariableKnob(
         'maxBatchTime',
         'MLSERVER_MODEL_MAX_BATCH_TIME',
         [0.001, 0.005, 0.02],
@@ -313,8 +323,13 @@ export const knownServers = [
     // As many as cores: more threads wait for one another.
     listens: [...hostAndPort, { args: ['--threads', '-t'], value: '${cpuCores}' }],
     knobs: [
-      flagKnob('parallel', ['--parallel', '-np'], '1..8 x2', 'maximum concurrent sequences'),
-      flagKnob('ubatchSize', ['--ubatch-size', '-ub'], '128..512 x2', 'maximum tokens per step'),
+      createFlagKnob('parallel', ['--parallel', '-np'], '1..8 x2', 'maximum concurrent sequences'),
+      createFlagKnob(
+        'ubatchSize',
+        ['--ubatch-size', '-ub'],
+        '128..512 x2',
+        'maximum tokens per step',
+      ),
     ],
   },
   {
@@ -344,7 +359,7 @@ export const knownServers = [
       { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
       { args: ['--port', '-p'], value: port },
     ],
-    knobs: [flagKnob('apiWorkers', ['--api-workers'], '1..4', 'worker processes')],
+    knobs: [createFlagKnob('apiWorkers', ['--api-workers'], '1..4', 'worker processes')],
   },
   {
     title: 'Ray Serve',
@@ -353,14 +368,14 @@ export const knownServers = [
     listens: [],
     settings: 'ray-serve',
     knobs: [
-      settingKnob('replicas', 'num_replicas', '1..4', 'replicas of each deployment'),
-      settingKnob(
+      createSettingKnob('replicas', 'num_replicas', '1..4', 'replicas of each deployment'),
+      createSettingKnob(
         'maxOngoingRequests',
         'max_ongoing_requests',
         '4..64 x2',
         'maximum concurrent requests per replica',
       ),
-      settingKnob(
+      createSettingKnob(
         'numCpus',
         'ray_actor_options.num_cpus',
         [0.5, 1],

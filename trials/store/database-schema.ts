@@ -12,12 +12,17 @@ export const schemaVersion = 9
  * SQL of a generated column: NULL where the document is damaged, so that one bad row does not fail
  * every query.
  */
-const generated = (document: string, column: string, type: 'TEXT' | 'REAL', value: string) =>
+const defineGeneratedColumn = (
+  document: string,
+  column: string,
+  type: 'TEXT' | 'REAL',
+  value: string,
+) =>
   `${column} ${type} GENERATED ALWAYS AS (CASE WHEN json_valid(${document}) THEN ${value} END) VIRTUAL`
 
 /** A number of the document; NULL where it is missing or not finite. */
-const finite = (document: string, column: string, path: string) =>
-  generated(
+const defineFiniteColumn = (document: string, column: string, path: string) =>
+  defineGeneratedColumn(
     document,
     column,
     'REAL',
@@ -48,10 +53,10 @@ CREATE TABLE trials (
   number INTEGER NOT NULL,
   trial TEXT NOT NULL,
   digest TEXT NOT NULL,
-  ${generated('trial', 'state', 'TEXT', "trial ->> '$.state'")},
-  ${generated('trial', 'configuration', 'TEXT', "trial -> '$.configuration'")},
-  ${finite('trial', 'capacity_rps', 'measurement.capacityRps')},
-  ${generated('trial', 'reason', 'TEXT', "trial ->> '$.reason'")},
+  ${defineGeneratedColumn('trial', 'state', 'TEXT', "trial ->> '$.state'")},
+  ${defineGeneratedColumn('trial', 'configuration', 'TEXT', "trial -> '$.configuration'")},
+  ${defineFiniteColumn('trial', 'capacity_rps', 'measurement.capacityRps')},
+  ${defineGeneratedColumn('trial', 'reason', 'TEXT', "trial ->> '$.reason'")},
   PRIMARY KEY (experiment_id, number)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE load_points (
@@ -59,12 +64,12 @@ CREATE TABLE load_points (
   trial_number INTEGER NOT NULL,
   position INTEGER NOT NULL,
   point TEXT NOT NULL,
-  ${finite('point', 'offered_rps', 'offeredRps')},
-  ${finite('point', 'achieved_rps', 'achievedRps')},
-  ${finite('point', 'p50_ms', 'p50Ms')},
-  ${finite('point', 'p99_ms', 'p99Ms')},
-  ${finite('point', 'requests', 'requests')},
-  ${finite('point', 'errors', 'errors')},
+  ${defineFiniteColumn('point', 'offered_rps', 'offeredRps')},
+  ${defineFiniteColumn('point', 'achieved_rps', 'achievedRps')},
+  ${defineFiniteColumn('point', 'p50_ms', 'p50Ms')},
+  ${defineFiniteColumn('point', 'p99_ms', 'p99Ms')},
+  ${defineFiniteColumn('point', 'requests', 'requests')},
+  ${defineFiniteColumn('point', 'errors', 'errors')},
   PRIMARY KEY (experiment_id, trial_number, position),
   FOREIGN KEY (experiment_id, trial_number) REFERENCES trials (experiment_id, number) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -125,8 +130,8 @@ export async function createTables(connection: Connection): Promise<void> {
  * that disagrees with the tables
  */
 export async function readVersion(sql: Transaction, path: string): Promise<number> {
-  const stated = await headerNumber(sql, 'user_version')
-  const isOurs = (await headerNumber(sql, 'application_id')) === applicationId
+  const stated = await readHeaderNumber(sql, 'user_version')
+  const isOurs = (await readHeaderNumber(sql, 'application_id')) === applicationId
   const found = await readDefinitions(sql)
   expectedDefinitions ??= makeDefinitions()
   const expected = await expectedDefinitions
@@ -155,7 +160,7 @@ export async function readVersion(sql: Transaction, path: string): Promise<numbe
   throw damaged('the definitions of its tables have changed')
 }
 
-async function headerNumber(
+async function readHeaderNumber(
   sql: Transaction,
   name: 'user_version' | 'application_id',
 ): Promise<number> {

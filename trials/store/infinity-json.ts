@@ -32,7 +32,7 @@ function mark(data: unknown): unknown {
   }
   if (Array.isArray(data)) return data.map(mark)
   if (typeof data !== 'object' || data === null) return data
-  if (data instanceof Float64Array) return { $float64: base64(data) }
+  if (data instanceof Float64Array) return { $float64: encodeBase64(data) }
   const marked = Object.fromEntries(Object.entries(data).map(([key, value]) => [key, mark(value)]))
   return marks.some((name) => name in marked) ? { $literal: marked } : marked
 }
@@ -43,7 +43,7 @@ function unmark(data: unknown): unknown {
   if (Array.isArray(data)) return data.map(unmark)
   if (typeof data !== 'object' || data === null) return data
   if ('$number' in data) return numbers[String(data.$number)]
-  if ('$float64' in data) return float64s(String(data.$float64))
+  if ('$float64' in data) return decodeFloat64s(String(data.$float64))
   const content = '$literal' in data ? (data.$literal as object) : data
   return Object.fromEntries(Object.entries(content).map(([key, value]) => [key, unmark(value)]))
 }
@@ -51,7 +51,7 @@ function unmark(data: unknown): unknown {
 /** Bytes converted in one call: more would exceed the limit of arguments. */
 const chunkBytes = 8192
 
-function base64(data: Float64Array): string {
+function encodeBase64(data: Float64Array): string {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
   let text = ''
   for (let from = 0; from < bytes.length; from += chunkBytes)
@@ -60,5 +60,5 @@ function base64(data: Float64Array): string {
 }
 
 /** @throws DOMException or RangeError for invalid text */
-const float64s = (text: string): Float64Array =>
+const decodeFloat64s = (text: string): Float64Array =>
   new Float64Array(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer)

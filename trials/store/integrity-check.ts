@@ -5,8 +5,8 @@ import { readVersion } from './database-schema.ts'
 import { corruptHint, StoreError } from './store-error.ts'
 
 /**
- * `quick` runs first in every command. It skips larger files, whose damage is detected on reading:
- * 32 MB take about a second.
+ * `quick` runs first in every command. It skips files of 32 MB and more, which take about a second:
+ * their damage is detected on reading.
  */
 export type CheckDepth = 'quick' | 'full'
 const maxQuickBytes = 32e6
@@ -48,7 +48,7 @@ async function findProblem(sql: Transaction, depth: CheckDepth): Promise<string 
     const problems = rows.flatMap((row) => Object.values(row)).filter((text) => text !== 'ok')
     return problems.length === 0 ? undefined : problems.join('; ')
   } catch (error) {
-    // In stores of version 1, invalid JSON fails the check; reading names its row.
+    // Generated columns of version 1 fail on invalid JSON, and the pragma with them: no damaged page.
     if ((error as { code?: string }).code === 'SQLITE_ERROR') return undefined
     throw error
   }

@@ -4,7 +4,7 @@
  */
 import { join, relative } from 'node:path'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
-import { recommendationJson } from '../../reports/report/recommendation-json.ts'
+import { createRecommendationJson } from '../../reports/report/recommendation-json.ts'
 import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
@@ -54,7 +54,7 @@ export async function writeResults({
 }: Results): Promise<string[]> {
   makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
-    'recommendation.json': recommendationJson(recommendation),
+    'recommendation.json': createRecommendationJson(recommendation),
     'trials.csv': renderTrialsCsv(
       trials,
       createRankingCriteria(experiment, { pricePerHour, label }),

@@ -3,10 +3,10 @@
  * measurement behind it.
  */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
+import { type Deployed, type DeployedServer, resolveDeployed } from '../../reports/figures.ts'
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { capacityText } from '../../reports/recommendation/words.ts'
+import { formatCapacity } from '../../reports/recommendation/words.ts'
 import { createServing } from '../../reports/specs/create-serving.ts'
 import { resolveWeightsPath } from '../../reports/specs/model-storage.ts'
 import { imagePlaceholder } from '../../reports/specs/placeholders.ts'
@@ -16,7 +16,7 @@ import {
   findCommandCounter,
   requestCounters,
 } from '../../reports/specs/servers/request-counters.ts'
-import { tfservingImage } from '../../reports/specs/servers/tfserving.ts'
+import { chooseTfservingImage } from '../../reports/specs/servers/tfserving.ts'
 import { tritonImage } from '../../reports/specs/servers/triton.ts'
 import type { Container, Evidence, Serving, ServingOptions } from '../../reports/specs/serving.ts'
 import { getDemand } from '../../search/objective.ts'
@@ -75,7 +75,7 @@ export function resolveServing(
   const { configuration } = candidate
   const measured = resolveMeasuredWith(experiment, recommendation.provenance, configuration)
   const what = {
-    ...deployedFor(measured),
+    ...resolveDeployed(measured),
     ...(server === undefined ? {} : { server, engine: undefined }),
   }
   const modelUri =
@@ -167,7 +167,7 @@ function buildPlatformContainer(
   if (server === 'tfserving') {
     const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
     return {
-      image: tfservingImage(gpu),
+      image: chooseTfservingImage(gpu),
       port: 8501,
       grpcPort: 8500,
       readyPath,
@@ -382,7 +382,7 @@ function describeVerdict(
   if (best?.trial === candidate.trial) return verdict
   const recommended =
     best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
-  return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${describeStatus(candidate.status, provenance).name}. ${recommended}: ${verdict}`
+  return `Trial ${candidate.trial}: ${candidate.label}, ${formatCapacity(candidate)}, ${describeStatus(candidate.status, provenance).name}. ${recommended}: ${verdict}`
 }
 
 const findMax = (values: readonly (number | undefined)[]): number | undefined => {

@@ -4,7 +4,7 @@
  */
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, countConfigurations, createRng, createSampler } from '../../search/index.ts'
-import { steadyNowMs } from '../../trials/clock.ts'
+import { getSteadyNowMs } from '../../trials/clock.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Damage } from '../../trials/store/index.ts'
@@ -38,9 +38,9 @@ import { applyCalibration } from './calibration.ts'
 import { requireServable } from './estimate-table.ts'
 import { dependsOnHostCores } from './estimators.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
-import { localBackend } from './local-backend.ts'
-import { simulatedBackend } from './simulated-backend.ts'
-import { urlBackend } from './url-backend.ts'
+import { createLocalBackend } from './local-backend.ts'
+import { createSimulatedBackend } from './simulated-backend.ts'
+import { createUrlBackend } from './url-backend.ts'
 
 /**
  * The caller closes the returned backend.
@@ -54,7 +54,7 @@ export async function assemble(
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const given = withMeasuredCores(await applyCalibration(asked, onDamage), machine)
+  const given = addMeasuredCores(await applyCalibration(asked, onDamage), machine)
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {
@@ -113,7 +113,7 @@ export async function assemble(
         ...backend.notices,
         ...notices,
       ],
-      now: steadyNowMs,
+      now: getSteadyNowMs,
     }
   } catch (error) {
     await backend.close()
@@ -125,7 +125,7 @@ export async function assemble(
  * The CPU costs of the built-in server are known for one core, so they are scaled to this machine's
  * cores.
  */
-const withMeasuredCores = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
+const addMeasuredCores = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
   dependsOnHostCores(experiment)
     ? { ...experiment, cores: { speed: measureCoreSpeed(), count: affinity.length } }
     : experiment
@@ -149,12 +149,12 @@ export async function openBackend(
     )
   switch (experiment.backend) {
     case 'simulated':
-      return simulatedBackend(experiment)
+      return createSimulatedBackend(experiment)
     case 'kubernetes':
       return openKubernetes(experiment, experimentId)
     case 'local':
       return predictor.kind === 'url'
-        ? urlBackend(experiment, predictor)
-        : localBackend(experiment, predictor, experimentId, machine)
+        ? createUrlBackend(experiment, predictor)
+        : createLocalBackend(experiment, predictor, experimentId, machine)
   }
 }

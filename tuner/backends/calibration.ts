@@ -33,7 +33,7 @@ export async function applyCalibration(
   experiment: Experiment,
   onDamage = createDamageReporter(experiment.dbPath),
 ): Promise<Experiment> {
-  const { calibration: named, predictor, model, own: devices, dbPath } = experiment
+  const { calibration: named, predictor, model, own: ownDevices, dbPath } = experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
   const known = await readCalibrations(dbPath, onDamage)
   if (named !== undefined) {
@@ -47,14 +47,14 @@ export async function applyCalibration(
       exitCodes.usage,
     )
   }
-  const models = findArchitectures([model.architecture], devices).map(({ name }) => name)
-  const own = known.filter(
+  const models = findArchitectures([model.architecture], ownDevices).map(({ name }) => name)
+  const matching = known.filter(
     (one) =>
       one.server === nameServer(predictor) &&
       models.includes(one.model) &&
       hasCalibratedGpu(experiment, one),
   )
-  const newest = [...own].sort((a, b) => b.measuredAt.localeCompare(a.measuredAt))[0]
+  const newest = [...matching].sort((a, b) => b.measuredAt.localeCompare(a.measuredAt))[0]
   return newest === undefined ? experiment : { ...experiment, calibrated: newest }
 }
 

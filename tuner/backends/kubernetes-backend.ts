@@ -30,9 +30,9 @@ import type { Backend } from './backend.ts'
 import { dryRunObjects } from './cluster-check.ts'
 import { createClusterLoad, type JobBase } from './cluster-load.ts'
 import { fitToCluster } from './cluster-space.ts'
-import { withLoadJobCheck } from './load-job-check.ts'
+import { addLoadJobCheck } from './load-job-check.ts'
 import { createLocalLoad } from './local-load.ts'
-import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
+import { addAnswerChecks, createProtocol } from './predictor-protocol.ts'
 
 interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher
@@ -80,8 +80,8 @@ export async function openKubernetes(
           payload: files && { configMap: files.name, folder: payloadFolder },
         }
       : undefined
-  const launcher = withAnswerChecks(
-    job ? withLoadJobCheck(pods, job) : pods,
+  const launcher = addAnswerChecks(
+    job ? addLoadJobCheck(pods, job) : pods,
     experiment,
     template,
     options.runDirectory,

@@ -10,7 +10,7 @@ import type { JobBase } from './cluster-load.ts'
 /** Maximum time until the pod prints its version, s. */
 const deadlineS = 15 * 60
 
-export function withLoadJobCheck(inner: KubernetesLauncher, job: JobBase): KubernetesLauncher {
+export function addLoadJobCheck(inner: KubernetesLauncher, job: JobBase): KubernetesLauncher {
   let tried: Promise<void> | undefined
   return {
     ...inner,

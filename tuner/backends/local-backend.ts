@@ -12,9 +12,9 @@ import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { createLocalLoad } from './local-load.ts'
-import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
+import { addAnswerChecks, createProtocol } from './predictor-protocol.ts'
 
-export function localBackend(
+export function createLocalBackend(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
   experimentId: string,
@@ -85,11 +85,11 @@ function createLauncher(
     runDirectory,
     machine,
   })
-  const kept = withServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
-  return withAnswerChecks(kept, experiment, template, runDirectory)
+  const kept = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
+  return addAnswerChecks(kept, experiment, template, runDirectory)
 }
 
-function withServerReuse(
+function addServerReuse(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
   asked: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,

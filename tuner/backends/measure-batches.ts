@@ -59,7 +59,7 @@ export async function measureBatches(
    * of all.
    */
   const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
-    const asked = await protocol.prepare(target.url, model, withItems(payload, items), signal)
+    const asked = await protocol.prepare(target.url, model, addItems(payload, items), signal)
     const play = (forS: number) =>
       generator.play(
         { ...asked, serverPids: target.serverPids },
@@ -145,7 +145,7 @@ export async function measureBatches(
   }
 }
 
-const withItems = (payload: PayloadSource, items: number): PayloadSource =>
+const addItems = (payload: PayloadSource, items: number): PayloadSource =>
   payload.kind === 'file'
     ? payload
     : {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withAuthorization } from './predictor-protocol.ts'
+import { addAuthorization } from './predictor-protocol.ts'
 
 const basic = `Basic ${Buffer.from('ann:p@ss:1').toString('base64')}`
 
@@ -7,10 +7,10 @@ test.each(['http://H', 'https://H', 'grpc://H:8001', 'grpcs://H', 'https://H/ml/
   'user and password of %s are sent, by any protocol',
   (url) => {
     const given = url.replace('H', 'ann:p%40ss:1@h')
-    expect(withAuthorization(given)).toEqual({ authorization: basic })
-    expect(withAuthorization(given, { Authorization: 'Bearer x' })).toEqual({
+    expect(addAuthorization(given)).toEqual({ authorization: basic })
+    expect(addAuthorization(given, { Authorization: 'Bearer x' })).toEqual({
       Authorization: 'Bearer x',
     })
-    expect(withAuthorization(url.replace('H', 'h'), { a: 'b' })).toEqual({ a: 'b' })
+    expect(addAuthorization(url.replace('H', 'h'), { a: 'b' })).toEqual({ a: 'b' })
   },
 )

@@ -18,7 +18,7 @@ import type { Experiment } from '../config/types.ts'
  * Wraps a launcher so that the answers of each predictor are checked.
  * @param folder of the experiment; absent: golden answers stay in memory
  */
-export function withAnswerChecks<L extends Launcher>(
+export function addAnswerChecks<L extends Launcher>(
   launcher: L,
   experiment: Experiment,
   template: PredictorTemplate,
@@ -57,7 +57,7 @@ export function createProtocol(
   const server =
     predictor.kind === 'url'
       ? {
-          headers: withAuthorization(url ?? predictor.url, headers),
+          headers: addAuthorization(url ?? predictor.url, headers),
           http2: predictor.http2,
           tls: predictor.tls,
         }
@@ -77,7 +77,7 @@ export function createProtocol(
 
 /** Adds user and password of the URL as an Authorization header, unless there is one.
  */
-export function withAuthorization(
+export function addAuthorization(
   url: string,
   headers: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {

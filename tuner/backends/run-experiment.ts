@@ -1,5 +1,5 @@
 /** Runs an assembled experiment to its end, for the command line and for programs. */
-import { steadyNowMs } from '../../trials/clock.ts'
+import { getSteadyNowMs } from '../../trials/clock.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { fillSecrets } from '../config/secret-values.ts'
 import type { Experiment } from '../config/types.ts'
@@ -21,7 +21,7 @@ interface ExperimentRun {
 
 /** A warning as an event. */
 export const createWarning = (message: string): TuneEvent => ({
-  at: new Date(steadyNowMs()).toISOString(),
+  at: new Date(getSteadyNowMs()).toISOString(),
   type: 'warning',
   message,
 })

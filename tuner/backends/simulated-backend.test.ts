@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { loadExperiment } from '../config/load-experiment.ts'
 import { fakePredictor } from '../testing/fakes.ts'
 import { backendContract } from './backend.contract.ts'
-import { simulatedBackend } from './simulated-backend.ts'
+import { createSimulatedBackend } from './simulated-backend.ts'
 
 const load = (model: string, slo: string, gpus: string) =>
   loadExperiment({
@@ -15,7 +15,7 @@ const openMortal = { skip: 'a server in virtual time does not end' }
 
 backendContract('virtual time', {
   open: async () => ({
-    backend: simulatedBackend(load('bert', '50ms', 'T4')),
+    backend: createSimulatedBackend(load('bert', '50ms', 'T4')),
     configuration: { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 },
   }),
   openMortal,
@@ -23,7 +23,7 @@ backendContract('virtual time', {
 })
 
 test('every trial plays the same arrivals: chance does not rank configurations', async () => {
-  const { launcher, measure } = simulatedBackend(load('bert', '50ms', 'T4'))
+  const { launcher, measure } = createSimulatedBackend(load('bert', '50ms', 'T4'))
   const { signal } = new AbortController()
   const seeds = async (number: number) => {
     const predictor = await launcher.launch(
@@ -43,7 +43,7 @@ test('every trial plays the same arrivals: chance does not rank configurations',
 })
 
 test('a predictor of another backend is refused', async () => {
-  const { measure } = simulatedBackend(load('bert', '50ms', 'T4'))
+  const { measure } = createSimulatedBackend(load('bert', '50ms', 'T4'))
   await expect(
     measure(
       fakePredictor(),

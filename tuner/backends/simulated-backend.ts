@@ -12,7 +12,7 @@ import { resolveAnchor, resolveLlmModel } from './estimators.ts'
 import { createLlmRequests } from './llm-requests.ts'
 import { createLoadWork, runLoadWork } from './load-work.ts'
 
-export function simulatedBackend(experiment: Experiment): Backend {
+export function createSimulatedBackend(experiment: Experiment): Backend {
   const { slo, seed, load } = experiment
   return {
     launcher: simulatedLauncher(experiment),

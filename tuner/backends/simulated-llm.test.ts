@@ -8,7 +8,7 @@ import { listNotices } from '../loop/notices.ts'
 import { createProblem } from '../loop/problem.ts'
 import { estimateAll } from './estimate-table.ts'
 import { createLlmRequests } from './llm-requests.ts'
-import { simulatedBackend } from './simulated-backend.ts'
+import { createSimulatedBackend } from './simulated-backend.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-simulated-llm-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -22,7 +22,7 @@ const load = (flags: Record<string, unknown>) =>
 
 test('a trial of a joint SLO in virtual time: its capacity is where the estimate puts it, and its points say which limits were kept', async () => {
   const experiment = load({ slo: 'p90 ttft<400ms tpot<25ms' })
-  const { launcher, measure } = simulatedBackend(experiment)
+  const { launcher, measure } = createSimulatedBackend(experiment)
   const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128, maxNumBatchedTokens: 2048 }
   const predictor = await launcher.launch(configuration, 1, signal)
   const measurement = await measure(
@@ -55,7 +55,7 @@ test('without a cache of beginnings a conversation is computed anew with every t
     cwd: folder,
     machine: { cpuCores: 2, gpus: [] },
   })
-  const { launcher, measure } = simulatedBackend(experiment)
+  const { launcher, measure } = createSimulatedBackend(experiment)
   const capacityRps = async (enablePrefixCaching: string) => {
     const configuration = {
       cpuCores: 1,
@@ -121,7 +121,7 @@ test('an estimate says what its figures stand on; a notice too', () => {
 test('the server that is named is the one that is simulated', async () => {
   const capacityOf = async (server: string) => {
     const experiment = load({ slo: 'p90 ttft<2s tpot<60ms', server })
-    const { launcher, measure } = simulatedBackend(experiment)
+    const { launcher, measure } = createSimulatedBackend(experiment)
     const predictor = await launcher.launch(
       { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128 },
       1,

@@ -4,9 +4,9 @@ import { createUrlLauncher } from '../../trials/launchers/url/url-launcher.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { createLocalLoad } from './local-load.ts'
-import { createProtocol, withAnswerChecks } from './predictor-protocol.ts'
+import { addAnswerChecks, createProtocol } from './predictor-protocol.ts'
 
-export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {
+export function createUrlBackend(experiment: Experiment, template: UrlTemplate): Backend {
   const { space, load } = experiment
   const launcher = createUrlLauncher({
     template,
@@ -14,7 +14,7 @@ export function urlBackend(experiment: Experiment, template: UrlTemplate): Backe
     payload: load.payload,
   })
   return {
-    launcher: withAnswerChecks(launcher, experiment, template),
+    launcher: addAnswerChecks(launcher, experiment, template),
     space,
     notices: [],
     ...createLocalLoad(experiment),

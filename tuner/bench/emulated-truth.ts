@@ -11,7 +11,7 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../trials/resources.ts'
 import { findExperiment, openExistingStore } from '../cli/commands/open-existing.ts'
 import { createHostContext } from '../config/host-context.ts'
-import { experimentFromDocument } from '../config/load-experiment.ts'
+import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { createCapacityEstimator, createProblem, loadPriceBook } from '../loop/problem.ts'
 import { onBuiltin } from './built-predictor.ts'
@@ -29,7 +29,7 @@ export async function experimentIn(folder: string): Promise<Experiment> {
   const store = await openExistingStore(join(folder, '.tune', 'tune.db'))
   try {
     const { experiment: record } = await findExperiment(store, undefined)
-    return experimentFromDocument(
+    return loadExperimentDocument(
       record.spec as ExperimentDocument,
       record.id,
       createHostContext(await inspectMachine()),

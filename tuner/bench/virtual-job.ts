@@ -14,7 +14,7 @@ import { type FinishedTrial, InfeasibleError, type Launcher } from '../../trials
 import { assemble } from '../backends/assemble.ts'
 import type { Backend } from '../backends/backend.ts'
 import { createLoadWork, runLoadWork } from '../backends/load-work.ts'
-import { simulatedBackend } from '../backends/simulated-backend.ts'
+import { createSimulatedBackend } from '../backends/simulated-backend.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { Experiment } from '../config/types.ts'
 import { runLoop } from '../loop/loop.ts'
@@ -109,7 +109,7 @@ function onClock(
   settings: VirtualJobSettings,
 ): Backend {
   const { ahead, figures, launchS } = settings
-  const backend = simulatedBackend(experiment)
+  const backend = createSimulatedBackend(experiment)
   const launcher = serversOf(experiment, job, settings)
   return {
     ...backend,

@@ -26,7 +26,7 @@ export const isMissing = (path: string, { isReadOnly }: HostContext): boolean =>
   !isReadOnly && !existsSync(path)
 
 /** A path relative to the working directory where it lies below it, for messages. */
-export function shortPath(path: string, { cwd }: Pick<HostContext, 'cwd'>): string {
+export function shortenPath(path: string, { cwd }: Pick<HostContext, 'cwd'>): string {
   const near = relative(cwd, path)
   return near.startsWith('..') || isAbsolute(near) ? path : near
 }

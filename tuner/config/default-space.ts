@@ -178,7 +178,7 @@ export function buildSpace(
       continue
     }
     const { parameter, from } = Object.hasOwn(pin, name)
-      ? pinParameter(
+      ? createPinParameter(
           name,
           pin[name]!,
           entry,
@@ -314,7 +314,7 @@ function findIntendedName(name: string): string | undefined {
  * The parameter fixed at one value. A value outside the user's own list is rejected; one outside a
  * default list is accepted.
  */
-function pinParameter(
+function createPinParameter(
   name: string,
   value: number | string,
   entry: ParameterEntry,
@@ -334,7 +334,7 @@ function pinParameter(
   for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
   if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
   const held = listParameterValues(made.parameter)![0]!
-  const near = nearestValues(parameter, held)
+  const near = listNearestValues(parameter, held)
   if (near === undefined) return { parameter: made.parameter, from }
   report(
     ['pin', name],
@@ -345,7 +345,7 @@ function pinParameter(
 }
 
 /** Undefined where the value is one of the parameter's. */
-function nearestValues(
+function listNearestValues(
   parameter: Parameter,
   value: number | string,
 ): (number | string)[] | undefined {

@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { loadExperiment } from './load-experiment.ts'
-import { experimentFileSchema, experimentJsonSchema } from './schema/experiment-schema.ts'
+import { createExperimentJsonSchema, experimentFileSchema } from './schema/experiment-schema.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -65,7 +65,7 @@ describe('examples/experiment.yaml', () => {
   })
 
   test('pleases an editor that has the JSON Schema, and a typo does not', () => {
-    const validate = new Ajv2020({ strict: false }).compile(experimentJsonSchema())
+    const validate = new Ajv2020({ strict: false }).compile(createExperimentJsonSchema())
     const written = parse(text)
     expect(validate(written), JSON.stringify(validate.errors)).toBe(true)
     expect(validate({ ...written, modle: 'bert' })).toBe(false)

@@ -6,7 +6,7 @@ import { testCertificate, testKey } from '../../profiler/testing/certificate.ts'
 import { validateSpace } from '../../search/space/validation.ts'
 import { describeExperiment } from './describe-experiment.ts'
 import type { FlagValues } from './flags/flags.ts'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { bert, findOrigin, machine, useWorkspace } from './testing/workspace.ts'
 import { ConfigError } from './types.ts'
 
@@ -64,7 +64,7 @@ test('what the store keeps makes the same experiment again', () => {
   for (const [text, flags] of files) {
     const { document, origins, ...first } = loadFile(text, flags)
     const stored = JSON.parse(JSON.stringify(document))
-    const again = experimentFromDocument(stored, 'x-1', { cwd: '/', machine })
+    const again = loadExperimentDocument(stored, 'x-1', { cwd: '/', machine })
     const plain = (value: unknown) => JSON.parse(JSON.stringify(value))
     expect(plain({ ...again, document: undefined, origins: undefined })).toEqual(plain(first))
     expect(plain(again.document)).toEqual(stored)
@@ -75,7 +75,7 @@ test('what the store keeps makes the same experiment again', () => {
 
 test('a resumed experiment takes flags over what was stored', () => {
   const { document } = load(bert)
-  const again = experimentFromDocument(
+  const again = loadExperimentDocument(
     document,
     'bert-1',
     { cwd: path(), machine },
@@ -137,7 +137,7 @@ test('any document is read or refused with places, whatever stands where', () =>
           owner[path.at(-1)!] = value
         }
         try {
-          const { space } = experimentFromDocument(document, 'odd', { cwd: path(), machine })
+          const { space } = loadExperimentDocument(document, 'odd', { cwd: path(), machine })
           expect(validateSpace(space)).toEqual([])
         } catch (error) {
           expect(error).toBeInstanceOf(ConfigError)

@@ -19,7 +19,7 @@ import {
 } from '../../trials/prices/providers.ts'
 import { sequenceNames } from '../../trials/servers/language-knobs.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
-import { type Context, type SettingsContext, shortPath } from './context.ts'
+import { type Context, type SettingsContext, shortenPath } from './context.ts'
 import { defaults } from './names.ts'
 import { readLengths } from './recorded-lengths.ts'
 import { resolveClasses } from './settings/class-settings.ts'
@@ -41,7 +41,7 @@ export function resolveGpus({
 }: SettingsContext): readonly Gpu[] | undefined {
   if (path === undefined) return []
   try {
-    return parseGpus(readText(path, 'document'), shortPath(path, host))
+    return parseGpus(readText(path, 'document'), shortenPath(path, host))
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
@@ -67,7 +67,7 @@ export function resolveArchitecture(
 ): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return readArchitecture(path, shortPath(path, host), name)
+    return readArchitecture(path, shortenPath(path, host), name)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
@@ -86,7 +86,7 @@ export function resolvePrices({ entries: { prices }, report, own, host }: Contex
   const provider = findProviderBook(prices)
   if (provider !== undefined) return provider
   try {
-    return parsePriceBook(readText(prices, 'document'), shortPath(prices, host), own.gpus)
+    return parsePriceBook(readText(prices, 'document'), shortenPath(prices, host), own.gpus)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
@@ -112,7 +112,7 @@ export function resolveArrivals({ entries, report, host }: Context): {
     return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
   if (given.kind !== 'trace') return { arrivals: given }
   try {
-    const { atMs, order, readAs } = readTrace(given.file, shortPath(given.file, host), given.unit)
+    const { atMs, order, readAs } = readTrace(given.file, shortenPath(given.file, host), given.unit)
     return { arrivals: { kind: 'trace', atMs, readAs }, order }
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
@@ -160,7 +160,7 @@ export function resolvePayload(
     if (given.inputTokens !== undefined || given.outputTokens !== undefined)
       report([...at, 'lengths'], 'both recorded and sampled lengths', 'use only one of them')
     try {
-      return readLengths(file, shortPath(file, host))
+      return readLengths(file, shortenPath(file, host))
     } catch (error) {
       if (!(error instanceof UnitError)) throw error
       report([...at, 'lengths'], error.message, error.hint)
@@ -229,7 +229,7 @@ export function resolvePayload(
   if (items !== undefined || order?.items !== undefined)
     report(
       [...at, 'file'],
-      `${shortPath(path, host)} contains whole requests, so their items cannot be set`,
+      `${shortenPath(path, host)} contains whole requests, so their items cannot be set`,
       'use texts (.txt) or a folder of images',
     )
   const contentType = resolveContentType(path, entries.predictor?.contentType)

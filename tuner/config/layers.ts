@@ -9,9 +9,9 @@ import { resolveUnionIssues } from '../../trials/yaml.ts'
 import { parseFlagNames } from './flags/flag-entries.ts'
 import { experimentFlags } from './flags/flags.ts'
 import {
+  createExperimentJsonSchema,
   type ExperimentEntries,
   experimentFileSchema,
-  experimentJsonSchema,
   type ParameterEntry,
   type Settings,
 } from './schema/experiment-schema.ts'
@@ -153,7 +153,7 @@ function describeIssue(issue: Issue, layer: Layer): ConfigProblem[] {
     return issue.keys.slice(0, maxKeysNamed).map((key, i) => ({
       where: formatPlace(layer.findKeyOrigin([...path, key])),
       what: `unknown key '${joinPath([...path, key])}'${i === maxKeysNamed - 1 && issue.keys.length > maxKeysNamed ? `, and ${issue.keys.length - maxKeysNamed} more` : ''}`,
-      hint: hintForKey(key, path),
+      hint: suggestKeyCorrection(key, path),
     }))
   const found = valueAt(layer.raw, path)
   const hint =
@@ -254,7 +254,7 @@ interface JsonSchema {
 let jsonSchema: JsonSchema | undefined
 
 /** Keys that the schema knows at a path, and every key anywhere in it with its full path. */
-function knownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
+function listKnownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
   const everywhere: [string, string][] = []
   const here: string[] = []
   const walk = (schema: JsonSchema, at: readonly string[], rest: Path | undefined): void => {
@@ -267,7 +267,7 @@ function knownKeys(path: Path): { here: string[]; everywhere: [name: string, pat
     if (typeof schema.additionalProperties === 'object' && rest !== undefined && rest.length > 0)
       walk(schema.additionalProperties, [...at, '*'], rest.slice(1))
   }
-  jsonSchema ??= experimentJsonSchema() as JsonSchema
+  jsonSchema ??= createExperimentJsonSchema() as JsonSchema
   walk(jsonSchema, [], path)
   return { here: [...new Set(here)], everywhere }
 }
@@ -301,8 +301,8 @@ const keySynonyms: Readonly<Record<string, string>> = {
   algorithm: 'sampler',
 }
 
-function hintForKey(key: string, path: Path): string {
-  const { here, everywhere } = knownKeys(path)
+function suggestKeyCorrection(key: string, path: Path): string {
+  const { here, everywhere } = listKnownKeys(path)
   if (findClosestNames(key, here).length > 0) return suggestNames(key, here)
   const [synonym] = path.length === 0 ? findClosestNames(key, Object.keys(keySynonyms)) : []
   if (synonym !== undefined) return `did you mean ${keySynonyms[synonym]}?`

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from './load-experiment.ts'
 import {
   bert,
   findOrigin,
@@ -326,7 +326,7 @@ describe('flags', () => {
       protocol: 'oip-v2',
     })
     expect(
-      experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor,
+      loadExperimentDocument(triton.document, 'x', { cwd: path(), machine }).predictor,
     ).toEqual(triton.predictor)
     const named = (...words: string[]) =>
       loadFile(file(`{server: tfserving, command: [tfs, ${words.join(', ')}]}`))

@@ -72,7 +72,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
  * The experiment of a stored document, with flags merged in (a larger budget for `resume`).
  * @throws ConfigError as loadExperiment does.
  */
-export function experimentFromDocument(
+export function loadExperimentDocument(
   document: ExperimentDocument,
   id: string,
   host: HostContext,

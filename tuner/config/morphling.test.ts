@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeExperiment } from './describe-experiment.ts'
 import type { FlagValues } from './flags/flags.ts'
-import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from './load-experiment.ts'
 import { ConfigError } from './types.ts'
 
 const fixtures = fileURLToPath(new URL('fixtures/', import.meta.url))
@@ -106,7 +106,7 @@ describe('examples of Morphling', () => {
     '%s is resumed as it was',
     (file) => {
       const { document, origins: _, notices: __, ...first } = importFile(file)
-      const again = experimentFromDocument(JSON.parse(JSON.stringify(document)), 'x', {
+      const again = loadExperimentDocument(JSON.parse(JSON.stringify(document)), 'x', {
         cwd: fixtures,
         machine,
       })

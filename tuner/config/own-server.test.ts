@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { deployedFor } from '../../reports/figures.ts'
+import { resolveDeployed } from '../../reports/figures.ts'
 import { vgg19 } from '../../trials/devices/testing/graphs.ts'
 import { applyVariant } from '../../trials/launchers/variants.ts'
 import { buildContainer } from '../artifacts/serving.ts'
 import { createEstimatorLookup } from '../backends/estimators.ts'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { resolveMeasuredWith } from './measured-with.ts'
 import { findOrigin, machine, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
@@ -72,7 +72,7 @@ describe("the user's own GPUs and dimensions", () => {
       gpuCatalogue: path('my-gpus.yaml'),
     })
     expect(findOrigin(experiment, 'gpuCatalogue')).toMatch(/:3:/)
-    const again = experimentFromDocument(experiment.document, 'mine-1', { cwd: path('.'), machine })
+    const again = loadExperimentDocument(experiment.document, 'mine-1', { cwd: path('.'), machine })
     expect(again.document).toEqual(experiment.document)
     expect(again.own).toEqual(experiment.own)
   })
@@ -159,7 +159,7 @@ describe('a model of the user’s own by its ONNX file', () => {
       model: { name: 'ours', architecture: 'vgg19' },
       predictor: { model: 'vgg19' },
     })
-    const again = experimentFromDocument(experiment.document, 'vgg19-1', {
+    const again = loadExperimentDocument(experiment.document, 'vgg19-1', {
       cwd: path('.'),
       machine,
     })
@@ -211,7 +211,7 @@ describe('a model of the user’s own by its ONNX file', () => {
       expect(buildContainer(experiment, { gpu: 'T4', cpuCores: 2 }).env).toMatchObject({
         ENGINE: 'onnx',
       })
-      expect(deployedFor(resolveMeasuredWith(experiment, 'simulated', { gpu: 'T4' }))).toEqual({
+      expect(resolveDeployed(resolveMeasuredWith(experiment, 'simulated', { gpu: 'T4' }))).toEqual({
         server: 'builtin',
         engine: 'onnx',
       })

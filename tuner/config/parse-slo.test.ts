@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from './load-experiment.ts'
 import { parseSlo } from './parse-slo.ts'
 import { ConfigError, type Experiment } from './types.ts'
 
@@ -91,9 +91,9 @@ test('one limit alone is an SLO on its metric, as before', () => {
 
 test('the document makes the same experiment again', () => {
   const experiment = load('slo: {percentile: p90, ttft: 200ms, tpot: 30ms, e2e: 5s, errorRate: 1%}')
-  expect(experimentFromDocument(experiment.document, 'llama-1', host).slo).toEqual(experiment.slo)
+  expect(loadExperimentDocument(experiment.document, 'llama-1', host).slo).toEqual(experiment.slo)
   expect(
-    experimentFromDocument(experiment.document, 'llama-1', host, { slo: '9s' }).slo,
+    loadExperimentDocument(experiment.document, 'llama-1', host, { slo: '9s' }).slo,
   ).toMatchObject({
     limitMs: 9000,
     percentile: 0.99,

@@ -141,7 +141,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
   return kind === 'url'
     ? resolveUrlTemplate(context, common)
-    : commandTemplate(context, common, model)
+    : createCommandTemplate(context, common, model)
 }
 
 const toKvTransfer = ({
@@ -278,7 +278,7 @@ function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
   return kind
 }
 
-function commandTemplate(
+function createCommandTemplate(
   context: Context,
   common: RequestSettings,
   model: ModelSpec,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
@@ -36,7 +36,7 @@ test('a command in short, and all of it, read again as it was kept', () => {
   }
   expect(stepOf(experiment)).toEqual(step)
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(stepOf(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual(step)
+  expect(stepOf(loadExperimentDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual(step)
 })
 
 test('a parameter that reaches the step alone reaches something; one that differs from trial to trial is refused', () => {

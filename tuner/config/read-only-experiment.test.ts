@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from './load-experiment.ts'
 import { ConfigError, type ExperimentDocument } from './types.ts'
 
 const machine = { cpuCores: 4, gpus: [] }
@@ -40,10 +40,10 @@ test.each([
   ['variants by path', variants, 1],
 ])('%s: shown where its files are gone, and not started', (_, text, missing) => {
   const document = storedOfGone(text)
-  const shown = experimentFromDocument(document, 'e-1', { ...here(), isReadOnly: true })
+  const shown = loadExperimentDocument(document, 'e-1', { ...here(), isReadOnly: true })
   expect(shown.space.parameters.map(({ name }) => name)).toContain('cpuCores')
   expect(shown.document).toEqual(document)
-  const started = () => experimentFromDocument(document, 'e-1', here())
+  const started = () => loadExperimentDocument(document, 'e-1', here())
   expect(started).toThrow(ConfigError)
   try {
     started()

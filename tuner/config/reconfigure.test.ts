@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
@@ -27,7 +27,7 @@ test('a command, split without a shell, read again as it was kept', () => {
   const experiment = loadFile(withReconfigure(words.join(' ')))
   expect(wordsOf(experiment)).toEqual(words)
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(wordsOf(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual(words)
+  expect(wordsOf(loadExperimentDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual(words)
 })
 
 test('what sets nothing, or what is not known, is named with its place', () => {

@@ -77,10 +77,10 @@ import { resolveMetrics } from './settings/metric-settings.ts'
 import { checkPools, describePools } from './settings/pool-settings.ts'
 import { checkSpeculation } from './settings/speculation-settings.ts'
 import {
+  addVariantParameter,
   applyVariants,
   describeLeftOutVariants,
   resolveVariants,
-  withVariantParameter,
 } from './settings/variant-settings.ts'
 import { describeTrace } from './trace.ts'
 import { type ConfigProblem, type Experiment, type ModelSpec, pickPlainSettings } from './types.ts'
@@ -281,7 +281,7 @@ function resolveSpace(
   const localGpus = resolveLocalGpus(context, serving)
   const named = [...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)]
   return buildSpace(
-    withVariantParameter(entries, variants, context),
+    addVariantParameter(entries, variants, context),
     {
       backend: entries.backend,
       devices: devicesUsed,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
@@ -23,7 +23,7 @@ const command = ({ predictor }: Experiment) => {
   return predictor
 }
 const resumed = (document: unknown) =>
-  experimentFromDocument(JSON.parse(JSON.stringify(document)), 'm-1', {
+  loadExperimentDocument(JSON.parse(JSON.stringify(document)), 'm-1', {
     cwd: workspace.path(),
     machine,
   })

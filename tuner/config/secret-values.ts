@@ -31,7 +31,10 @@ const variablePrefix = 'TUNE_SECRET_'
 
 interface ExtractedSecrets {
   readonly entries: ExperimentEntries
-  /** Reference → value. */
+  /**
+   * Reference → value. References: `file:///path/tune.yaml#/predictor/env/TOKEN` (a field of the
+   * file), the same with `!2` (the second secret within it), `env:TUNE_SECRET_...` (command line).
+   */
   readonly secrets: ReadonlyMap<string, string>
 }
 
@@ -41,21 +44,25 @@ export function extractSecrets(
   layer: Pick<Layer, 'folder' | 'path'>,
 ): ExtractedSecrets {
   const { predictor, kubernetes, send } = entries
-  const taker = new SecretExtractor(layer)
+  const extractor = new SecretExtractor(layer)
   return {
     entries: {
       ...entries,
-      ...(predictor && { predictor: taker.predictor(predictor) }),
-      ...(send && { send: taker.outputs(send) }),
+      ...(predictor && { predictor: extractor.extractFromPredictor(predictor) }),
+      ...(send && { send: extractor.extractFromOutputs(send) }),
       ...(kubernetes && {
         kubernetes: {
           ...kubernetes,
-          ...(kubernetes.pod && { pod: taker.pod(kubernetes.pod, ['kubernetes', 'pod']) }),
-          ...(kubernetes.job && { job: taker.pod(kubernetes.job, ['kubernetes', 'job']) }),
+          ...(kubernetes.pod && {
+            pod: extractor.extractFromPod(kubernetes.pod, ['kubernetes', 'pod']),
+          }),
+          ...(kubernetes.job && {
+            job: extractor.extractFromPod(kubernetes.job, ['kubernetes', 'job']),
+          }),
         },
       }),
     },
-    secrets: taker.secrets,
+    secrets: extractor.secrets,
   }
 }
 
@@ -70,40 +77,47 @@ class SecretExtractor {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
-  predictor(given: Predictor): Predictor {
-    const { headers, prepare, reconfigure, env, command, urls, ...rest } = given
+  extractFromPredictor(settings: Predictor): Predictor {
+    const { headers, prepare, reconfigure, env, command, urls, ...rest } = settings
     const at = ['predictor']
     return {
-      ...mapTextFields(rest, (text, key) => this.text(text, [...at, key], urlPathFields.has(key))),
+      ...mapTextFields(rest, (text, key) =>
+        this.replaceSecretParts(text, [...at, key], urlPathFields.has(key)),
+      ),
       ...(headers && {
-        headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)),
+        headers: this.extractFromNamed(headers, [...at, 'headers'], (name) => isSecretHeader(name)),
       }),
-      ...this.started({ env, command }, at),
+      ...this.extractFromStart({ env, command }, at),
       ...(urls && {
         urls: urls.map((one, i) => ({
           ...one,
-          url: this.text(one.url, [...at, 'urls', i, 'url']),
+          url: this.replaceSecretParts(one.url, [...at, 'urls', i, 'url']),
         })),
       }),
-      ...(reconfigure && { reconfigure: this.words(reconfigure, [...at, 'reconfigure']) }),
+      ...(reconfigure && {
+        reconfigure: this.extractFromArguments(reconfigure, [...at, 'reconfigure']),
+      }),
       ...(prepare && {
-        prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare,
+        prepare: {
+          ...prepare,
+          ...this.extractFromStart(prepare, [...at, 'prepare']),
+        } as typeof prepare,
       }),
     }
   }
 
-  outputs(given: Outputs): Outputs {
+  extractFromOutputs(targets: Outputs): Outputs {
     return Object.fromEntries(
-      Object.entries(given).map(([kind, target]) => {
+      Object.entries(targets).map(([kind, target]) => {
         const at = ['send', kind]
         const headers =
           target?.headers &&
-          this.named(target.headers, [...at, 'headers'], (name) => isSecretHeader(name))
+          this.extractFromNamed(target.headers, [...at, 'headers'], (name) => isSecretHeader(name))
         return [
           kind,
           target && {
             ...target,
-            url: this.text(target.url, [...at, 'url']),
+            url: this.replaceSecretParts(target.url, [...at, 'url']),
             ...(headers && { headers }),
           },
         ]
@@ -112,45 +126,47 @@ class SecretExtractor {
   }
 
   /** Secrets in a command and, by the names of variables, in its environment. */
-  private started({ env, command }: { env?: Texts; command?: string[] }, at: Path) {
+  private extractFromStart({ env, command }: { env?: Texts; command?: string[] }, at: Path) {
     return {
       ...(env && {
-        env: this.named(
+        env: this.extractFromNamed(
           env,
           [...at, 'env'],
           (name, value) => isSecretName(name) && isSecretValue(name, value),
         ),
       }),
-      ...(command && { command: this.words(command, [...at, 'command']) }),
+      ...(command && { command: this.extractFromArguments(command, [...at, 'command']) }),
     }
   }
 
   /** Secrets of a pod template: variables by name, commands, and recognisable ones elsewhere. */
-  pod<T>(value: T, at: Path): T {
-    if (typeof value === 'string') return this.text(value, at) as T
+  extractFromPod<T>(value: T, at: Path): T {
+    if (typeof value === 'string') return this.replaceSecretParts(value, at) as T
     if (Array.isArray(value)) {
       const isCommand =
         (at.at(-1) === 'command' || at.at(-1) === 'args') &&
         value.every((word) => typeof word === 'string')
       return (
-        isCommand ? this.words(value, at) : value.map((item, i) => this.pod(item, [...at, i]))
+        isCommand
+          ? this.extractFromArguments(value, at)
+          : value.map((item, i) => this.extractFromPod(item, [...at, i]))
       ) as T
     }
     if (typeof value !== 'object' || value === null) return value
-    const { name, value: of } = value as { name?: unknown; value?: unknown }
+    const { name, value: variableValue } = value as { name?: unknown; value?: unknown }
     if (
       typeof name === 'string' &&
-      typeof of === 'string' &&
+      typeof variableValue === 'string' &&
       isSecretName(name) &&
-      isSecretValue(name, of)
+      isSecretValue(name, variableValue)
     )
-      return { ...value, value: this.whole(of, [...at, 'value']) }
+      return { ...value, value: this.replaceWholeText(variableValue, [...at, 'value']) }
     return Object.fromEntries(
-      Object.entries(value).map(([key, inner]) => [key, this.pod(inner, [...at, key])]),
+      Object.entries(value).map(([key, inner]) => [key, this.extractFromPod(inner, [...at, key])]),
     ) as T
   }
 
-  private named(
+  private extractFromNamed(
     texts: Texts,
     at: Path,
     isSecret: (name: string, value: string) => boolean,
@@ -158,13 +174,15 @@ class SecretExtractor {
     return Object.fromEntries(
       Object.entries(texts).map(([name, text]) => [
         name,
-        isSecret(name, text) ? this.whole(text, [...at, name]) : this.text(text, [...at, name]),
+        isSecret(name, text)
+          ? this.replaceWholeText(text, [...at, name])
+          : this.replaceSecretParts(text, [...at, name]),
       ]),
     )
   }
 
   /** Secrets in arguments, including the word after `--token`. */
-  private words(words: readonly string[], at: Path): string[] {
+  private extractFromArguments(words: readonly string[], at: Path): string[] {
     return words.map((word, i) => {
       const flag = /^--?([A-Za-z][\w.-]*)$/.exec(words[i - 1] ?? '')?.[1]
       const follows =
@@ -172,34 +190,39 @@ class SecretExtractor {
         !word.startsWith('-') &&
         isSecretName(flag) &&
         isSecretValue(flag, word)
-      return follows ? this.whole(word, [...at, i]) : this.text(word, [...at, i])
+      return follows
+        ? this.replaceWholeText(word, [...at, i])
+        : this.replaceSecretParts(word, [...at, i])
     })
   }
 
-  private whole(text: string, at: Path): string {
+  /** A placeholder of a template engine, `{{...}}`, is no secret. */
+  private replaceWholeText(text: string, at: Path): string {
     if (text === '' || /^\{\{.*\}\}$/.test(text)) return text
-    return findReferences(text).length > 0 ? this.absolute(text) : this.taken(text, at)
+    return findReferences(text).length > 0
+      ? this.resolveFileReferences(text)
+      : this.storeSecret(text, at)
   }
 
-  private text(text: string, at: Path, isUrlPath = false): string {
-    const given = this.absolute(text)
-    const spans = findSecrets(given, isUrlPath)
+  private replaceSecretParts(text: string, at: Path, isUrlPath = false): string {
+    const resolved = this.resolveFileReferences(text)
+    const spans = findSecrets(resolved, isUrlPath)
     return spans.reduceRight(
       (rest, [from, to], i) =>
-        `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,
-      given,
+        `${rest.slice(0, from)}${this.storeSecret(resolved.slice(from, to), at, i + 1)}${rest.slice(to)}`,
+      resolved,
     )
   }
 
   /** `${file:token.txt}` is relative to the folder of the file that contains it. */
-  private absolute(text: string): string {
+  private resolveFileReferences(text: string): string {
     return replaceReferences(text, (name) => {
       const [, path] = /^file:(?!\/\/)(.+)$/.exec(name) ?? []
       return `\${${path === undefined ? name : pathToFileURL(resolve(this.layer.folder, path)).href}}`
     })
   }
 
-  private taken(value: string, at: Path, part?: number): string {
+  private storeSecret(value: string, at: Path, part?: number): string {
     registerSecret(value)
     const nth = part === undefined ? '' : `!${part}`
     const steps = at.map((step) =>
@@ -245,15 +268,16 @@ export function fillSecrets(experiment: Experiment): Experiment {
   const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
   const secretFor = (name: string, asTemplate: boolean): string => {
-    const written = secrets.get(name)
-    const value = written ?? lookUpSecret(name)
+    const extractedValue = secrets.get(name)
+    const value = extractedValue ?? lookUpSecret(name)
     if (typeof value !== 'string') {
       problems.set(name, value)
       return ''
     }
     registerSecret(value)
-    // A value from outside is no template: escape what looks like a placeholder.
-    return asTemplate && written === undefined ? value.replaceAll('${', () => '$${') : value
+    // The launcher fills in `${...}` of a command. A value from a file or variable outside the
+    // experiment must not be filled in: escape it.
+    return asTemplate && extractedValue === undefined ? value.replaceAll('${', () => '$${') : value
   }
   const fill = <T>(part: T, asTemplate: boolean): T =>
     mapTexts(part, (text) => replaceReferences(text, (name) => secretFor(name, asTemplate)))
@@ -310,10 +334,10 @@ export function fillReferences(text: string): string {
 function readVariable(variable: string): string | ConfigProblem {
   const value = process.env[variable]
   if (value !== undefined && value !== '') return value
-  const given = variable.startsWith(variablePrefix)
+  const isFromCommandLine = variable.startsWith(variablePrefix)
   return {
     where: `$${variable}`,
-    what: given
+    what: isFromCommandLine
       ? 'a secret was passed on the command line, and tune does not store it'
       : 'the secret is not set',
     hint: `export ${variable}=... and run again`,

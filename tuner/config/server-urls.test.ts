@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { fillSecrets } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
@@ -24,7 +24,7 @@ test('several servers with their weights, in short and in full, read again as th
   const experiment = loadFile(withUrls('[http://a:1 x3, {url: "http://b:2/ml"}]'))
   expect(urlsOf(experiment)).toEqual(['http://a:1', both])
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(urlsOf(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual([
+  expect(urlsOf(loadExperimentDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual([
     'http://a:1',
     both,
   ])

@@ -10,9 +10,9 @@ import {
 } from '../../profiler/server-address.ts'
 import type { RequestSettings, UrlTemplate } from '../../trials/launchers/template.ts'
 import { findReferences, replaceReferences } from '../../trials/secrets.ts'
-import { resolveTls } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
+import { resolveTls } from './tls-files.ts'
 import type { Path } from './yaml-file.ts'
 
 export function resolveUrlTemplate(context: Context, common: RequestSettings): UrlTemplate {

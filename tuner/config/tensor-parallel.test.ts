@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Decoder, findArchitecture } from '../../trials/devices/architecture.ts'
-import { experimentFromDocument } from './load-experiment.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
 import { listDefaultSplits, splitConditions } from './tensor-parallel.ts'
 import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
@@ -53,7 +53,7 @@ test('a named server is modelled by the built-in predictor, deploys by its name,
   expect(valuesOf(experiment, 'gpus')).toEqual([1, 2, 4, 8])
   expect(experiment.document).toMatchObject({ predictor: { kind: 'builtin', server: 'sglang' } })
   expect(
-    experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine }),
+    loadExperimentDocument(experiment.document, experiment.name, { cwd: path(), machine }),
   ).toMatchObject({
     predictor: experiment.predictor,
     space: { parameters: experiment.space.parameters },

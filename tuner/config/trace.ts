@@ -142,7 +142,7 @@ function readTimes(
   const known =
     unit ??
     named ??
-    unitSince1970(numbers.reduce((min, time) => Math.min(min, time), Number.POSITIVE_INFINITY))
+    guessTimeUnit(numbers.reduce((min, time) => Math.min(min, time), Number.POSITIVE_INFINITY))
   if (known !== undefined) {
     const source =
       unit !== undefined ? 'as requested' : named !== undefined ? 'by its header' : 'since 1970'
@@ -166,7 +166,7 @@ const isBurstGpt = (header: readonly string[]): boolean =>
  * Unit of an epoch between 2001 and 2286: units differ by a factor of 1000, so their ranges do not
  * overlap.
  */
-function unitSince1970(time: number): TimeUnit | undefined {
+function guessTimeUnit(time: number): TimeUnit | undefined {
   const units = [
     [1e18, 'ns'],
     [1e15, 'us'],

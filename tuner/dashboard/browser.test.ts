@@ -7,8 +7,8 @@ import { type Slo, sloName } from '../../profiler/model/slo.ts'
 import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { money, significant } from '../../reports/format.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
-import { gainText } from '../../reports/recommendation/verdict.ts'
-import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
+import { formatGain } from '../../reports/recommendation/verdict.ts'
+import { formatCapacity, formatCapacityValue } from '../../reports/recommendation/words.ts'
 import { recommendationDocument } from '../../reports/report/recommendation-json.ts'
 import { describeInChromium } from './in-chromium.contract.ts'
 import { late } from './samples.contract.ts'
@@ -49,13 +49,13 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await verdict.locator('.caveats').isVisible(), 'notes are one click away').toBe(false)
     await verdict.locator('summary').first().click()
     expect(await verdict.locator('.caveats').isVisible()).toBe(true)
-    const gain = gainText(r.objective, r.gainOverDefault!)
+    const gain = formatGain(r.objective, r.gainOverDefault!)
     expect(await verdict.locator('.three').textContent()).toContain(gain)
     expect(shown.sentence).toBe(r.verdict)
     expect(shown.conclusion).toBe(r.conclusion)
     expect(shown.tiles.status).toContain(best.status)
-    expect(shown.tiles['safe capacity of one replica']).toContain(capacityText(best))
-    expect(shown.tiles[`${sloName(slo)} there`]).toContain(atCapacityValue(slo, best))
+    expect(shown.tiles['safe capacity of one replica']).toContain(formatCapacity(best))
+    expect(shown.tiles[`${sloName(slo)} there`]).toContain(formatCapacityValue(slo, best))
     expect(shown.tiles['one replica']).toContain(money(best.pricePerHour))
     expect(shown.tiles['against the baseline']).toContain(gain)
     expect(shown.tiles.bottleneck).toContain(r.binding.evidence)
@@ -65,7 +65,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
       for (const part of [
         others[i]!.label,
         others[i]!.status,
-        capacityText(others[i]!),
+        formatCapacity(others[i]!),
         others[i]!.whyNot,
       ])
         expect(text).toContain(part)

@@ -5,7 +5,7 @@ import { specTargets } from '../../reports/specs/index.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { HostContext } from '../config/context.ts'
-import { experimentFromDocument } from '../config/load-experiment.ts'
+import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
@@ -24,7 +24,7 @@ export async function createExperimentView(
   record: ExperimentRecord,
   host: HostContext,
 ): Promise<ExperimentView> {
-  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, {
+  const experiment = loadExperimentDocument(record.spec as ExperimentDocument, record.id, {
     ...host,
     isReadOnly: true,
   })

@@ -3,12 +3,12 @@ import { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
 import { pickOwnQuestion, Ranker, type WhatIf } from '../../reports/dashboard/data/ranking.ts'
-import { standalonePage } from '../../reports/dashboard/standalone.ts'
+import { renderStandalonePage } from '../../reports/dashboard/standalone.ts'
 import { conclusions } from '../../reports/recommendation/types.ts'
 import { renderSvg } from '../../reports/report/charts/svg.ts'
 import { toHtml } from '../../reports/report/document/html.ts'
 import { objectiveDocument } from '../../reports/report/objective-document.ts'
-import { recommendationJson } from '../../reports/report/recommendation-json.ts'
+import { createRecommendationJson } from '../../reports/report/recommendation-json.ts'
 import { renderReport } from '../../reports/report/report-blocks.ts'
 import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { loadTarget, renderSpec, specTargets } from '../../reports/specs/index.ts'
@@ -82,7 +82,7 @@ export const exportFormats: Readonly<
 > = {
   'recommendation.json': ({ described, trials }, whatIf) => ({
     type: 'application/json; charset=utf-8',
-    text: recommendationJson(
+    text: createRecommendationJson(
       new Ranker(described.dashboard).recommend(trials, whatIf, (configuration) =>
         resolveMeasuredWith(described.experiment, described.dashboard.provenance, configuration),
       ),
@@ -90,18 +90,22 @@ export const exportFormats: Readonly<
   }),
   'trials.csv': ({ described, trials }, whatIf) => ({
     type: 'text/csv; charset=utf-8',
-    text: renderTrialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
+    text: renderTrialsCsv(trials, new Ranker(described.dashboard).createCriteria(whatIf)),
   }),
   'dashboard.html': ({ described, packed, annotations }, _, assets) => ({
     type: 'text/html; charset=utf-8',
-    text: standalonePage(assets, { experiment: described.dashboard, trials: packed, annotations }),
+    text: renderStandalonePage(assets, {
+      experiment: described.dashboard,
+      trials: packed,
+      annotations,
+    }),
   }),
   'report.html': async ({ described, trials }, whatIf) => {
     const { dashboard } = described
     const ranker = new Ranker(dashboard)
     const blocks = await renderReport(
       {
-        ...ranker.view(whatIf),
+        ...ranker.createCriteria(whatIf),
         name: dashboard.name,
         trials,
         recommendation: ranker.recommend(trials, whatIf),

@@ -11,7 +11,7 @@ import {
   registerSecret,
   registerSecretsIn,
 } from '../../trials/secrets.ts'
-import { withAuthorization } from '../backends/predictor-protocol.ts'
+import { addAuthorization } from '../backends/predictor-protocol.ts'
 import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
 import { defaults } from '../config/names.ts'
 import { parseSloText } from '../config/parse-slo.ts'
@@ -58,7 +58,7 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
     ...rest,
     url,
     slo: parseProfileSlo(url, slo, errorRate),
-    headers: withAuthorization(url, headers),
+    headers: addAuthorization(url, headers),
     signal: signal ?? new AbortController().signal,
   })
 }

@@ -7,7 +7,7 @@ import { formatCost } from '../../search/objective.ts'
 import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
-import { experimentFromDocument } from '../config/load-experiment.ts'
+import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
 import { loadPriceBook, priceExperiment } from './problem.ts'
 import { createReadOnlySurroundings, reevaluate } from './reevaluation.ts'
@@ -54,7 +54,7 @@ async function findCurrentRecommendation({
   result,
 }: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
-  const experiment = experimentFromDocument(
+  const experiment = loadExperimentDocument(
     spec as ExperimentDocument,
     id,
     createReadOnlySurroundings(),

@@ -13,7 +13,7 @@ import type { PriceBook } from '../../trials/prices/book.ts'
 import { findProviderBook } from '../../trials/prices/providers.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import type { HostContext } from '../config/context.ts'
-import { experimentFromDocument } from '../config/load-experiment.ts'
+import { loadExperimentDocument } from '../config/load-experiment.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from './notices.ts'
@@ -55,7 +55,7 @@ export async function reevaluate(
     minQuality,
     prices: prices && (findProviderBook(prices) ? prices : resolve(prices)),
   }
-  const experiment = experimentFromDocument(
+  const experiment = loadExperimentDocument(
     record.spec as ExperimentDocument,
     record.id,
     createReadOnlySurroundings(),

@@ -1,6 +1,6 @@
 /** Whether a search ends, and why. Pure. */
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
-import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
+import { computeCertaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
@@ -147,7 +147,7 @@ function findNotWorthwhile({ assessment, requiredGain }: SearchState): Ending | 
 }
 
 function describeCertainty({ probabilityBetterExists, tolerance }: StopAssessment): string {
-  const certainty = certaintyPercent(1 - probabilityBetterExists)
+  const certainty = computeCertaintyPercent(1 - probabilityBetterExists)
   return `${certainty} % likely that no untried configuration is over ${percent(tolerance)} better (model estimate)`
 }
 

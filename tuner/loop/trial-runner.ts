@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import { energy, rate } from '../../reports/format.ts'
+import { formatEnergy, rate } from '../../reports/format.ts'
 import { failsAllRequests } from '../../reports/recommendation/status.ts'
 import { computeJoulesPerRequest } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -168,7 +168,7 @@ function checkEnergy(
   if (joules !== undefined && joules <= maxJoules) return
   const detail =
     joules === undefined
-      ? `the energy per request cannot be compared with its bound of ${energy(maxJoules)}: neither nvidia-smi nor RAPL reports power`
-      : `${energy(joules)} per request at ${rate(capacityRps)}, over its bound of ${energy(maxJoules)}`
+      ? `the energy per request cannot be compared with its bound of ${formatEnergy(maxJoules)}: neither nvidia-smi nor RAPL reports power`
+      : `${formatEnergy(joules)} per request at ${rate(capacityRps)}, over its bound of ${formatEnergy(maxJoules)}`
   throw new InfeasibleError('over-bound', detail, logPath)
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { readAnswer } from '../../profiler/bounded-reader.ts'
 import { stripControls } from '../../profiler/plain-text.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
-import { withAuthorization } from '../backends/predictor-protocol.ts'
+import { addAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 
 const timeoutMs = 5_000
@@ -108,7 +108,7 @@ export class Delivery {
       const response = await fetch(resolveUrl(url, message.path), {
         method: message.body === undefined ? 'GET' : 'POST',
         headers: {
-          ...withAuthorization(url, headers),
+          ...addAuthorization(url, headers),
           'content-type': message.contentType,
           ...message.headers,
         },

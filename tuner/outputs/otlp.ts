@@ -28,7 +28,7 @@ import { sloText } from '../../profiler/model/slo.ts'
 import { stripControls } from '../../profiler/plain-text.ts'
 import type { Configuration } from '../../search/types.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
-import { withAuthorization } from '../backends/predictor-protocol.ts'
+import { addAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { BatchQueue, failurePauseMs, LossReport, resolveUrl } from './delivery.ts'
@@ -50,7 +50,7 @@ export function createOtlpOutput(
   const losses = new LossReport(target, warn)
   const options = (path: string) => ({
     url: resolveUrl(target.url, path),
-    headers: withAuthorization(target.url, target.headers),
+    headers: addAuthorization(target.url, target.headers),
     timeoutMillis: timeoutMs,
     concurrencyLimit: 1,
   })

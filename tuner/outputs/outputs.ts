@@ -1,5 +1,5 @@
 /** Opens the outputs of a run. */
-import { steadyNowMs } from '../../trials/clock.ts'
+import { getSteadyNowMs } from '../../trials/clock.ts'
 import { mapTexts, redactSecrets } from '../../trials/secrets.ts'
 import type { OutputKind } from '../config/names.ts'
 import type { OutputTarget } from '../config/output-target.ts'
@@ -36,7 +36,9 @@ export async function openOutputs(
         exitCodes.usage,
       )
   const outputs = await Promise.all(
-    targets.map(async (target) => (await outputLoaders[target.kind]())(target, warn, steadyNowMs)),
+    targets.map(async (target) =>
+      (await outputLoaders[target.kind]())(target, warn, getSteadyNowMs),
+    ),
   )
   return {
     handle: (event: TuneEvent) => {

@@ -1,7 +1,7 @@
 /** The generated parts of docs/reference/experiment-file.md: every key, and the parameters. */
 import { experimentFlags } from '../config/flags/flags.ts'
 import { knownParameters } from '../config/parameters.ts'
-import { experimentJsonSchema } from '../config/schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from '../config/schema/experiment-schema.ts'
 import type { JsonSchema } from './json-schema.ts'
 import { code, codeList, escapeText, table } from './markdown.ts'
 
@@ -17,7 +17,7 @@ interface Key {
 
 /** A table of the top-level keys, then one for each key that has keys of its own. */
 function keySections(): string {
-  const top = keysOf(experimentJsonSchema() as JsonSchema, []).filter(
+  const top = keysOf(createExperimentJsonSchema() as JsonSchema, []).filter(
     ({ path }) => path.length === 1,
   )
   const sections = top.flatMap((key) => {

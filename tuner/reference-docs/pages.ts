@@ -3,8 +3,8 @@
  * generated regions of hand-written ones.
  */
 import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
-import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
-import { experimentJsonSchema } from '../config/schema/experiment-schema.ts'
+import { createRecommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
+import { createExperimentJsonSchema } from '../config/schema/experiment-schema.ts'
 import { commandLinePage } from './command-line.ts'
 import { eventsPage } from './events.ts'
 import { exitCodesPage } from './exit-codes.ts'
@@ -49,7 +49,7 @@ export const referencePages: readonly ReferencePage[] = [
 
 /** JSON Schemas by file name. */
 export const referenceSchemas: Readonly<Record<string, () => unknown>> = {
-  'experiment.schema.json': experimentJsonSchema,
-  'recommendation.schema.json': recommendationJsonSchema,
+  'experiment.schema.json': createExperimentJsonSchema,
+  'recommendation.schema.json': createRecommendationJsonSchema,
   'replay-task.schema.json': replayTaskJsonSchema,
 }

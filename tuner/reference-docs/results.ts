@@ -1,7 +1,7 @@
 /** The generated parts of docs/reference/results.md. */
 import { statuses } from '../../reports/recommendation/status.ts'
 import { bindings } from '../../reports/recommendation/types.ts'
-import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
+import { createRecommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
 import { tokenColumns, trialColumns } from '../../reports/report/trials-csv.ts'
 import { type JsonSchema, propertyRows } from './json-schema.ts'
 import { code, escapeText, sentence, table } from './markdown.ts'
@@ -45,7 +45,7 @@ const titles: Readonly<Record<string, string>> = {
  * @throws Error for a definition without a title here
  */
 function fields(): string {
-  const schema = recommendationJsonSchema() as JsonSchema
+  const schema = createRecommendationJsonSchema() as JsonSchema
   const definitions = schema.$defs ?? {}
   const titleOf = (definition: string): string => {
     const title = titles[definition]

@@ -8,11 +8,14 @@ import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import { claimsOfMeasuring } from '../../reports/recommendation/claims.contract.ts'
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { recommendedNote, verdictLines } from '../../reports/recommendation/verdict-lines.ts'
 import {
-  atCapacityText,
-  atCapacityValue,
-  capacityText,
+  describeRecommended,
+  listVerdictLines,
+} from '../../reports/recommendation/verdict-lines.ts'
+import {
+  formatAtCapacity,
+  formatCapacity,
+  formatCapacityValue,
 } from '../../reports/recommendation/words.ts'
 import {
   type RecommendationDocument,
@@ -133,7 +136,7 @@ describe.each(histories)('$what', (history) => {
       expect(said).toContain(recommendation.verdict)
       return
     }
-    const { heading, figures, slo: met, cheapest } = verdictLines(recommendation)
+    const { heading, figures, slo: met, cheapest } = listVerdictLines(recommendation)
     for (const part of [`${heading}: ${best.label}`, figures, met, cheapest])
       expect(said).toContain(oneLine(part!))
     expect(cheapest).toContain(
@@ -150,7 +153,12 @@ describe.each(histories)('$what', (history) => {
     const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
     const to = lines.findIndex((line, i) => i > from && !line.startsWith('     '))
     const told = oneLine(lines.slice(from, to).join('\n'))
-    for (const part of [best.label, named(best), capacityText(best), atCapacityValue(slo, best)])
+    for (const part of [
+      best.label,
+      named(best),
+      formatCapacity(best),
+      formatCapacityValue(slo, best),
+    ])
       expect(told).toContain(oneLine(part))
   })
 
@@ -163,7 +171,7 @@ describe.each(histories)('$what', (history) => {
     const { text } = await printed(() => show(id, asked))
     const out = join(folder, `${id}-tied.md`)
     await printed(() => report(id, { ...asked, out }))
-    const note = recommendedNote(recommendation)
+    const note = describeRecommended(recommendation)
     expect(note.includes('(')).toBe(cheaper.length > 0)
     for (const surface of [text, readFileSync(out, 'utf8').replaceAll('\\', '')])
       expect(oneLine(surface)).toContain(note)
@@ -229,8 +237,8 @@ describe.each(histories)('$what', (history) => {
       if (best)
         for (const part of [
           `Status: ${named(best)}`,
-          capacityText(best),
-          atCapacityText(slo, best),
+          formatCapacity(best),
+          formatAtCapacity(slo, best),
         ])
           expect(text).toContain(part)
     }
@@ -266,9 +274,9 @@ describe.each(histories)('$what', (history) => {
     }
     // A demand sizes the replicas of a spec; it does not rank there.
     expect(deployed.text).toContain(`# Status: ${named(best)}`)
-    expect(deployed.text).toContain(capacityText(best))
+    expect(deployed.text).toContain(formatCapacity(best))
     expect(deployed.text).toContain(
-      `trial ${best.trial}, ${named(best)}: ${atCapacityText(slo, best)}`,
+      `trial ${best.trial}, ${named(best)}: ${formatAtCapacity(slo, best)}`,
     )
     if (!history.asked?.rps) expect(oneLine(deployed.text)).toContain(recommendation.verdict)
     const { units } = JSON.parse(planned.text)

@@ -15,7 +15,7 @@ import {
 const steps = 240
 
 /** Dollars per month for every demand up to `upToRps`; the demand that is planned for is marked. */
-export function billOption(
+export function createBillOption(
   candidates: readonly Candidate[],
   demandRps: number,
   headroom: number,

@@ -7,19 +7,19 @@ import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
   type Bill,
   createDollarFunction,
+  createFrontSeries,
   createMoneyFrame,
   createScales,
   findCheapestByCapacity,
   formatBill,
-  frontSeries,
   listServed,
   styleLabel,
   styleMark,
 } from './decision-chart.ts'
 import { type ChartOption, createBase, pickColour, pickSymbol, type Theme } from './theme.ts'
 
-/** An experiment under the question that all of them are asked. */
-interface Compared {
+/** An experiment's recommendation for the SLO, demand and prices chosen on the page. */
+interface ComparedExperiment {
   readonly id: string
   readonly recommendation: Recommendation
 }
@@ -29,32 +29,32 @@ interface Compared {
  * experiments, its trial.
  */
 export function compareOption(
-  compared: readonly Compared[],
+  compared: readonly ComparedExperiment[],
   bill: Bill,
   theme: Theme,
 ): ChartOption {
-  const sides = compared.map((one, i) => ({
+  const experiments = compared.map((one, i) => ({
     ...one,
     i,
     dollarsOf: createDollarFunction(bill, one.recommendation),
     served: listServed(one.recommendation),
   }))
-  const [first] = sides
+  const [first] = experiments
   if (!first) return createBase(theme)
   const scale = createScales(
-    sides.flatMap(({ served }) => served),
+    experiments.flatMap(({ served }) => served),
     first.dollarsOf,
   )
   return {
     ...createMoneyFrame(
       scale,
       bill,
-      sides.map(({ id }) => id),
+      experiments.map(({ id }) => id),
       theme,
     ),
     series: [
-      ...sides.flatMap(({ id, i, served, dollarsOf }) => [
-        frontSeries(
+      ...experiments.flatMap(({ id, i, served, dollarsOf }) => [
+        createFrontSeries(
           findCheapestByCapacity(served, dollarsOf),
           dollarsOf,
           pickColour(i, theme),
@@ -82,7 +82,7 @@ export function compareOption(
         symbol: 'circle',
         symbolSize: 21,
         labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
-        data: sides.flatMap(({ id, i, dollarsOf, recommendation: { best } }) =>
+        data: experiments.flatMap(({ id, i, dollarsOf, recommendation: { best } }) =>
           best && best.capacityRps > 0
             ? [
                 {
@@ -104,7 +104,7 @@ export function compareOption(
 }
 
 /** The chart in words, for those who do not see it. */
-export const describeComparison = (compared: readonly Compared[], bill: Bill): string =>
+export const describeComparison = (compared: readonly ComparedExperiment[], bill: Bill): string =>
   `Cost and capacity of ${compared.length} experiments. ${compared
     .map(({ id, recommendation: r }) =>
       r.best

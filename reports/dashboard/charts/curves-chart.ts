@@ -5,7 +5,7 @@ import type { LoadPoint } from '../../../profiler/model/load-point.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { sloAxis } from '../../format.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
-import { knotPoint } from '../../report/charts/chart-options.ts'
+import { createKnotPoint } from '../../report/charts/chart-options.ts'
 import { findKnee } from '../data/analysis.ts'
 import {
   type ChartOption,
@@ -22,7 +22,7 @@ import {
 /**
  * Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given.
  */
-export function curvesOption(
+export function createCurvesOption(
   judged: readonly RankedCandidate[],
   slo: Slo,
   theme: Theme,
@@ -57,11 +57,11 @@ export function curvesOption(
           lineStyle: { width: 2 },
           data: knots
             .filter((k) => shown.of(k.latencyMs) <= most)
-            .map((k) => knotPoint(k, [k.rateRps, shown.of(k.latencyMs), j.candidate.trial])),
-          ...(i === 0 ? sloMarks(slo, theme) : {}),
+            .map((k) => createKnotPoint(k, [k.rateRps, shown.of(k.latencyMs), j.candidate.trial])),
+          ...(i === 0 ? createSloMarks(slo, theme) : {}),
           z: 3,
         },
-        kneeSeries(j, i, shown.of, theme),
+        createKneeSeries(j, i, shown.of, theme),
       ]),
     ],
   }
@@ -69,7 +69,7 @@ export function curvesOption(
 
 const formatName = ({ candidate }: RankedCandidate): string => `trial ${candidate.trial}`
 
-function sloMarks(slo: Slo, theme: Theme): object {
+function createSloMarks(slo: Slo, theme: Theme): object {
   const { limit, unit } = sloAxis(slo)
   return {
     markLine: {
@@ -87,7 +87,7 @@ function sloMarks(slo: Slo, theme: Theme): object {
   }
 }
 
-function kneeSeries(
+function createKneeSeries(
   j: RankedCandidate,
   i: number,
   of: (ms: number) => number,
@@ -119,7 +119,7 @@ export const isDrawn = (p: LoadPoint): boolean =>
   p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0
 
 /** Every percentile that one trial's load steps measured; steps that failed are left out. */
-export function percentilesOption(
+export function createPercentilesOption(
   points: readonly LoadPoint[],
   slo: Slo,
   theme: Theme,
@@ -153,7 +153,7 @@ export function percentilesOption(
       data: usable
         .filter((p) => Number.isFinite(p[key]))
         .map((p) => [p.offeredRps, shown.of(p[key])]),
-      ...(i === 0 ? sloMarks(slo, theme) : {}),
+      ...(i === 0 ? createSloMarks(slo, theme) : {}),
     })),
   }
 }

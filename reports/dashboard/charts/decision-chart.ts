@@ -17,7 +17,7 @@ import { describeStatus } from '../../recommendation/describe-status.ts'
 import { findOpenRivalsOf } from '../../recommendation/open-rivals.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
-import { gainText } from '../../recommendation/verdict.ts'
+import { formatGain } from '../../recommendation/verdict.ts'
 import { getDevice } from '../data/ranking.ts'
 import {
   type ChartOption,
@@ -100,7 +100,7 @@ export function findCheapestByCapacity(
   return front
 }
 
-export function decisionOption(
+export function createDecisionOption(
   { recommendation: r, bill, devices }: DecisionInput,
   theme: Theme,
 ): ChartOption {
@@ -108,31 +108,31 @@ export function decisionOption(
   const served = listServed(r)
   const few = served.length <= maxDetailed
   const place = (c: Candidate) => Math.max(0, devices.indexOf(getDevice(c.configuration)))
-  const at = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
+  const locatePoint = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
   const scale = createScales(served, dollarsOf)
   return {
     ...createMoneyFrame(scale, bill, devices, theme),
     series: [
-      frontSeries(findCheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
+      createFrontSeries(findCheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
       ...devices.flatMap((device, i) => {
         const ofIt = served.filter((c) => getDevice(c.configuration) === device)
         return served.length > maxOutlined
-          ? densePointSeries(ofIt, device, at, pickColour(i, theme))
-          : [pointSeries(ofIt, device, i, { at, few, theme })]
+          ? createDensePointSeries(ofIt, device, locatePoint, pickColour(i, theme))
+          : [createPointSeries(ofIt, device, i, { at: locatePoint, few, theme })]
       }),
       ...(few
         ? [
-            intervalSeries(served, dollarsOf, scale.x, theme),
-            refutedSeries(served, at, theme),
-            nameSeries(served, place, at, theme),
+            createIntervalSeries(served, dollarsOf, scale.x, theme),
+            createRefutedSeries(served, locatePoint, theme),
+            nameSeries(served, place, locatePoint, theme),
           ]
         : []),
-      ...(r.best ? highlightSeries(r, r.best, at, theme) : []),
+      ...(r.best ? highlightSeries(r, r.best, locatePoint, theme) : []),
     ],
   }
 }
 
-function pointSeries(
+function createPointSeries(
   ofIt: readonly Candidate[],
   device: string,
   i: number,
@@ -158,13 +158,13 @@ function pointSeries(
 }
 
 /** Series for very many configurations of one device; unreliable ones are pale. */
-function densePointSeries(
+function createDensePointSeries(
   ofIt: readonly Candidate[],
   device: string,
   at: (c: Candidate) => number[],
   color: string,
 ): object[] {
-  const relied = ({ status }: Candidate) => isConfirmed(status) || status === 'measured'
+  const isReliable = ({ status }: Candidate) => isConfirmed(status) || status === 'measured'
   const kind = (id: string, some: readonly Candidate[], opacity: number) => ({
     type: 'scatter',
     id: `${id} ${device}`,
@@ -182,12 +182,12 @@ function densePointSeries(
   return [
     kind(
       'decide',
-      ofIt.filter((c) => relied(c)),
+      ofIt.filter((c) => isReliable(c)),
       0.7,
     ),
     kind(
       'unsure',
-      ofIt.filter((c) => !relied(c)),
+      ofIt.filter((c) => !isReliable(c)),
       0.25,
     ),
   ]
@@ -249,7 +249,7 @@ export function styleMark(status: Status, color: string, theme: Theme): object {
 }
 
 /** @param id of the series */
-export function frontSeries(
+export function createFrontSeries(
   front: readonly Candidate[],
   dollarsOf: DollarFunction,
   color: string,
@@ -272,7 +272,7 @@ export function frontSeries(
  * Interval of capacity and cost: from the safe capacity, or the lower end of the 90 % interval, to
  * the upper end. An open end reaches the edge.
  */
-function intervalSeries(
+function createIntervalSeries(
   served: readonly Candidate[],
   dollarsOf: DollarFunction,
   x: { readonly max: number },
@@ -314,7 +314,7 @@ function intervalSeries(
 
 const cross = 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z'
 
-function refutedSeries(
+function createRefutedSeries(
   served: readonly Candidate[],
   at: (c: Candidate) => number[],
   theme: Theme,
@@ -375,7 +375,7 @@ function highlightSeries(
   theme: Theme,
 ): object[] {
   const { defaultCandidate: start, gainOverDefault: gain } = r
-  const ring = (
+  const createRing = (
     id: string,
     found: readonly Candidate[],
     size: number,
@@ -396,12 +396,12 @@ function highlightSeries(
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, maxTied)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
-    ring('statistically tied', open, 21, {
+    createRing('statistically tied', open, 21, {
       borderColor: theme.warn,
       borderWidth: 1.5,
       borderType: 'dashed',
     }),
-    ring(
+    createRing(
       'recommended',
       [best],
       21,
@@ -410,7 +410,7 @@ function highlightSeries(
     ),
     ...(away
       ? [
-          ring(
+          createRing(
             'baseline',
             [away],
             21,
@@ -420,20 +420,20 @@ function highlightSeries(
         ]
       : []),
     ...(away && gain !== undefined
-      ? [gainSeries(away, best, gainText(r.objective, gain), at, theme)]
+      ? [createGainSeries(away, best, formatGain(r.objective, gain), at, theme)]
       : []),
   ]
 }
 const maxTied = 12
 
-function gainSeries(
+function createGainSeries(
   from: Candidate,
   to: Candidate,
   text: string,
   at: (c: Candidate) => number[],
   theme: Theme,
 ): object {
-  const coord = (c: Candidate) => at(c).slice(0, 2)
+  const locate = (c: Candidate) => at(c).slice(0, 2)
   return {
     type: 'line',
     id: 'gain',
@@ -451,7 +451,7 @@ function gainSeries(
         padding: [2, 5],
         borderRadius: 4,
       },
-      data: [[{ coord: coord(from) }, { coord: coord(to) }]],
+      data: [[{ coord: locate(from) }, { coord: locate(to) }]],
     },
     z: 6,
   }

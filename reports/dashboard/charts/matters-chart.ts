@@ -19,7 +19,7 @@ import {
 export type Api = { value(i: number): number; coord(at: number[]): number[] }
 
 /** Bars with their 90 % interval, most important on top. */
-export function importanceOption(effects: readonly Effect[], theme: Theme): ChartOption {
+export function createImportanceOption(effects: readonly Effect[], theme: Theme): ChartOption {
   const rows = [...effects].reverse()
   return {
     ...createBase(theme),
@@ -57,7 +57,7 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
         barMaxWidth: 18,
         data: rows.map((e) => e.importance.median),
       },
-      whiskers(
+      createWhiskers(
         rows.map((e, i) => [i, e.importance]),
         'across',
         theme,
@@ -70,7 +70,7 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
  * Capacity at each value of one parameter relative to the mean over the space, with its 90 %
  * interval; log axis, 1 = no effect.
  */
-export function effectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
+export function createEffectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
   const scale = createLogAxis(
     values.flatMap((v) => [v.low, v.high]),
     [0.8, 1.25],
@@ -112,7 +112,7 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
           data: [{ yAxis: 1 }],
         },
       },
-      whiskers(
+      createWhiskers(
         values.map((v, i) => [i, v]),
         'upright',
         theme,
@@ -121,7 +121,7 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
   }
 }
 
-export function whiskers(
+export function createWhiskers(
   rows: readonly (readonly [number, Range])[],
   direction: 'across' | 'upright',
   theme: Theme,
@@ -158,7 +158,7 @@ export function whiskers(
 }
 
 /** Cost of each trial and the best so far, against the number of the trial or the money spent. */
-export function historyOption(
+export function createHistoryOption(
   points: readonly HistoryPoint[],
   against: 'trials' | 'money',
   objective: Objective,
@@ -213,7 +213,7 @@ export function historyOption(
  * Predicted capacity with its 90 % interval against the measured one; the diagonal is a perfect
  * prediction.
  */
-export function predictedOption(
+export function createPredictedOption(
   pairs: readonly {
     readonly trial: number
     readonly predicted: number
@@ -271,7 +271,7 @@ export function predictedOption(
   }
 }
 
-const stateColour = (trial: FinishedTrial, theme: Theme): string =>
+const pickStateColour = (trial: FinishedTrial, theme: Theme): string =>
   trial.purpose === 'confirmation'
     ? pickColour(2, theme)
     : trial.state === 'complete'
@@ -281,7 +281,7 @@ const stateColour = (trial: FinishedTrial, theme: Theme): string =>
         : theme.warn
 
 /** Timeline of trials, with one lane per concurrent trial. */
-export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): ChartOption {
+export function createTimelineOption(trials: readonly FinishedTrial[], theme: Theme): ChartOption {
   const starts = trials.map((t) => Date.parse(t.startedAt))
   const first = Math.min(...starts)
   const lanes: number[] = []
@@ -298,7 +298,7 @@ export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): 
       lanes[lane] = to
       return {
         value: [from, lane, to, trial.number],
-        itemStyle: { color: stateColour(trial, theme) },
+        itemStyle: { color: pickStateColour(trial, theme) },
       }
     })
   const last = Math.max(...lanes, 1)

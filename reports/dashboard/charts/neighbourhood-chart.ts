@@ -8,7 +8,7 @@ import { listParameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../data/neighbourhood.ts'
-import { type Api, whiskers } from './matters-chart.ts'
+import { type Api, createWhiskers } from './matters-chart.ts'
 import {
   type ChartOption,
   createAxis,
@@ -23,7 +23,10 @@ import {
 } from './theme.ts'
 
 /** Predicted capacity with its 90 % interval, and the trials measured there; log axis. */
-export function sliceOption({ parameter, values, at }: Slice, theme: Theme): ChartOption {
+export function sliceOption(
+  { parameter, values, centreValue: at }: Slice,
+  theme: Theme,
+): ChartOption {
   const tried = values.flatMap((value, i) =>
     value.tried.map(({ capacityRps, trial }) => [i, capacityRps, trial]),
   )
@@ -64,7 +67,7 @@ export function sliceOption({ parameter, values, at }: Slice, theme: Theme): Cha
         lineStyle: { width: values.some(({ value }) => typeof value === 'string') ? 0 : 1.5 },
         data: values.map(({ median }) => median),
       },
-      whiskers(
+      createWhiskers(
         values.map((value, i) => [i, value]),
         'upright',
         theme,
@@ -93,7 +96,7 @@ const shortenName = (value: number | string): string => {
  * A cell per pair of values: its colour shows the capacity, its size the certainty, a frame a
  * measurement.
  */
-export function surfaceOption({ across, up, cells }: Surface, theme: Theme): ChartOption {
+export function createSurfaceOption({ across, up, cells }: Surface, theme: Theme): ChartOption {
   const all = cells.flat()
   const [low, high] = [
     Math.min(...all.map(({ median }) => median)),
@@ -214,7 +217,7 @@ const maxNames = 16
  * Parallel coordinates: every configuration as a line over its parameters, capacity and cost.
  * Dragging along an axis filters the lines.
  */
-export function parallelOption(
+export function createParallelOption(
   { parameters, candidates, best, objective }: ParallelInput,
   theme: Theme,
 ): ChartOption {

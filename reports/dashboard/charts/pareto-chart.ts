@@ -8,7 +8,7 @@ import { sloAxis } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
-import { knotPoint } from '../../report/charts/chart-options.ts'
+import { createKnotPoint } from '../../report/charts/chart-options.ts'
 import { computeRequestsPerDollar, getDevice } from '../data/ranking.ts'
 import {
   type ChartOption,
@@ -61,7 +61,7 @@ export function createLatencyAxis(trials: readonly FinishedTrial[], asked: Slo):
   return createLogAxis(known, [limit / 1.5, limit * 1.5])
 }
 
-export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
+export function createParetoChart(input: ParetoInput, theme: Theme): ChartOption {
   const { recommendation: r, curves, throughput, devices, latencies } = input
   const shown = sloAxis(r.slo)
   const x: LatencyPosition = (c) => shown.of(c.sloMsAtCapacity)
@@ -120,7 +120,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     },
     series: [
       ...curves.map((j) =>
-        curveSeries(
+        createCurveSeries(
           j,
           shown.of,
           y,
@@ -129,13 +129,13 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
         ),
       ),
       ...points,
-      violatingSeries(all, input.trials, x, y, theme, many),
-      frontSeries(r.front, x, y, latencies.max, theme),
-      ...qualitySeries(r, x, y, latencies.max, theme),
+      createViolatingSeries(all, input.trials, x, y, theme, many),
+      createLatencyFrontSeries(r.front, x, y, latencies.max, theme),
+      ...createQualitySeries(r, x, y, latencies.max, theme),
       ...(many
         ? []
         : [
-            intervalSeries(
+            createCapacityIntervals(
               served.filter((c) => c.feasible).slice(0, maxErrorBars),
               x,
               y,
@@ -144,7 +144,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
             ),
           ]),
       ...markSeries(r, x, y, theme),
-      sloSeries(
+      createSloSeries(
         shown.limit,
         latencies.max,
         theme,
@@ -157,7 +157,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
 type LatencyPosition = (c: Candidate) => number
 type ThroughputPosition = (rps: number, c: Candidate) => number
 
-function curveSeries(
+function createCurveSeries(
   { candidate, curve }: RankedCandidate,
   of: (ms: number) => number,
   y: ThroughputPosition,
@@ -175,7 +175,7 @@ function curveSeries(
     itemStyle: { opacity: 0.5 },
     data: (curve ?? [])
       .filter((k) => k.rateRps > 0 && of(k.latencyMs) <= most)
-      .map((k) => knotPoint(k, [of(k.latencyMs), y(k.rateRps, candidate)])),
+      .map((k) => createKnotPoint(k, [of(k.latencyMs), y(k.rateRps, candidate)])),
     z: 2,
   }
 }
@@ -184,7 +184,7 @@ function curveSeries(
  * Configurations that violate the SLO even unloaded: crosses at the rate of one request at a time.
  * Infeasible ones are not drawn.
  */
-function violatingSeries(
+function createViolatingSeries(
   all: readonly Candidate[],
   trials: readonly FinishedTrial[],
   x: LatencyPosition,
@@ -245,7 +245,7 @@ const formatFrontName = (leastQuality: number) => `front of quality ≥ ${leastQ
 const listFrontNames = (r: Recommendation): string[] =>
   listBetterFronts(r).map(({ minQuality }) => formatFrontName(minQuality))
 
-function qualitySeries(
+function createQualitySeries(
   r: Recommendation,
   x: LatencyPosition,
   y: ThroughputPosition,
@@ -253,14 +253,14 @@ function qualitySeries(
   theme: Theme,
 ): object[] {
   return listBetterFronts(r).map(({ minQuality, front }, i) => ({
-    ...frontSeries(front, x, y, most, theme),
+    ...createLatencyFrontSeries(front, x, y, most, theme),
     id: formatFrontName(minQuality),
     name: formatFrontName(minQuality),
     lineStyle: { width: 2, type: pickDash(i) },
   }))
 }
 
-function frontSeries(
+function createLatencyFrontSeries(
   front: readonly Candidate[],
   x: LatencyPosition,
   y: ThroughputPosition,
@@ -293,7 +293,7 @@ function frontSeries(
  * Vertical: from the safe capacity, or the lower end of its 90 % interval, to the upper end.
  * Horizontal: the 95 % interval of the latency in a window at that rate.
  */
-function intervalSeries(
+function createCapacityIntervals(
   served: readonly Candidate[],
   x: LatencyPosition,
   y: ThroughputPosition,
@@ -389,7 +389,7 @@ function markSeries(
 }
 
 /** The SLO limit, with the area beyond it shaded. */
-function sloSeries(limit: number, most: number, theme: Theme, text?: string): object {
+function createSloSeries(limit: number, most: number, theme: Theme, text?: string): object {
   return {
     type: 'line',
     id: 'slo',

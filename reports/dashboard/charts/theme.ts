@@ -1,5 +1,5 @@
 /**
- * Shared parts of all charts: colours for light, dark and print, axes, and symbols of devices.
+ * Shared parts of all charts: colours for light, dark and print, axes, and symbols of series.
  * Pure.
  */
 import type { EChartsCoreOption } from 'echarts/core'
@@ -93,7 +93,7 @@ export const createLegend = (theme: Theme, more: object = {}): object => ({
   ...more,
 })
 
-/** 950, 1.2k, 18M. */
+/** 950, 1200, 12k, 18M. */
 export function formatCompact(value: number): string {
   const size = Math.abs(value)
   const [divisor, suffix] =
@@ -107,11 +107,11 @@ export function formatCompact(value: number): string {
  */
 export function createLogAxis(
   values: readonly number[],
-  also: readonly number[] = [],
+  moreValues: readonly number[] = [],
 ): { type: 'log'; logBase: number; min: number; max: number } {
   let low = Number.POSITIVE_INFINITY
   let high = 0
-  for (const list of [values, also])
+  for (const list of [values, moreValues])
     for (const v of list) {
       if (!(v > 0) || !Number.isFinite(v)) continue
       if (v < low) low = v

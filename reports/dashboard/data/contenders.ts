@@ -42,10 +42,10 @@ export class Contenders {
    * Trials of the cheapest configurations by load curve, of confirmed ones and of the baseline, in
    * their order.
    */
-  among(groups: readonly TrialGroup[], question: Question): readonly FinishedTrial[] {
+  selectContenders(groups: readonly TrialGroup[], question: Question): readonly FinishedTrial[] {
     this.#draw(groups, question)
     this.#price(groups, question)
-    const costs = this.#costs(groups, question)
+    const costs = this.#estimateCosts(groups, question)
     const bound =
       costs.length > maxContenders
         ? findNthSmallest(costs, maxContenders)
@@ -85,9 +85,9 @@ export class Contenders {
    * Cost at the highest rate at which a load curve of the configuration meets the limit. Those that
    * meet it at no rate follow, by unloaded latency.
    */
-  #costs(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
-    const idle = this.#curves.unloadedMs(groups.length)
-    return this.#curves.ratesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
+  #estimateCosts(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
+    const idle = this.#curves.getUnloadedMs(groups.length)
+    return this.#curves.listRatesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
       const unloadedMs = idle[i]!
       if (!(capacityRps > 0)) return unservedCost + Math.min(unservedCost, unloadedMs)
       const { pricePerHour, bundles } = this.#prices[i]!

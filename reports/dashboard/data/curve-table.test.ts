@@ -41,10 +41,10 @@ test('what each serves within a limit is what its curves say one by one, and its
         const idle = owned.map((curves) =>
           Math.min(...curves.map(([first]) => first?.latencyMs ?? Number.POSITIVE_INFINITY)),
         )
-        expect([...table.ratesWithin(limitMs, owned.length)]).toEqual(within)
-        expect([...table.unloadedMs(owned.length)]).toEqual(idle)
+        expect([...table.listRatesWithin(limitMs, owned.length)]).toEqual(within)
+        expect([...table.getUnloadedMs(owned.length)]).toEqual(idle)
         table.clear()
-        expect([...table.ratesWithin(limitMs, 1)]).toEqual([0])
+        expect([...table.listRatesWithin(limitMs, 1)]).toEqual([0])
       },
     ),
   )

@@ -31,7 +31,7 @@ export class CurveTable {
    * By owner: highest rate at which one of its curves meets a limit, requests per second; 0 without
    * a curve.
    */
-  ratesWithin(limitMs: number, owners: number): Float64Array {
+  listRatesWithin(limitMs: number, owners: number): Float64Array {
     const within = new Float64Array(owners)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
       const end = this.#ends[curve]!
@@ -43,7 +43,7 @@ export class CurveTable {
   }
 
   /** By owner: unloaded latency of its fastest curve, ms; Infinity without one. */
-  unloadedMs(owners: number): Float64Array {
+  getUnloadedMs(owners: number): Float64Array {
     const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
       const end = this.#ends[curve]!

@@ -11,18 +11,18 @@ import { candidatesOf } from '../../recommendation/candidates.ts'
 import { A, B, tight, tried } from '../../recommendation/invented-trials.contract.ts'
 import { recommend } from '../../recommendation/recommend.ts'
 import type { Candidate } from '../../recommendation/types.ts'
-import { gainText } from '../../recommendation/verdict.ts'
+import { formatGain } from '../../recommendation/verdict.ts'
 import { sampleInput, sampleTrials } from '../../samples.contract.ts'
 import {
+  createDecisionOption,
   createDollarFunction,
-  decisionOption,
   findCheapestByCapacity,
   listBills,
 } from '../charts/decision-chart.ts'
-import { effectOption } from '../charts/matters-chart.ts'
-import { paretoOption } from '../charts/pareto-chart.ts'
+import { createEffectOption } from '../charts/matters-chart.ts'
+import { createParetoChart } from '../charts/pareto-chart.ts'
 import { createLogAxis, darkTheme, lightTheme } from '../charts/theme.ts'
-import { standalonePage } from '../standalone.ts'
+import { renderStandalonePage } from '../standalone.ts'
 import { editPrice, formatAddress, maxCompared, maxSideBySide, parseAddress } from './address.ts'
 import {
   describeDifferences,
@@ -108,7 +108,7 @@ describe('ranking in the page', () => {
   test('says what the command line says, also after another question has been asked', () => {
     const reference = recommend({
       ...sampleInput,
-      ...ranker.view(whatIf),
+      ...ranker.createCriteria(whatIf),
       curve: undefined,
       provenance: 'emulated',
       maxTrials: experiment.maxTrials,
@@ -118,7 +118,7 @@ describe('ranking in the page', () => {
       const asked = { ...whatIf, slo: { ...whatIf.slo, limitMs } }
       const fresh = recommend({
         ...sampleInput,
-        ...new Ranker(experiment).view(asked),
+        ...new Ranker(experiment).createCriteria(asked),
         curve: undefined,
         maxTrials: experiment.maxTrials,
         notices: [],
@@ -278,7 +278,7 @@ describe('charts', () => {
       devices: ['T4'],
     } as const
     const data = (theme: typeof lightTheme) =>
-      (paretoOption(input, theme).series as { id: string; data: unknown }[]).map((s) => [
+      (createParetoChart(input, theme).series as { id: string; data: unknown }[]).map((s) => [
         s.id,
         s.data,
       ])
@@ -331,7 +331,7 @@ describe('money against capacity', () => {
       pickOwnQuestion(experiment),
     )
     const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
-    const series = decisionOption(
+    const series = createDecisionOption(
       { recommendation, bill: 'price-per-request', devices },
       lightTheme,
     ).series as {
@@ -344,7 +344,7 @@ describe('money against capacity', () => {
     const of = (id: string) => series.find((s) => s.id === id)!
     expect(of('recommended').data).toHaveLength(1)
     expect(of('gain').markLine!.label.formatter).toBe(
-      gainText(recommendation.objective, recommendation.gainOverDefault!),
+      formatGain(recommendation.objective, recommendation.gainOverDefault!),
     )
     expect(of('capacity intervals').data.length).toBeGreaterThan(1)
     expect(new Set(devices.map((d) => of(`decide ${d}`).symbol)).size).toBe(7)
@@ -470,7 +470,7 @@ test('between values that are no numbers there is no line', () => {
       importance: range,
       values: values.map((value) => ({ ...range, value })),
     }
-    return (effectOption(effect, lightTheme).series as { lineStyle: { width: number } }[])[0]!
+    return (createEffectOption(effect, lightTheme).series as { lineStyle: { width: number } }[])[0]!
       .lineStyle.width
   }
   expect(width(['T4', 'L4'])).toBe(0)
@@ -481,7 +481,7 @@ test('a saved page holds its data where no text of theirs can end the element', 
   const html =
     '<head><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><script src="/app.js" defer></script></head><body></body>'
   const name = '</script><script>window.attacked=1</script><!--'
-  const page = standalonePage(
+  const page = renderStandalonePage(
     { html, script: 'const a = "</script>"', style: '' },
     { experiment: { ...experiment, name }, trials: [], annotations: [] },
   )

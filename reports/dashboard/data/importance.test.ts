@@ -58,7 +58,7 @@ describe('what matters', () => {
       ['batchSize', 'nothing', 'cpuCores'],
       1,
     )!
-    expect(slices.map(({ parameter, at }) => [parameter, at])).toEqual([
+    expect(slices.map(({ parameter, centreValue: at }) => [parameter, at])).toEqual([
       ['cpuCores', 4],
       ['gpu', 'A'],
       ['batchSize', 2],

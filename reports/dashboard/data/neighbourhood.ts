@@ -29,7 +29,7 @@ export interface Slice {
     readonly tried: readonly MeasuredPoint[]
   })[]
   /** Value of the centre. */
-  readonly at: Value | undefined
+  readonly centreValue: Value | undefined
 }
 /** `cells[row][column]` for `up.values[row]` and `across.values[column]`. */
 export interface Surface {
@@ -40,7 +40,7 @@ export interface Surface {
 interface Axis {
   readonly parameter: string
   readonly values: readonly Value[]
-  readonly at: Value | undefined
+  readonly centreValue: Value | undefined
 }
 export interface Neighbourhood {
   readonly slices: readonly Slice[]
@@ -65,59 +65,69 @@ export function computeNeighbourhood(
   if (served.length < minTrials || axes.length === 0) return undefined
   const rng = createRng(`around ${seed}`)
   const [across, up] = chooseAxes(axes, pair)
-  const along = axes.flatMap(({ parameter, values }) =>
+  const slicePoints = axes.flatMap(({ parameter, values }) =>
     values.map((value) => ({ ...centre, [parameter]: value })),
   )
-  const over =
+  const surfacePoints =
     across && up
       ? up.values.flatMap((v) =>
           across.values.map((u) => ({ ...centre, [across.parameter]: u, [up.parameter]: v })),
         )
       : []
-  const design = [...along, ...over]
-  const functions = sampleFunctions(
+  const design = [...slicePoints, ...surfacePoints]
+  const posteriorSamples = sampleFunctions(
     design,
     parameters,
     thinTrials(served, rng.fork('thin').next),
     rng.fork('draws'),
   )
-  if (functions.length === 0) return undefined
-  const told = design.map((configuration, i) => ({
-    ...computeRange(functions.map((f) => Math.exp(f[i]!))),
+  if (posteriorSamples.length === 0) return undefined
+  const predictions = design.map((configuration, i) => ({
+    // The process models ln(capacity).
+    ...computeRange(posteriorSamples.map((f) => Math.exp(f[i]!))),
     tried: served
       .filter((point) => isSameConfiguration(point.configuration, configuration, parameters))
       .map(({ trial, capacityRps }) => ({ trial, capacityRps })),
   }))
   let from = 0
-  const slices = axes.map(({ parameter, values, at }): Slice => {
-    const own = told.slice(from, from + values.length)
+  const slices = axes.map(({ parameter, values, centreValue: at }): Slice => {
+    const slicePredictions = predictions.slice(from, from + values.length)
     from += values.length
-    return { parameter, at, values: own.map((one, i) => ({ ...one, value: values[i]! })) }
+    return {
+      parameter,
+      centreValue: at,
+      values: slicePredictions.map((one, i) => ({ ...one, value: values[i]! })),
+    }
   })
   if (!across || !up) return { slices }
   const cells = up.values.map((_, row) =>
-    told.slice(
-      along.length + row * across.values.length,
-      along.length + (row + 1) * across.values.length,
+    predictions.slice(
+      slicePoints.length + row * across.values.length,
+      slicePoints.length + (row + 1) * across.values.length,
     ),
   )
   return { slices, surface: { across, up, cells } }
 }
 
 /** The values of an axis, always including that of the centre. */
-function createAxis(parameter: string, values: readonly Value[], at: Value | undefined): Axis {
-  const all = at === undefined || values.includes(at) ? values : [...values, at]
+function createAxis(
+  parameter: string,
+  values: readonly Value[],
+  centreValue: Value | undefined,
+): Axis {
+  const all =
+    centreValue === undefined || values.includes(centreValue) ? values : [...values, centreValue]
   const numbers = all.every((value) => typeof value === 'number')
   return {
     parameter,
-    at,
+    centreValue: centreValue,
     values: numbers ? [...(all as readonly number[])].sort((a, b) => a - b) : all,
   }
 }
 
 function chooseAxes(axes: readonly Axis[], pair: readonly string[]): (Axis | undefined)[] {
-  const asked = pair.flatMap((name) => axes.find(({ parameter }) => parameter === name) ?? [])
-  return [...new Set([...asked, ...axes])].slice(0, 2)
+  const requested = pair.flatMap((name) => axes.find(({ parameter }) => parameter === name) ?? [])
+  return [...new Set([...requested, ...axes])].slice(0, 2)
 }
 
 const isSameConfiguration = (

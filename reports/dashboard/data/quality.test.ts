@@ -7,7 +7,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { recommend } from '../../recommendation/recommend.ts'
 import { renderReport } from '../../report/report-blocks.ts'
 import { complete, measured, sampleInput } from '../../samples.contract.ts'
-import { paretoOption } from '../charts/pareto-chart.ts'
+import { createParetoChart } from '../charts/pareto-chart.ts'
 import { createLogAxis, lightTheme } from '../charts/theme.ts'
 import type { DashboardExperiment } from './page-data.ts'
 import { isOwnQuestion, pickOwnQuestion, Ranker } from './ranking.ts'
@@ -64,7 +64,7 @@ test("the experiment's own least quality holds until another one is asked for", 
 test('the chart has a front for each better quality, and larger points for better ones', () => {
   const recommendation = ranker.recommend(trials, whatIf)
   const latencies = createLogAxis([5, 100], [25, 75])
-  const option = paretoOption(
+  const option = createParetoChart(
     { recommendation, trials, curves: [], throughput: 'per-dollar', latencies, devices: ['T4'] },
     lightTheme,
   )
@@ -82,7 +82,7 @@ test('the chart has a front for each better quality, and larger points for bette
   )
   expect([sizes.get(1), sizes.get(3)]).toEqual([15, 7])
   expect(sizes.get(2)).toBeGreaterThan(7)
-  const without = paretoOption(
+  const without = createParetoChart(
     {
       recommendation: recommend({ ...sampleInput, trials }),
       trials,
@@ -97,7 +97,7 @@ test('the chart has a front for each better quality, and larger points for bette
 })
 
 test('the report says what each quality costs', async () => {
-  const view = ranker.view(whatIf)
+  const view = ranker.createCriteria(whatIf)
   const recommendation = ranker.recommend(trials, whatIf)
   const text = JSON.stringify(
     await renderReport({

@@ -64,7 +64,7 @@ export class Ranker {
   constructor(readonly experiment: DashboardExperiment) {}
 
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
-  view({ slo, objective, prices, minQuality }: WhatIf): RankingCriteria {
+  createCriteria({ slo, objective, prices, minQuality }: WhatIf): RankingCriteria {
     if (prices !== this.#pricing?.book)
       this.#pricing = { book: prices, pricePerHour: createPricing(prices, this.experiment.ownGpus) }
     return {
@@ -76,7 +76,7 @@ export class Ranker {
         quality: (c) => this.experiment.qualities?.[String(c.variant)],
         minQuality,
       }),
-      curve: (measurement, under) => this.#curve(measurement, under),
+      curve: (measurement, under) => this.#findCurve(measurement, under),
     }
   }
 
@@ -95,20 +95,20 @@ export class Ranker {
     whatIf: WhatIf,
     measuredWith?: RecommendInput['measuredWith'],
   ): Recommendation {
-    return recommend({ ...this.#input(trials, whatIf), measuredWith })
+    return recommend({ ...this.#createInput(trials, whatIf), measuredWith })
   }
 
   /**
    * The same in steps of one configuration, so that the caller can yield in between.
    * @param trials may only grow between calls
    */
-  *recommending(
+  *recommendInSteps(
     trials: readonly FinishedTrial[],
     whatIf: WhatIf,
   ): Generator<undefined, Recommendation> {
-    const input = this.#input(trials, whatIf)
+    const input = this.#createInput(trials, whatIf)
     const all: RankedCandidate[] = []
-    for (const group of this.#groups.of(trials)) {
+    for (const group of this.#groups.groupTrials(trials)) {
       all.push(...rankCandidates(group.trials, input))
       yield
     }
@@ -123,14 +123,17 @@ export class Ranker {
    * @param trials may only grow between calls
    */
   recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
-    const among = this.#contenders.among(this.#groups.of(trials), this.view(whatIf))
-    return { ...this.recommend(among, whatIf), trials: trials.length }
+    const contenders = this.#contenders.selectContenders(
+      this.#groups.groupTrials(trials),
+      this.createCriteria(whatIf),
+    )
+    return { ...this.recommend(contenders, whatIf), trials: trials.length }
   }
 
-  #input(trials: readonly FinishedTrial[], whatIf: WhatIf): RecommendInput {
+  #createInput(trials: readonly FinishedTrial[], whatIf: WhatIf): RecommendInput {
     const { experiment } = this
     return {
-      ...this.view(whatIf),
+      ...this.createCriteria(whatIf),
       experimentId: experiment.id,
       provenance: experiment.provenance,
       seed: experiment.seed,
@@ -143,7 +146,7 @@ export class Ranker {
   }
 
   /** Some candidates with their measurements and load curves, in the order given. */
-  judged(
+  addMeasurements(
     trials: readonly FinishedTrial[],
     candidates: readonly Candidate[],
     whatIf: WhatIf,
@@ -151,7 +154,7 @@ export class Ranker {
     const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
     const all = rankCandidates(
       trials.filter((t) => wanted.has(configurationKey(t.configuration))),
-      this.view(whatIf),
+      this.createCriteria(whatIf),
     )
     const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))
     return candidates.flatMap((c) => byTrial.get(c.trial) ?? [])
@@ -161,15 +164,15 @@ export class Ranker {
    * A load curve depends on metric, percentile and error bound, not on the limit, so dragging a
    * limit rebuilds none.
    */
-  #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
-    const known = this.#curves.get(measurement)
+  #findCurve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
+    const cached = this.#curves.get(measurement)
     if (
-      known &&
-      haveSameLatency(known.slo, slo) &&
-      known.slo.percentile === slo.percentile &&
-      known.slo.maxErrorRate === slo.maxErrorRate
+      cached &&
+      haveSameLatency(cached.slo, slo) &&
+      cached.slo.percentile === slo.percentile &&
+      cached.slo.maxErrorRate === slo.maxErrorRate
     )
-      return known.curve
+      return cached.curve
     const curve = buildLoadCurve(measurement, slo)
     this.#curves.set(measurement, { slo, curve })
     return curve
@@ -194,8 +197,9 @@ function createPricing(
   book: PriceBook,
   ownGpus: DashboardExperiment['ownGpus'],
 ): RankingCriteria['pricePerHour'] {
-  const known = new WeakMap<Configuration, ReplicaPrice>()
-  const price = (c: Configuration) => memoise(known, c, () => priceConfiguration(c, book, ownGpus))
+  const cachedPrices = new WeakMap<Configuration, ReplicaPrice>()
+  const price = (c: Configuration) =>
+    memoise(cachedPrices, c, () => priceConfiguration(c, book, ownGpus))
   return Object.assign((c: Configuration) => price(c).pricePerHour, {
     bundles: (c: Configuration) => price(c).bundles,
   })

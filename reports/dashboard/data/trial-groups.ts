@@ -16,7 +16,7 @@ export class TrialGroups {
   #grouped = 0
 
   /** Groups in the order of their first trials. @param trials may only grow between calls */
-  of(trials: readonly FinishedTrial[]): readonly TrialGroup[] {
+  groupTrials(trials: readonly FinishedTrial[]): readonly TrialGroup[] {
     for (; this.#grouped < trials.length; this.#grouped++) {
       const trial = trials[this.#grouped]!
       const key = configurationKey(trial.configuration)

@@ -249,7 +249,7 @@ export class App {
     performance.mark('rank')
     this.#paced.begin(
       manyPauseMs,
-      () => ranker.recommending(this.#trials, whatIf),
+      () => ranker.recommendInSteps(this.#trials, whatIf),
       (recommendation) => this.#showRecommendation(recommendation, question),
     )
   }

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { money, significant, sloName, sloValue } from '../../format.ts'
-import { capacityText, estimateText } from '../../recommendation/words.ts'
+import { estimateText, formatCapacity } from '../../recommendation/words.ts'
 import { getDevice } from '../data/ranking.ts'
 import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
@@ -74,7 +74,7 @@ function TrialCard({ answer, trial }: { answer: Answer; trial: Answer['trials'][
   const c = answer.byTrial.get(trial.number)
   const lines: readonly (readonly [name: string, text: string | false | undefined])[] = c
     ? [
-        ['safe capacity', c.capacityRps > 0 || c.bound === 'upper' ? capacityText(c) : 'none'],
+        ['safe capacity', c.capacityRps > 0 || c.bound === 'upper' ? formatCapacity(c) : 'none'],
         ['estimate [90 %]', c.estimateRps !== undefined && estimateText(c)],
         [sloName(answer.whatIf.slo), sloValue(answer.whatIf.slo, c.sloMsAtCapacity)],
         ['quality', c.quality?.toString()],

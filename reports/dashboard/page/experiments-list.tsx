@@ -1,6 +1,6 @@
 /** Every experiment of the store: found by words and tags, archived, deleted. */
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { wordsFound, wordsOfField } from '../../words-found.ts'
+import { hasAllWords, splitSearchField } from '../../words-found.ts'
 import type { ExperimentEntry, ExperimentOutcome } from '../data/page-data.ts'
 import { Table, Tag } from './elements.tsx'
 import { ExperimentActions } from './experiment-actions.tsx'
@@ -27,7 +27,7 @@ export function ExperimentsPage() {
     outcomes: new Map(),
     writable: false,
   })
-  const [asked, ask] = useState(() => askedBy(location.search))
+  const [asked, ask] = useState(() => parseListQuestion(location.search))
   const [problem, setProblem] = useState('')
   const load = async () => {
     try {
@@ -71,7 +71,7 @@ export function ExperimentsPage() {
   )
 }
 
-function askedBy(search: string): ListQuestion {
+function parseListQuestion(search: string): ListQuestion {
   const given = new URLSearchParams(search)
   return {
     words: given.get('words') ?? '',
@@ -107,7 +107,7 @@ function isAsked(
     annotation?.note,
     ...(annotation?.tags ?? []),
   ]
-  return wordsFound(wordsOfField(words), texts)
+  return hasAllWords(splitSearchField(words), texts)
 }
 
 function Filters({

@@ -10,13 +10,13 @@ import { ExperimentsPage } from './experiments-list.tsx'
 import { Page } from './page.tsx'
 import { AppContext } from './part.tsx'
 import { printWell } from './print.ts'
-import { embeddedSnapshot, follow, listExperiments, takeToken } from './source.ts'
+import { follow, listExperiments, readEmbeddedSnapshot, takeToken } from './source.ts'
 import { serveEffects } from './worker.ts'
 
 function start(root: HTMLElement): void {
   // Paper and steps of a few milliseconds need what is shown to stand there at once.
   options.debounceRendering = (work) => work()
-  const snapshot = embeddedSnapshot()
+  const snapshot = readEmbeddedSnapshot()
   if (!snapshot) takeToken()
   if (!snapshot && location.pathname === '/experiments') {
     render(<ExperimentsPage />, root)

@@ -66,7 +66,7 @@ export interface Drawing {
 const plots = new Set<Plot>()
 
 /** The plots of the page, seen or not, without those of dialogs. */
-export const plotsOnPage = (): Plot[] => [...plots].filter(({ figure }) => figure.closest('main'))
+export const listPlots = (): Plot[] => [...plots].filter(({ figure }) => figure.closest('main'))
 
 export class Plot {
   readonly #canvas: HTMLElement
@@ -171,7 +171,7 @@ export class Plot {
   }
 
   /** Pixel of an x value, from the plot's left edge; undefined before the first drawing. */
-  pixelOf(x: number): number | undefined {
+  locatePixel(x: number): number | undefined {
     return this.#chart?.convertToPixel({ xAxisIndex: 0 }, x)
   }
 

@@ -3,7 +3,7 @@
  * wherever the reader had scrolled.
  */
 import type { App } from './app.ts'
-import { plotsOnPage } from './plot.ts'
+import { listPlots } from './plot.ts'
 
 /** Makes the page ready for paper before it is printed, and as it was after. */
 export function printWell(app: App): void {
@@ -12,11 +12,11 @@ export function printWell(app: App): void {
     app.print(true)
     opened = [...document.querySelectorAll<HTMLDetailsElement>('details.more:not([open])')]
     for (const details of opened) details.open = true
-    for (const plot of plotsOnPage()) plot.toPaper()
+    for (const plot of listPlots()) plot.toPaper()
   })
   addEventListener('afterprint', () => {
     for (const details of opened) details.open = false
-    for (const plot of plotsOnPage()) plot.fromPaper()
+    for (const plot of listPlots()) plot.fromPaper()
     app.print(false)
   })
 }

@@ -34,14 +34,14 @@ interface ExperimentList {
 }
 
 /** The snapshot that a self-contained page carries; undefined in a page from the server. */
-export function embeddedSnapshot(): Snapshot | undefined {
+export function readEmbeddedSnapshot(): Snapshot | undefined {
   const text = document.getElementById('snapshot')?.textContent
   return text ? (JSON.parse(text) as Snapshot) : undefined
 }
 
 export async function listExperiments(): Promise<ExperimentList> {
   return (
-    await answered(fetch('/api/experiments', { headers: tokenHeaders() }))
+    await answered(fetch('/api/experiments', { headers: createTokenHeaders() }))
   ).json() as Promise<ExperimentList>
 }
 
@@ -95,7 +95,7 @@ export function takeToken(): void {
   history.replaceState(null, '', location.pathname + location.search)
 }
 
-const tokenHeaders = (): Record<string, string> => {
+const createTokenHeaders = (): Record<string, string> => {
   const token = localStorage.getItem(tokenKey)
   return token === null ? {} : { 'x-tune-token': token }
 }
@@ -114,7 +114,7 @@ export async function annotate(
   const answer = await answered(
     fetch(`/api/experiments/${encodeURIComponent(experimentId)}/annotation`, {
       method: 'POST',
-      headers: { ...tokenHeaders(), 'content-type': 'application/json' },
+      headers: { ...createTokenHeaders(), 'content-type': 'application/json' },
       body: JSON.stringify({ trial, ...change }),
     }),
   )
@@ -129,7 +129,7 @@ export async function deleteExperiment(id: string): Promise<void> {
   await answered(
     fetch(`/api/experiments/${encodeURIComponent(id)}`, {
       method: 'DELETE',
-      headers: tokenHeaders(),
+      headers: createTokenHeaders(),
     }),
   )
 }

@@ -38,7 +38,7 @@ const axis = (name: string) => ({
   axisLabel: { color: '#333' },
   nameTextStyle: { color: '#333' },
 })
-const yAxis = (name: string) => ({ ...axis(name), nameGap: 50 })
+const createYAxisOption = (name: string) => ({ ...axis(name), nameGap: 50 })
 
 /** CSS pixels. */
 const legendLineHeight = 18
@@ -47,7 +47,7 @@ const legendLineHeight = 18
  * Legend with a line for each name, above the plot. Names of configurations are long: side by side
  * they wrap and cover the plot.
  */
-const legendAbove = (names: readonly string[]) => ({
+const createLegendAbove = (names: readonly string[]) => ({
   grid: { ...grid, top: 40 + names.length * legendLineHeight },
   legend: {
     type: 'plain' as const,
@@ -61,7 +61,7 @@ const legendAbove = (names: readonly string[]) => ({
   },
 })
 
-const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
+const createSloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
   silent: true,
   symbol: 'none',
   lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
@@ -77,7 +77,7 @@ const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
  * Latency of the SLO percentile against requests per dollar: a curve per configuration, the front
  * over them, the SLO with its far side shaded.
  */
-export function paretoOption(
+export function createParetoOption(
   judged: readonly RankedCandidate[],
   front: readonly Candidate[],
   slo: Slo,
@@ -98,7 +98,7 @@ export function paretoOption(
     data: (j.curve ?? [])
       .filter((k) => k.rateRps > 0 && shown.of(k.latencyMs) <= xMax)
       .map((k) =>
-        knotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
+        createKnotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
       ),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
@@ -121,13 +121,13 @@ export function paretoOption(
     ]
   })
   return {
-    ...legendAbove([
+    ...createLegendAbove([
       ...judged.map((j) => j.candidate.label),
       'Pareto front',
       ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.minQuality}`),
     ]),
     xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
-    yAxis: { type: 'value', ...yAxis('requests per dollar') },
+    yAxis: { type: 'value', ...createYAxisOption('requests per dollar') },
     series: [
       ...series,
       {
@@ -141,7 +141,7 @@ export function paretoOption(
           shown.of(c.sloMsAtCapacity),
           perDollar(c.capacityRps, c.pricePerHour),
         ]),
-        markLine: sloLine(shown, 'xAxis'),
+        markLine: createSloLine(shown, 'xAxis'),
         markArea: {
           silent: true,
           itemStyle: { color: '#b0002012' },
@@ -168,7 +168,7 @@ export function paretoOption(
 }
 
 /** A modelled, not measured point is hollow. */
-export const knotPoint = ({ modelled }: CurveKnot, value: number[]) =>
+export const createKnotPoint = ({ modelled }: CurveKnot, value: number[]) =>
   modelled ? { value, ...hollow } : value
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
@@ -177,9 +177,9 @@ const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)
   return {
-    ...legendAbove(judged.map((j) => j.candidate.label)),
+    ...createLegendAbove(judged.map((j) => j.candidate.label)),
     xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
-    yAxis: { type: 'log', ...yAxis(shown.name) },
+    yAxis: { type: 'log', ...createYAxisOption(shown.name) },
     series: judged.map((j, i): SeriesOption => {
       const knots = (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs))
       return {
@@ -188,8 +188,8 @@ export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): E
         color: palette[i % palette.length],
         symbol: symbols[i % symbols.length],
         symbolSize: 7,
-        data: knots.map((k) => knotPoint(k, [k.rateRps, shown.of(k.latencyMs)])),
-        ...(i === 0 ? { markLine: sloLine(shown, 'yAxis') } : {}),
+        data: knots.map((k) => createKnotPoint(k, [k.rateRps, shown.of(k.latencyMs)])),
+        ...(i === 0 ? { markLine: createSloLine(shown, 'yAxis') } : {}),
       }
     }),
   }
@@ -199,7 +199,7 @@ export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): E
  * Cost of each trial in order, and the best so far. `points`: trial number and cost; infeasible
  * ones left out.
  */
-export function historyOption(
+export function createHistoryChart(
   points: readonly { trial: number; cost: number }[],
   objective: Objective,
 ): EChartsOption {
@@ -215,7 +215,7 @@ export function historyOption(
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
     yAxis: {
       type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value',
-      ...yAxis(getObjectiveUnit(objective)),
+      ...createYAxisOption(getObjectiveUnit(objective)),
     },
     series: [
       {
@@ -238,7 +238,7 @@ export function historyOption(
 }
 
 /** Demand over one period against what a static fleet carries. Hours on the x axis. */
-export function demandOption(
+export function createDemandOption(
   { spans }: { readonly spans: readonly { readonly rps: number; readonly seconds: number }[] },
   carriesRps: number,
   name: string,
@@ -253,7 +253,7 @@ export function demandOption(
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
     xAxis: { type: 'value', max: hours, ...axis('hours') },
-    yAxis: { type: 'value', ...yAxis('requests per second') },
+    yAxis: { type: 'value', ...createYAxisOption('requests per second') },
     series: [
       {
         type: 'line',

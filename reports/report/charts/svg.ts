@@ -8,7 +8,7 @@ const plotHeight = 360
 /** CSS pixels. */
 const width = 900
 
-const legendHeight = ({ grid }: EChartsOption): number =>
+const computeLegendHeight = ({ grid }: EChartsOption): number =>
   grid && !Array.isArray(grid) && typeof grid.top === 'number' ? grid.top : 0
 
 /**
@@ -32,7 +32,7 @@ export async function renderSvg(option: EChartsOption): Promise<string> {
     components.TitleComponent,
     SVGRenderer,
   ])
-  const height = plotHeight + legendHeight(option)
+  const height = plotHeight + computeLegendHeight(option)
   const chart = init(null, null, { renderer: 'svg', ssr: true, width, height })
   try {
     chart.setOption({ animation: false, backgroundColor: '#fff', ...option })

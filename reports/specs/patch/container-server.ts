@@ -1,8 +1,11 @@
 /** Which known model server a container of a manifest starts. */
-import { type DeployedServer, serverOfCommand } from '../../figures.ts'
-import { listAt, valueAt, type YamlValue } from './yaml-values.ts'
+import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
+import { getValueAt, listAt, type YamlValue } from './yaml-values.ts'
 
-/** Fields of KServe's predictor that imply a server, without a list of containers. */
+/**
+ * Fields of KServe's predictor that imply a server, without a list of containers. Undefined: the
+ * field is known, and its server follows from the runtime.
+ */
 export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> = {
   model: undefined,
   triton: 'triton',
@@ -37,9 +40,9 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
   [/^tune(-predictor)?$/, 'builtin'],
 ]
 /** Images of companions of a server, which contain its name. */
-const isBesideServer = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
+const companionImages = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
 
-/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; of a `release` its folder. */
+/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; '…/tensorrt-llm/release' → 'tensorrt-llm'. */
 export function parseImageName(image: string): string {
   const parts = image.replace(/@.*$/, '').split('/')
   const last = parts.at(-1)!.replace(/:.*$/, '')
@@ -51,7 +54,7 @@ export function parseImageName(image: string): string {
 /** All words of command and arguments; shell texts are split. */
 export const listCommandWords = (container: YamlValue): string[] =>
   ['command', 'args'].flatMap((field) =>
-    [valueAt(container, [field])]
+    [getValueAt(container, [field])]
       .flat()
       .flatMap((text) => (text === undefined ? [] : String(text).split(/[\s"'\\;&|()]+/)))
       .filter((word) => word !== ''),
@@ -64,18 +67,20 @@ export const listCommandWords = (container: YamlValue): string[] =>
  */
 export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
   const words = listCommandWords(container)
-  const started = serverOfCommand(words)
-  if (started !== undefined) return started
-  const image = valueAt(container, ['image'])
+  const commandServer = recogniseCommandServer(words)
+  if (commandServer !== undefined) return commandServer
+  const image = getValueAt(container, ['image'])
   if (typeof image === 'string') {
     const name = parseImageName(image)
     const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
-    return known !== undefined && !isBesideServer.test(name) ? known : builtinBySettings(container)
+    return known !== undefined && !companionImages.test(name)
+      ? known
+      : recogniseBuiltinByVariables(container)
   }
   if (field === undefined) return undefined
   const runtime = [
-    valueAt(container, ['runtime']),
-    valueAt(container, ['modelFormat', 'name']),
+    getValueAt(container, ['runtime']),
+    getValueAt(container, ['modelFormat', 'name']),
   ].find((name) => typeof name === 'string')
   const byRuntime = kserveRuntimes.find(([pattern]) =>
     pattern.test(String(runtime ?? '').toLowerCase()),
@@ -84,13 +89,13 @@ export function recogniseServer(container: YamlValue, field?: string): DeployedS
 }
 
 /** Recognises the built-in predictor in the user's own image by its variables. */
-function builtinBySettings(container: YamlValue): 'builtin' | undefined {
+function recogniseBuiltinByVariables(container: YamlValue): 'builtin' | undefined {
   const env = listAt(container, ['env'])
-  const variable = (name: string) =>
-    valueAt(
-      env.find((one) => valueAt(one, ['name']) === name),
+  const findValue = (name: string) =>
+    getValueAt(
+      env.find((one) => getValueAt(one, ['name']) === name),
       ['value'],
     )
-  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(variable('ENGINE')))
-  return isEngine && variable('MODEL') !== undefined ? 'builtin' : undefined
+  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(findValue('ENGINE')))
+  return isEngine && findValue('MODEL') !== undefined ? 'builtin' : undefined
 }

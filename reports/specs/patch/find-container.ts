@@ -1,7 +1,7 @@
 /** The container of a manifest file that serves the model. */
 
 import type { DeployedServer } from '../../figures.ts'
-import { serverOfCommand } from '../../figures.ts'
+import { recogniseCommandServer } from '../../figures.ts'
 import { imagePlaceholder } from '../placeholders.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
@@ -12,7 +12,14 @@ import {
   recogniseServer,
 } from './container-server.ts'
 import type { ManifestObject } from './manifest-objects.ts'
-import { entriesAt, isYamlMap, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import {
+  getValueAt,
+  isYamlMap,
+  listAt,
+  listEntriesAt,
+  type Path,
+  type YamlValue,
+} from './yaml-values.ts'
 
 export interface ServerContainer {
   readonly object: ManifestObject
@@ -43,7 +50,7 @@ export function findContainer(
   serving: Serving,
   { requested, file }: { readonly requested?: string; readonly file: string },
 ): ServerContainer {
-  const candidates = withLabels(objects.flatMap(listContainers))
+  const candidates = addLabels(objects.flatMap(listContainers))
   if (candidates.length === 0) {
     const kinds = objects.map(({ kind }) => kind)
     throw new SpecError(
@@ -59,23 +66,26 @@ export function findContainer(
         `${file} has no container ${requested}: it has ${listLabels(candidates)}`,
         'name one of them with --container',
       )
-    throw ambiguityError(file, named)
+    throw createAmbiguityError(file, named)
   }
   const servers = candidates.filter(({ isBeside }) => !isBeside)
   const among = servers.length > 0 ? servers : candidates
   if (among.length === 1) return { ...among[0]!, reason: 'the only one' }
-  for (const [reason, isServer] of evidenceFor(serving)) {
+  for (const [reason, isServer] of listContainerEvidence(serving)) {
     const found = among.filter(isServer)
     if (found.length === 1) return { ...found[0]!, reason }
-    if (found.length > 1) throw ambiguityError(file, found)
+    if (found.length > 1) throw createAmbiguityError(file, found)
   }
-  throw ambiguityError(file, among)
+  throw createAmbiguityError(file, among)
 }
 
 const listLabels = (candidates: readonly { readonly label: string }[]): string =>
   candidates.map(({ label }) => label).join(', ')
 
-function ambiguityError(file: string, among: readonly { readonly label: string }[]): SpecError {
+function createAmbiguityError(
+  file: string,
+  among: readonly { readonly label: string }[],
+): SpecError {
   return new SpecError(
     `${file} has several containers that may be the server: ${listLabels(among)}`,
     `name the one to tune with --container, such as --container ${among[0]!.label}`,
@@ -85,9 +95,9 @@ function ambiguityError(file: string, among: readonly { readonly label: string }
 type Evidence = readonly [reason: string, isServer: (candidate: Candidate) => boolean]
 
 /** Evidence for the server's container, most reliable first. */
-function evidenceFor(serving: Serving): readonly Evidence[] {
+function listContainerEvidence(serving: Serving): readonly Evidence[] {
   const { container, deployed, evidence } = serving
-  const measured = serverOfCommand(evidence.measured.command ?? []) ?? deployed.server
+  const measured = recogniseCommandServer(evidence.measured.command ?? []) ?? deployed.server
   const program = findOwnProgram(evidence.measured.command ?? [])
   const flags = (container.tunedArgs ?? [])
     .filter((word) => /^--?[a-z]/i.test(word))
@@ -107,20 +117,22 @@ function evidenceFor(serving: Serving): readonly Evidence[] {
       ({ value }) =>
         listCommandWords(value).some((word) => flags.includes(word.split('=')[0]!)) ||
         listAt(value, ['env']).some((one) =>
-          container.tunedEnv?.includes(String(valueAt(one, ['name']))),
+          container.tunedEnv?.includes(String(getValueAt(one, ['name']))),
         ),
     ],
     ['as the only known model server', ({ server }) => server !== undefined],
     [
       'by its port',
       ({ value }) =>
-        listAt(value, ['ports']).some((one) => valueAt(one, ['containerPort']) === container.port),
+        listAt(value, ['ports']).some(
+          (one) => getValueAt(one, ['containerPort']) === container.port,
+        ),
     ],
   ]
 }
 
 const hasImage = (value: YamlValue, image: string): boolean => {
-  const own = valueAt(value, ['image'])
+  const own = getValueAt(value, ['image'])
   return (
     image !== imagePlaceholder &&
     typeof own === 'string' &&
@@ -146,12 +158,12 @@ const patterns: ReadonlySet<string> = new Set([
 /** The containers of every pod in an object, and KServe's predictors that name none. */
 function listContainers(object: ManifestObject): Candidate[] {
   if (patterns.has(object.kind)) return []
-  return podsIn(object.value, []).flatMap((podPath) => {
+  return listPods(object.value, []).flatMap((podPath) => {
     const isBeside =
       object.kind === 'InferenceService' && (podPath[1] !== 'predictor' || podPath.length > 2)
     const fields =
       object.kind === 'InferenceService' && !isBeside
-        ? entriesAt(object.value, podPath).filter(
+        ? listEntriesAt(object.value, podPath).filter(
             ([field, value]) => Object.hasOwn(kserveFields, field) && isYamlMap(value),
           )
         : []
@@ -189,12 +201,14 @@ function listContainers(object: ManifestObject): Candidate[] {
 
 /** Knative's containers have none: that of the image. */
 const nameIn = (container: YamlValue): string =>
-  String(valueAt(container, ['name']) ?? parseImageName(String(valueAt(container, ['image']))))
+  String(
+    getValueAt(container, ['name']) ?? parseImageName(String(getValueAt(container, ['image']))),
+  )
 
 /** Paths of every block that has containers, or is KServe's predictor. */
-function podsIn(value: YamlValue, path: Path): Path[] {
+function listPods(value: YamlValue, path: Path): Path[] {
   if (Array.isArray(value))
-    return (value as YamlValue[]).flatMap((one, i) => podsIn(one, [...path, i]))
+    return (value as YamlValue[]).flatMap((one, i) => listPods(one, [...path, i]))
   if (!isYamlMap(value)) return []
   const isPod =
     Array.isArray(value.containers) ||
@@ -202,12 +216,12 @@ function podsIn(value: YamlValue, path: Path): Path[] {
       Object.keys(value).some((key) => Object.hasOwn(kserveFields, key)))
   const inner = Object.entries(value)
     .filter(([key]) => key !== 'containers' && key !== 'status' && key !== 'metadata')
-    .flatMap(([key, one]) => podsIn(one, [...path, key]))
+    .flatMap(([key, one]) => listPods(one, [...path, key]))
   return isPod ? [path, ...inner] : inner
 }
 
 /** Unique labels; duplicates get their line number. */
-function withLabels<T extends Candidate>(candidates: readonly T[]): (T & { label: string })[] {
+function addLabels<T extends Candidate>(candidates: readonly T[]): (T & { label: string })[] {
   const plain = candidates.map(({ object, name }) => `${object.kind}/${object.name}/${name}`)
   return candidates.map((candidate, i) => {
     const label = plain[i]!

@@ -53,15 +53,15 @@ export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): F
     if (text.isArgument && alone.test(content)) {
       const next = texts[i + 1]
       if (next === undefined || !next.isArgument || flagStart.test(next.content)) return []
-      return [foundAt(next, 0, next.content.length)]
+      return [createMatch(next, 0, next.content.length)]
     }
     const whole = joined.exec(content)
     if (text.isArgument && whole && !/\s--?[a-z]/i.test(whole[2]!))
-      return [foundAt(text, whole[1]!.length, content.length)]
+      return [createMatch(text, whole[1]!.length, content.length)]
     return [...content.matchAll(inside)].flatMap((match) => {
       const start = match.index + match[1]!.length
       if (isInComment(content, match.index) || flagStart.test(match[2]!)) return []
-      return [foundAt(text, start, start + match[2]!.length)]
+      return [createMatch(text, start, start + match[2]!.length)]
     })
   })
 }
@@ -84,8 +84,8 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
       const end = index + whole.length
       if (value !== undefined) {
         const start = end - value.length
-        const found = foundAt(text, start, end)
-        return [{ ...foundAt(text, index, start - between.length), value: found }]
+        const found = createMatch(text, start, end)
+        return [{ ...createMatch(text, index, start - between.length), value: found }]
       }
       const next = texts[i + 1]
       const isAlone = text.isArgument && whole === text.content
@@ -93,15 +93,15 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
         isAlone && next?.isArgument && /^(true|false)$/i.test(next.content) ? next : undefined
       return [
         {
-          ...foundAt(text, index, end),
-          ...(word && { value: foundAt(word, 0, word.content.length) }),
+          ...createMatch(text, index, end),
+          ...(word && { value: createMatch(word, 0, word.content.length) }),
         },
       ]
     }),
   )
 }
 
-const foundAt = (text: ArgumentText, start: number, end: number): FlagValue => ({
+const createMatch = (text: ArgumentText, start: number, end: number): FlagValue => ({
   text,
   start,
   end,
@@ -124,7 +124,7 @@ export const findAssignments = (texts: readonly ArgumentText[], variable: string
         const start = match.index + match[1]!.length
         return isInComment(text.content, match.index)
           ? []
-          : [foundAt(text, start, start + match[2]!.length)]
+          : [createMatch(text, start, start + match[2]!.length)]
       }),
     )
 }

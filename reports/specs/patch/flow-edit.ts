@@ -21,15 +21,15 @@ export function insertIntoFlow(
   const last = (node.items as Item[]).at(-1)
   const json = isJson(text)
   if (last === undefined) {
-    const content = entryText(node, entry, json, ' ', 0)
+    const content = renderEntry(node, entry, json, ' ', 0)
     const inserted = json ? content : ` ${content} `
     return splice(text, [open + 1, end - 1], inserted)
   }
   const lastEnd = getEnd(last)
-  const blank = json && isMap(node) && !/^"\s*:\s/.test(text.slice(keyEnd(last) - 1)) ? '' : ' '
-  const comma = commaAfter(text, lastEnd, end - 1)
+  const blank = json && isMap(node) && !/^"\s*:\s/.test(text.slice(findKeyEnd(last) - 1)) ? '' : ' '
+  const comma = findCommaAfter(text, lastEnd, end - 1)
   const indent = /(?:^|\n)([ \t]*)$/.exec(text.slice(0, getStart(last)))?.[1]
-  const content = entryText(node, entry, json, blank, indent?.length ?? 0, text, end)
+  const content = renderEntry(node, entry, json, blank, indent?.length ?? 0, text, end)
   if (indent === undefined) {
     if (comma !== undefined) return splice(text, [comma + 1, comma + 1], ` ${content}`)
     const between = json && !/,\s/.test(text.slice(open, end)) ? ',' : ', '
@@ -46,10 +46,10 @@ export function insertIntoFlow(
   return comma === undefined ? splice(added, [lastEnd, lastEnd], ',') : added
 }
 
-const keyEnd = (item: Item): number => (isPair(item) ? item.key : item).range![1]
+const findKeyEnd = (item: Item): number => (isPair(item) ? item.key : item).range![1]
 
 /** Position of a comma behind the last entry, after any comments. */
-function commaAfter(text: string, from: number, close: number): number | undefined {
+function findCommaAfter(text: string, from: number, close: number): number | undefined {
   const between = text
     .slice(from, close)
     .replace(/#[^\r\n]*/g, (comment) => ' '.repeat(comment.length))
@@ -57,7 +57,7 @@ function commaAfter(text: string, from: number, close: number): number | undefin
   return comma < 0 ? undefined : from + comma
 }
 
-function entryText(
+function renderEntry(
   node: YAMLMap | YAMLSeq,
   entry: YamlValue | readonly [string, YamlValue],
   json: boolean,
@@ -71,7 +71,7 @@ function entryText(
   if (!json) {
     const content = isMap(node) ? { [name!]: value } : [value]
     // Without the brackets around it.
-    return yamlFlow(content).slice(1, -1).trim()
+    return renderYamlFlow(content).slice(1, -1).trim()
   }
   const closing = /(?:^|\n)([ \t]*)[\]}]$/.exec(text.slice(0, end))?.[1]?.length
   const step = closing === undefined ? 0 : Math.max(0, column - closing)
@@ -81,7 +81,7 @@ function entryText(
   return name === undefined ? written : `${JSON.stringify(name)}:${blank}${written}`
 }
 
-const yamlFlow = (value: YamlValue): string =>
+const renderYamlFlow = (value: YamlValue): string =>
   stringify(value, { lineWidth: 0, version: '1.1', collectionStyle: 'flow' }).trimEnd()
 
 /** Removes an entry with its comma, and its line if it has its own. */

@@ -15,16 +15,16 @@ import { buildNodeSelector, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
 import { type Edit, type Edits, joinEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
-import { entriesAt, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import { getValueAt, listAt, listEntriesAt, type Path, type YamlValue } from './yaml-values.ts'
 
 export function gpuEdits(target: ServerContainer, serving: Serving): Edits {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   return joinEdits([
-    annotationEdits(target, gpu),
-    schedulerEdits(target, gpu),
-    tolerationEdits(target, serving, gpu),
-    instanceEdits(target, serving),
-    nodeEdits(target, serving, gpu),
+    listAnnotationEdits(target, gpu),
+    listSchedulerEdits(target, gpu),
+    listTolerationEdits(target, serving, gpu),
+    listInstanceEdits(target, serving),
+    listNodeEdits(target, serving, gpu),
   ])
 }
 
@@ -41,26 +41,26 @@ function metadataPath({ object, podPath }: ServerContainer): Path {
 const isGpuAnnotation = (name: string): boolean =>
   /(use|nouse)-gpu(type|uuid)$|^gpu-(fraction|memory)$|vgpu/.test(name)
 
-function annotationEdits(target: ServerContainer, { annotations }: GpuSelection): Edits {
+function listAnnotationEdits(target: ServerContainer, { annotations }: GpuSelection): Edits {
   const { object } = target
   const at: Path = [...metadataPath(target), 'annotations']
   return {
     edits: Object.entries(annotations)
-      .filter(([name, value]) => valueAt(object.value, [...at, name]) !== value)
+      .filter(([name, value]) => getValueAt(object.value, [...at, name]) !== value)
       .map(([name, value]) => ({ object, path: [...at, name], value })),
     unplaced: [],
-    remaining: entriesAt(object.value, at)
+    remaining: listEntriesAt(object.value, at)
       .filter(([name]) => isGpuAnnotation(name) && !(name in annotations))
       .map(([name, value]) => `annotation ${name} = ${String(value)} of ${object.title}`),
   }
 }
 
-function schedulerEdits(
+function listSchedulerEdits(
   { object, podPath }: ServerContainer,
   { schedulerName: wanted }: GpuSelection,
 ): Edits {
   const path = [...podPath, 'schedulerName']
-  const present = valueAt(object.value, path)
+  const present = getValueAt(object.value, path)
   if (wanted === undefined || present === wanted) return only([])
   if (present === undefined) return only([{ object, path, value: wanted }])
   return {
@@ -71,7 +71,7 @@ function schedulerEdits(
   }
 }
 
-function tolerationEdits(
+function listTolerationEdits(
   { object, podPath }: ServerContainer,
   { resources }: Serving,
   gpu: GpuSelection,
@@ -80,18 +80,19 @@ function tolerationEdits(
   const path = [...podPath, 'tolerations']
   const present = listAt(object.value, path)
   const missing = createGpuTolerations(gpu).filter(
-    ({ key }) => !present.some((one) => [key, undefined].includes(valueAt(one, ['key']) as string)),
+    ({ key }) =>
+      !present.some((one) => [key, undefined].includes(getValueAt(one, ['key']) as string)),
   )
   return only(missing.map((value, i) => ({ object, path: [...path, present.length + i], value })))
 }
 
 /** The nodes that the price was for, where the manifest does not name others. */
-function instanceEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
+function listInstanceEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
   const [selector] = Object.entries(buildNodeSelector(serving) ?? {})
   if (selector === undefined) return only([])
   const [label, type] = selector
   const path = [...podPath, 'nodeSelector', label]
-  const present = valueAt(object.value, path)
+  const present = getValueAt(object.value, path)
   if (present === type) return only([])
   if (present === undefined) return only([{ object, path, value: type }])
   return {
@@ -120,10 +121,10 @@ const gpuLabels: ReadonlySet<string> = new Set([
  * Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity
  * where there is none.
  */
-function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
+function listNodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
   const { object, podPath } = target
   const { gpu: wanted } = serving.resources
-  const selector = entriesAt(object.value, [...podPath, 'nodeSelector'])
+  const selector = listEntriesAt(object.value, [...podPath, 'nodeSelector'])
   const remaining = selector
     .filter(([label, value]) => {
       if (!gpuLabels.has(label) && !(label === productLabel && wanted === undefined)) return false
@@ -141,10 +142,10 @@ function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection)
     const path = [...podPath, 'nodeSelector', productLabel]
     return { edits: fits ? [] : [{ object, path, value }], unplaced: [], remaining }
   }
-  return { ...affinityEdits(target, serving, gpu), remaining }
+  return { ...listAffinityEdits(target, serving, gpu), remaining }
 }
 
-function affinityEdits(
+function listAffinityEdits(
   { object, podPath }: ServerContainer,
   { resources }: Serving,
   { requirements }: GpuSelection,
@@ -153,7 +154,7 @@ function affinityEdits(
   const wanted = JSON.parse(JSON.stringify(requirements)) as YamlValue[]
   const path = [...podPath, 'affinity', 'nodeAffinity']
   const required = 'requiredDuringSchedulingIgnoredDuringExecution'
-  const present = valueAt(object.value, path)
+  const present = getValueAt(object.value, path)
   const terms = listAt(present, [required, 'nodeSelectorTerms'])
   if (present === undefined || present === null)
     return only([

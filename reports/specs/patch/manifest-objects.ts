@@ -1,7 +1,7 @@
 /** The Kubernetes objects of a manifest file, those inside of lists and templates too. */
 import { type Document, isNode } from 'yaml'
 import { readDocuments } from './manifest-text.ts'
-import { listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 
 export interface ManifestObject {
   /** Of its document in the file. */
@@ -22,35 +22,37 @@ export interface ManifestObject {
 export function readObjects(text: string, file: string): ManifestObject[] {
   const { values, documents, lineOf } = readDocuments(text, file)
   return values.flatMap((value, document) =>
-    objectsIn(value, [], (base) => ({
+    listObjects(value, [], (base) => ({
       document,
-      lineOf: lineBelow(documents[document]!, base, lineOf),
+      lineOf: findLineBelow(documents[document]!, base, lineOf),
     })),
   )
 }
 
-const lineBelow =
-  (document: Document, base: Path, lineOf: Parameters<typeof lineFor>[1]) => (path: Path) =>
-    lineFor(document.getIn([...base, ...path], true), lineOf)
+const findLineBelow =
+  (document: Document, base: Path, lineOf: Parameters<typeof findLineOf>[1]) => (path: Path) =>
+    findLineOf(document.getIn([...base, ...path], true), lineOf)
 
-const lineFor = (node: unknown, lineOf: ReturnType<typeof readDocuments>['lineOf']): number =>
+const findLineOf = (node: unknown, lineOf: ReturnType<typeof readDocuments>['lineOf']): number =>
   isNode(node) && node.range ? lineOf(node) : 1
 
 type DocumentPosition = Pick<ManifestObject, 'document' | 'lineOf'>
 
-function objectsIn(
+function listObjects(
   value: YamlValue,
   base: Path,
   place: (base: Path) => DocumentPosition,
 ): ManifestObject[] {
-  const kind = valueAt(value, ['kind'])
+  const kind = getValueAt(value, ['kind'])
   if (typeof kind !== 'string') return []
   // 'kubectl get -o json', and a Template of OpenShift.
   const field = kind.endsWith('List') ? 'items' : kind === 'Template' ? 'objects' : undefined
   if (field !== undefined)
-    return listAt(value, [field]).flatMap((item, i) => objectsIn(item, [...base, field, i], place))
-  const name = String(valueAt(value, ['metadata', 'name']))
-  const namespace = valueAt(value, ['metadata', 'namespace'])
+    return listAt(value, [field]).flatMap((item, i) =>
+      listObjects(item, [...base, field, i], place),
+    )
+  const name = String(getValueAt(value, ['metadata', 'name']))
+  const namespace = getValueAt(value, ['metadata', 'namespace'])
   return [
     {
       ...place(base),
@@ -72,6 +74,6 @@ export const isReferenceTo = (
   names: readonly string[] = [to.name],
 ): boolean =>
   // KEDA means a Deployment where it says nothing.
-  (valueAt(reference, ['kind']) ?? 'Deployment') === to.kind &&
-  names.includes(String(valueAt(reference, ['name']))) &&
+  (getValueAt(reference, ['kind']) ?? 'Deployment') === to.kind &&
+  names.includes(String(getValueAt(reference, ['name']))) &&
   (from.namespace === undefined || to.namespace === undefined || from.namespace === to.namespace)

@@ -3,7 +3,7 @@
  * as they are: find the container, list the edits, apply them, and check that nothing else changed.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { type Figures, figuresOf } from '../../figures.ts'
+import { classifyFigures, type Figures } from '../../figures.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import { type Edit, joinEdits } from './edits.ts'
@@ -11,11 +11,11 @@ import { findContainer, type ServerContainer } from './find-container.ts'
 import { gpuEdits } from './gpu-edits.ts'
 import { readObjects } from './manifest-objects.ts'
 import { isJson, readDocuments } from './manifest-text.ts'
-import { replicaEdits } from './replica-edits.ts'
-import { resourceEdits, tunesGpu } from './resource-edits.ts'
-import { settingEdits } from './setting-edits.ts'
+import { listReplicaEdits } from './replica-edits.ts'
+import { listResourceEdits, tunesGpu } from './resource-edits.ts'
+import { listSettingEdits } from './setting-edits.ts'
 import { removeAt, replaceWithin, SharedValueError, setAt } from './text-edit.ts'
-import { isYamlMap, type Path, valueAt, withValue, type YamlValue } from './yaml-values.ts'
+import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './yaml-values.ts'
 
 interface PatchOptions {
   /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
@@ -63,11 +63,11 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     file,
     ...(requested !== undefined && { requested }),
   })
-  const figures = figuresFor(target, serving)
+  const figures = classifyPatchedFigures(target, serving)
   const { edits, unplaced, remaining } = joinEdits([
-    replicaEdits(objects, target, serving, figures.hold),
-    resourceEdits(target, serving),
-    settingEdits(target, serving),
+    listReplicaEdits(objects, target, serving, figures.hold),
+    listResourceEdits(target, serving),
+    listSettingEdits(target, serving),
     ...(tunesGpu(serving) ? [gpuEdits(target, serving)] : []),
   ])
   const patched = applyEdits(text, edits, file)
@@ -77,7 +77,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     container: `${target.label}, ${target.reason}`,
     changes: edits.map(({ object, path, value }) => ({
       where: `${object.title}: ${path.join('.')}`,
-      from: valueAt(object.value, path),
+      from: getValueAt(object.value, path),
       to: value,
     })),
     unplaced,
@@ -87,15 +87,18 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
 }
 
 /** The image of the manifest is what deploys, not what a spec of `tune` would have started. */
-function figuresFor({ value, server, label }: ServerContainer, serving: Serving): Figures {
+function classifyPatchedFigures(
+  { value, server, label }: ServerContainer,
+  serving: Serving,
+): Figures {
   const { evidence, deployed } = serving
   if (server === deployed.server) return serving.figures
-  const image = valueAt(value, ['image'])
+  const image = getValueAt(value, ['image'])
   const what = typeof image === 'string' ? `the image ${image}` : 'the server'
   const { weights } = deployed
-  if (server !== undefined) return figuresOf(evidence.measured, { server, weights })
+  if (server !== undefined) return classifyFigures(evidence.measured, { server, weights })
   const isBuiltin = deployed.server === 'builtin'
-  return figuresOf(
+  return classifyFigures(
     evidence.measured,
     isBuiltin ? { server: 'command', weights } : deployed,
     `${what} of ${label}`,
@@ -138,11 +141,11 @@ function checkNothingElse(
   const wanted = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
     const { document, base } = object
     return documents.map((one, i) =>
-      i === document ? withValue(one, [...base, ...path], value) : one,
+      i === document ? setValueAt(one, [...base, ...path], value) : one,
     )
   }, readDocuments(before, file).values)
   const found = readDocuments(after, file).values
-  const where = firstDifference(wanted, found, [])
+  const where = findFirstDifference(wanted, found, [])
   if (where === undefined && isJson(before) === isJson(after)) return
   throw new SpecError(
     `${file} cannot be patched: ${where?.join('.') ?? 'its JSON'} would change too`,
@@ -150,7 +153,7 @@ function checkNothingElse(
   )
 }
 
-function firstDifference(
+function findFirstDifference(
   a: YamlValue | undefined,
   b: YamlValue | undefined,
   path: Path,
@@ -160,7 +163,7 @@ function firstDifference(
   if (!bothLists && !(isYamlMap(a) && isYamlMap(b))) return path
   const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
   for (const key of keys) {
-    const found = firstDifference(
+    const found = findFirstDifference(
       (a as Record<string, YamlValue>)[key],
       (b as Record<string, YamlValue>)[key],
       [...path, key],

@@ -3,14 +3,14 @@ import type { Serving } from '../serving.ts'
 import { type Edits, joinEdits, noEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
-import { type Path, valueAt } from './yaml-values.ts'
+import { getValueAt, type Path } from './yaml-values.ts'
 
 /**
  * Replicas where a demand or the user sizes them. An autoscaler's bounds are set from figures that
  * were measured of what is deployed, or by the user, and from nothing else.
  * @param isMeasured of the container that the manifest has
  */
-export function replicaEdits(
+export function listReplicaEdits(
   objects: readonly ManifestObject[],
   target: ServerContainer,
   serving: Serving,
@@ -19,15 +19,15 @@ export function replicaEdits(
   const verticals = objects.filter(
     (one) =>
       one.kind === 'VerticalPodAutoscaler' &&
-      isReferenceTo(valueAt(one.value, ['spec', 'targetRef']), one, target.object),
+      isReferenceTo(getValueAt(one.value, ['spec', 'targetRef']), one, target.object),
   )
   const remaining = verticals.map(
     ({ title }) => `${title}: it overrides cores and memory of ${target.object.title}`,
   )
-  return { ...sizeEdits(objects, target, serving, isMeasured), remaining }
+  return { ...listSizeEdits(objects, target, serving, isMeasured), remaining }
 }
 
-function sizeEdits(
+function listSizeEdits(
   objects: readonly ManifestObject[],
   target: ServerContainer,
   serving: Serving,
@@ -39,22 +39,22 @@ function sizeEdits(
   const bounds = isMeasured && serving.isScalable
   if (scalers.length > 0)
     return joinEdits(
-      scalers.map((one) => boundEdits(one, scalerBounds(one.kind)!, serving, bounds)),
+      scalers.map((one) => listBoundEdits(one, readScalerBounds(one.kind)!, serving, bounds)),
     )
   if (owner.kind === 'InferenceService') {
     const names = ['minReplicas', 'maxReplicas'].map((name) => ['spec', 'predictor', name])
-    return boundEdits(owner, names as [string[], string[]], serving, bounds)
+    return listBoundEdits(owner, names as [string[], string[]], serving, bounds)
   }
   const { replicas } = serving
   const beside = [...target.podPath.slice(0, -1), 'hpaSpec']
-  if (valueAt(target.object.value, beside) !== undefined)
+  if (getValueAt(target.object.value, beside) !== undefined)
     return { ...noEdits, unplaced: [`replicas = ${replicas}: ${beside.join('.')} scales them`] }
-  const path = replicasPath(owner, target)
+  const path = findReplicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
       ? noEdits
       : { ...noEdits, unplaced: [`replicas = ${replicas}: ${owner.title} has no field for them`] }
-  if (valueAt(owner.value, path) === replicas) return noEdits
+  if (getValueAt(owner.value, path) === replicas) return noEdits
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }
 
@@ -66,11 +66,11 @@ const findRollout = (
   objects.find(
     (one) =>
       one.kind === 'Rollout' &&
-      isReferenceTo(valueAt(one.value, ['spec', 'workloadRef']), one, workload),
+      isReferenceTo(getValueAt(one.value, ['spec', 'workloadRef']), one, workload),
   )
 
 /** Where an autoscaler has its bounds, the lower one first; undefined for what is none. */
-function scalerBounds(kind: string): [Path, Path] | undefined {
+function readScalerBounds(kind: string): [Path, Path] | undefined {
   const names = (
     {
       HorizontalPodAutoscaler: ['minReplicas', 'maxReplicas'],
@@ -81,8 +81,8 @@ function scalerBounds(kind: string): [Path, Path] | undefined {
 }
 
 function scales(scaler: ManifestObject, workload: ManifestObject): boolean {
-  if (scalerBounds(scaler.kind) === undefined) return false
-  const reference = valueAt(scaler.value, ['spec', 'scaleTargetRef'])
+  if (readScalerBounds(scaler.kind) === undefined) return false
+  const reference = getValueAt(scaler.value, ['spec', 'scaleTargetRef'])
   // KServe makes a Deployment of its own for each predictor.
   const made = {
     ...workload,
@@ -95,7 +95,7 @@ function scales(scaler: ManifestObject, workload: ManifestObject): boolean {
   )
 }
 
-function boundEdits(
+function listBoundEdits(
   object: ManifestObject,
   paths: readonly [Path, Path],
   serving: Serving,
@@ -107,7 +107,7 @@ function boundEdits(
     (given, i) => given ?? (isMeasured ? found[i] : undefined),
   )
   const named = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
-  const present = paths.map((path) => valueAt(object.value, path))
+  const present = paths.map((path) => getValueAt(object.value, path))
   const [min = present[0], max = present[1]] = wanted
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
@@ -142,7 +142,7 @@ const withReplicas: ReadonlySet<string> = new Set([
   'LLMInferenceService',
 ])
 
-function replicasPath(owner: ManifestObject, { podPath }: ServerContainer): Path | undefined {
+function findReplicasPath(owner: ManifestObject, { podPath }: ServerContainer): Path | undefined {
   if (withReplicas.has(owner.kind)) return ['spec', 'replicas']
   const inPredictor = ['SeldonDeployment', 'Inference'].includes(owner.kind)
   return inPredictor && podPath[1] === 'predictors'

@@ -4,7 +4,7 @@ import { refuseClaim, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
 import type { Edit, Edits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
-import { entriesAt, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import { getValueAt, listAt, listEntriesAt, type Path, type YamlValue } from './yaml-values.ts'
 
 export const tunesGpu = ({ configuration }: Serving): boolean =>
   ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
@@ -13,7 +13,7 @@ export const tunesGpu = ({ configuration }: Serving): boolean =>
  * Requests and limits of what was tuned, and nothing else: what a trial had beside that was not
  * chosen. GPU resources of another scheme or profile are removed.
  */
-export function resourceEdits(target: ServerContainer, serving: Serving): Edits {
+export function listResourceEdits(target: ServerContainer, serving: Serving): Edits {
   const { configuration, requirements } = serving
   const tuned: Readonly<Record<string, string>> = {
     ...('cpuCores' in configuration &&
@@ -21,32 +21,32 @@ export function resourceEdits(target: ServerContainer, serving: Serving): Edits 
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const remaining = podResources(target, Object.keys(tuned))
+  const remaining = readPodResources(target, Object.keys(tuned))
   const gpus = tunesGpu(serving) ? gpuResources(target, serving) : undefined
   return {
     edits: [
       ...(['requests', 'limits'] as const).flatMap((field) =>
-        quantityEdits(target, field, {
+        listQuantityEdits(target, field, {
           ...tuned,
-          ...(gpus && wantedGpus(target, field, gpus.limits)),
+          ...(gpus && listWantedGpus(target, field, gpus.limits)),
         }),
       ),
       // Last, so that no block is empty in between.
-      ...(gpus ? removedGpus(target, gpus.limits) : []),
+      ...(gpus ? listRemovedGpus(target, gpus.limits) : []),
     ],
     unplaced: gpus?.unplaced ?? [],
     remaining: [...remaining, ...(gpus?.remaining ?? [])],
   }
 }
 
-function quantityEdits(
+function listQuantityEdits(
   { object, path }: ServerContainer,
   field: 'requests' | 'limits',
   wanted: Readonly<Record<string, string>>,
 ): Edit[] {
   return Object.entries(wanted).flatMap(([name, value]) => {
     const at: Path = [...path, 'resources', field, name]
-    return isSameQuantity(valueAt(object.value, at), value) ? [] : [{ object, path: at, value }]
+    return isSameQuantity(getValueAt(object.value, at), value) ? [] : [{ object, path: at, value }]
   })
 }
 
@@ -84,10 +84,10 @@ interface GpuResources {
 function gpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
-  const pods = podsPerReplica(target)
+  const pods = countPodsPerReplica(target)
   const wanted = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
   const claims = listAt(target.value, ['resources', 'claims']).map((one) =>
-    String(valueAt(one, ['name'])),
+    String(getValueAt(one, ['name'])),
   )
   const remaining = claims.map(
     (name) =>
@@ -95,7 +95,7 @@ function gpuResources(target: ServerContainer, serving: Serving): GpuResources |
   )
   if (pods > 1)
     return {
-      limits: presentGpus(target),
+      limits: listPresentGpus(target),
       unplaced: wanted.map(
         (one) => `${one}: ${target.object.title} spreads each replica over ${pods} pods`,
       ),
@@ -105,9 +105,9 @@ function gpuResources(target: ServerContainer, serving: Serving): GpuResources |
 }
 
 /** Pods that are one replica together. */
-export const podsPerReplica = ({ object }: ServerContainer): number =>
+export const countPodsPerReplica = ({ object }: ServerContainer): number =>
   object.kind === 'LeaderWorkerSet'
-    ? Number(valueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
+    ? Number(getValueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
     : 1
 
 /** Resources that are GPUs, parts of them, or other accelerators: of every vendor and scheduler. */
@@ -117,9 +117,9 @@ const isGpuResource = (name: string): boolean =>
     /gpu|\/mig-|vcuda|neuron|\/tpu|gaudi|ascend|\/mlu|\/npu|\/dcu/i.test(name))
 
 const gpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
-  entriesAt(object.value, [...path, 'resources', field]).filter(([name]) => isGpuResource(name))
+  listEntriesAt(object.value, [...path, 'resources', field]).filter(([name]) => isGpuResource(name))
 
-const presentGpus = (target: ServerContainer): Record<string, string> =>
+const listPresentGpus = (target: ServerContainer): Record<string, string> =>
   Object.fromEntries(
     [...gpusIn(target, 'requests'), ...gpusIn(target, 'limits')].map(([name, value]) => [
       name,
@@ -128,7 +128,7 @@ const presentGpus = (target: ServerContainer): Record<string, string> =>
   )
 
 /** Limits are enough; a request has to be the same where there is one. */
-function wantedGpus(
+function listWantedGpus(
   target: ServerContainer,
   field: 'requests' | 'limits',
   limits: Readonly<Record<string, string>>,
@@ -138,7 +138,10 @@ function wantedGpus(
   return Object.fromEntries(Object.entries(limits).filter(([name]) => requested.includes(name)))
 }
 
-const removedGpus = (target: ServerContainer, limits: Readonly<Record<string, string>>): Edit[] =>
+const listRemovedGpus = (
+  target: ServerContainer,
+  limits: Readonly<Record<string, string>>,
+): Edit[] =>
   (['requests', 'limits'] as const).flatMap((field) =>
     gpusIn(target, field)
       .filter(([name]) => !(name in limits))
@@ -149,12 +152,12 @@ const removedGpus = (target: ServerContainer, limits: Readonly<Record<string, st
   )
 
 /** Resources of the pod as a whole bound those of its containers. */
-const podResources = (
+const readPodResources = (
   { object, podPath, label }: ServerContainer,
   names: readonly string[],
 ): string[] =>
   (['requests', 'limits'] as const).flatMap((field) =>
-    entriesAt(object.value, [...podPath, 'resources', field])
+    listEntriesAt(object.value, [...podPath, 'resources', field])
       .filter(([name]) => names.includes(name))
       .map(
         ([name, value]) =>

@@ -13,18 +13,23 @@ import {
   findVariable,
   stripQuotes,
 } from './flag-text.ts'
-import { podsPerReplica } from './resource-edits.ts'
+import { countPodsPerReplica } from './resource-edits.ts'
 import type { Span } from './text-edit.ts'
-import { type FlagSetting, isSame, tunedSettings, type VariableSetting } from './tuned-settings.ts'
-import { listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import {
+  type FlagSetting,
+  isSame,
+  listTunedSettings,
+  type VariableSetting,
+} from './tuned-settings.ts'
+import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 
 /**
  * Variables and arguments are changed where they stand, in lists of two, with `=`, in the text of a
  * shell, or in a variable that the text refers to. Variables are added where the server is known to
  * read them. Everything without a place is reported.
  */
-export function settingEdits(target: ServerContainer, serving: Serving): Edits {
-  const settings = tunedSettings(serving, target.server, podsPerReplica(target) === 1)
+export function listSettingEdits(target: ServerContainer, serving: Serving): Edits {
+  const settings = listTunedSettings(serving, target.server, countPodsPerReplica(target) === 1)
   const change = new ContainerChange(target)
   const unplaced = [
     ...settings.flags.flatMap((flag) => setFlag(change, flag)),
@@ -56,7 +61,7 @@ class ContainerChange {
   constructor(readonly target: ServerContainer) {
     this.variables = listAt(target.value, ['env'])
     const argumentTexts = ['command', 'args'].flatMap((field): ArgumentText[] => {
-      const words = valueAt(target.value, [field])
+      const words = getValueAt(target.value, [field])
       if (typeof words === 'string') return [{ path: [field], content: words, isArgument: false }]
       return listAt(target.value, [field]).map((word, i) => ({
         path: [field, i],
@@ -69,7 +74,7 @@ class ContainerChange {
 
   /** The value of a variable, where the manifest itself gives it. */
   #valueText(index: number): ArgumentText[] {
-    const value = valueAt(this.variables[index], ['value'])
+    const value = getValueAt(this.variables[index], ['value'])
     if (value === undefined || value === null) return []
     return [{ path: ['env', index, 'value'], content: String(value), isArgument: false }]
   }
@@ -79,7 +84,9 @@ class ContainerChange {
   }
 
   indexesOf(isNamed: (name: string) => boolean): number[] {
-    return this.variables.flatMap((one, i) => (isNamed(String(valueAt(one, ['name']))) ? [i] : []))
+    return this.variables.flatMap((one, i) =>
+      isNamed(String(getValueAt(one, ['name']))) ? [i] : [],
+    )
   }
 
   /** False where another value has been put there already. */
@@ -104,9 +111,9 @@ class ContainerChange {
     const { object, path } = this.target
     const changed = [...this.#spans.values()].flatMap(({ text, spans }): Edit[] => {
       const at: Path = [...path, ...text.path]
-      const value = withSpans(text.content, spans)
+      const value = addSpans(text.content, spans)
       const isWhole = spans.length === 1 && spans[0]!.end - spans[0]!.start === text.content.length
-      if (valueAt(object.value, at) === value) return []
+      if (getValueAt(object.value, at) === value) return []
       return [{ object, path: at, value, ...(!isWhole && { spans }) }]
     })
     const added = this.#added.map(
@@ -116,7 +123,7 @@ class ContainerChange {
   }
 }
 
-const withSpans = (content: string, spans: readonly Span[]): string =>
+const addSpans = (content: string, spans: readonly Span[]): string =>
   [...spans]
     .sort((a, b) => b.start - a.start)
     .reduce(
@@ -163,7 +170,7 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
 
 function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
   const text = change.valueOf(index)
-  const name = String(valueAt(change.variables[index], ['name']))
+  const name = String(getValueAt(change.variables[index], ['name']))
   if (text === undefined) return [`the manifest takes ${name} from elsewhere (valueFrom)`]
   if (isSameValue(text.content, value) && isText(change, index)) return []
   return change.replaceAll(text, value) ? [] : [`${name} is shared with another value`]
@@ -171,7 +178,7 @@ function setWholeVariable(change: ContainerChange, index: number, value: string)
 
 /** Kubernetes takes texts alone as values of variables. */
 const isText = (change: ContainerChange, index: number): boolean =>
-  typeof valueAt(change.variables[index], ['value']) === 'string'
+  typeof getValueAt(change.variables[index], ['value']) === 'string'
 
 /** '0.90' and '0.9' are the same. */
 const isSameValue = (present: string, wanted: string): boolean =>
@@ -189,15 +196,15 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
   return found.flatMap((one) => {
     const isPositive = findSwitches([{ ...one.text, content: one.written }], spelled).length > 0
     const span = one.value
-      ? boolSpan(one.value, isOn === isPositive)
-      : wordSpan(one, isOn, isPositive)
+      ? findBoolSpan(one.value, isOn === isPositive)
+      : findWordSpan(one, isOn, isPositive)
     if (span === undefined) return []
     const text = one.value?.text ?? one.text
     return change.replace(text, span) ? [] : [`${flag.text}: it is set twice`]
   })
 }
 
-function boolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | undefined {
+function findBoolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | undefined {
   if ((written.toLowerCase() === 'true') === isTrue) return undefined
   const word = String(isTrue)
   return {
@@ -207,7 +214,7 @@ function boolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | u
   }
 }
 
-function wordSpan(
+function findWordSpan(
   { start, end, written }: FlagSwitch,
   isOn: boolean,
   isPositive: boolean,

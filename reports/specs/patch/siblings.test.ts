@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { bert, language, patchWith } from './patch-samples.contract.ts'
-import { valueAt, type YamlValue } from './yaml-values.ts'
+import { getValueAt, type YamlValue } from './yaml-values.ts'
 
 /** A Deployment of one container; `fields` are its lines, from the left. */
 const deployment = (
@@ -21,7 +21,7 @@ spec:
 ${fields.replace(/^/gm, '        ').trimEnd()}
 `
 const containerIn = (text: string, document = 0, index = 0): YamlValue | undefined =>
-  valueAt(parseAllDocuments(text, { merge: true })[document]!.toJS() as YamlValue, [
+  getValueAt(parseAllDocuments(text, { merge: true })[document]!.toJS() as YamlValue, [
     ...['spec', 'template', 'spec', 'containers'],
     index,
   ])
@@ -46,7 +46,7 @@ describe('requests and limits of a GPU agree', () => {
   ])('%s', (_, resources, isRequested) => {
     const { text } = patchWith(bert(), deployment(`${ours}\nresources:\n  ${resources}`))
     const held = { cpu: '2', memory: '4Gi' }
-    expect(valueAt(containerIn(text), ['resources'])).toEqual({
+    expect(getValueAt(containerIn(text), ['resources'])).toEqual({
       requests: { ...held, ...(isRequested && { 'nvidia.com/gpu': '1' }) },
       limits: { ...held, 'nvidia.com/gpu': expect.stringMatching(/^1$/) },
     })

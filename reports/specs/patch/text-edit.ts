@@ -21,7 +21,7 @@ import {
 import { SpecError } from '../spec-error.ts'
 import { insertIntoFlow, removeFromFlow } from './flow-edit.ts'
 import { detectLineEnd, getRange, parseDocuments, splice } from './manifest-text.ts'
-import { isYamlMap, type Path, valueAt, withValue, type YamlValue } from './yaml-values.ts'
+import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './yaml-values.ts'
 
 /** A document of a file, as an edit finds it. */
 interface DocumentPlace {
@@ -53,12 +53,12 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Yam
     throw new SpecError(`${describePath(place, path)} is not a single value`, 'edit it by hand')
   }
   const [key, ...deeper] = rest
-  const content = withValue(inherited, deeper, value)
+  const content = setValueAt(inherited, deeper, value)
   if (isMap(node)) return insertIntoMap(text, node, String(key), content)
   if (isSeq(node) && key === node.items.length) return insertIntoSeq(text, node, content)
   const reached = path.slice(0, path.length - rest.length)
   if (isScalar(node) && node.value === null)
-    return fillEmpty(text, place, reached, withValue(undefined, rest, value))
+    return fillEmpty(text, place, reached, setValueAt(undefined, rest, value))
   throw new SpecError(
     `${describePath(place, reached)} is not a block of named values`,
     'edit it by hand',
@@ -82,18 +82,18 @@ export function replaceWithin(
 
 function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span): string {
   const { node, rest } = find(text, place, path)
-  const content = String(valueAt(documentValue(text, place), path))
+  const content = String(getValueAt(readDocumentValue(text, place), path))
   const wanted = content.slice(0, span.start) + span.insert + content.slice(span.end)
   if (rest.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
   const [from, to] = getRange(node)
-  const old = escapedFor(node, content.slice(span.start, span.end))
-  const before = countMatches(escapedFor(node, content.slice(0, span.start)), old)
+  const old = escapeForScalar(node, content.slice(span.start, span.end))
+  const before = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
   const starts = findStarts(text.slice(from, to), old)
   // The occurrence of the same number first; what is read back decides.
   const likely = [...starts.slice(before, before + 1), ...starts]
   for (const start of likely) {
     const at = from + start
-    const edited = splice(text, [at, at + old.length], escapedFor(node, span.insert))
+    const edited = splice(text, [at, at + old.length], escapeForScalar(node, span.insert))
     if (readsAs(edited, place, path, wanted)) return edited
   }
   if (isBlock(node))
@@ -158,7 +158,9 @@ function find(text: string, place: DocumentPlace, path: Path): PathMatch {
         ? (node.items[Number(key)] as Node | undefined)
         : undefined
     if (inner === undefined) {
-      const inherited = isMap(node) ? valueAt(node.toJS(document) as YamlValue, [key]) : undefined
+      const inherited = isMap(node)
+        ? getValueAt(node.toJS(document) as YamlValue, [key])
+        : undefined
       return { document, node, rest: path.slice(depth), inherited }
     }
     node = inner
@@ -205,15 +207,15 @@ function writeOutAlias(
   value: YamlValue,
 ): string {
   const resolved = alias.toJS(document) as YamlValue
-  return splice(text, getRange(alias), flow(withValue(resolved, rest, value)))
+  return splice(text, getRange(alias), flow(setValueAt(resolved, rest, value)))
 }
 
-const documentValue = (text: string, { index }: DocumentPlace): YamlValue =>
+const readDocumentValue = (text: string, { index }: DocumentPlace): YamlValue =>
   parseDocuments(text)[index]!.toJS() as YamlValue
 
 function readsAs(text: string, place: DocumentPlace, path: Path, wanted: string): boolean {
   try {
-    return valueAt(documentValue(text, place), path) === wanted
+    return getValueAt(readDocumentValue(text, place), path) === wanted
   } catch {
     return false // No longer a document that can be read.
   }
@@ -223,7 +225,7 @@ const isBlock = ({ type }: Scalar): boolean =>
   type === Scalar.BLOCK_LITERAL || type === Scalar.BLOCK_FOLDED
 
 /** Characters as they stand between the quotes of a scalar. */
-function escapedFor({ type }: Scalar, characters: string): string {
+function escapeForScalar({ type }: Scalar, characters: string): string {
   if (type === Scalar.QUOTE_DOUBLE) return JSON.stringify(characters).slice(1, -1)
   return type === Scalar.QUOTE_SINGLE ? characters.replaceAll("'", "''") : characters
 }
@@ -239,11 +241,11 @@ const countMatches = (text: string, part: string): number => findStarts(text, pa
 function replaceScalar(text: string, old: Scalar, value: YamlValue): string {
   const range = getRange(old as Node)
   const lineEnd = isBlock(old) ? (/\r?\n$/.exec(text.slice(...range))?.[0] ?? '') : ''
-  return splice(text, range, scalarText(value, old) + lineEnd)
+  return splice(text, range, renderScalar(value, old) + lineEnd)
 }
 
 /** A new value in the quotes of the old one, where it had any. */
-function scalarText(value: YamlValue, old?: Scalar): string {
+function renderScalar(value: YamlValue, old?: Scalar): string {
   if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
   const scalar = new Scalar(value)
   if (old?.type === Scalar.QUOTE_SINGLE && typeof value === 'string')
@@ -263,7 +265,7 @@ function findNextLine(text: string, end: number): number {
 const getEnd = ({ key, value }: Pair<Node, Node | null>): number =>
   value?.range?.[1] ?? key.range![1]
 
-const indented = (lines: string, column: number): string =>
+const indentText = (lines: string, column: number): string =>
   lines
     .trimEnd()
     .split('\n')
@@ -290,7 +292,7 @@ function insertIntoMap(text: string, map: YAMLMap, key: string, content: YamlVal
   return insertLines(
     text,
     findNextLine(text, getEnd(last!)),
-    indented(block({ [key]: content }), getColumn(text, first!.key.range![0])),
+    indentText(block({ [key]: content }), getColumn(text, first!.key.range![0])),
   )
 }
 
@@ -300,7 +302,7 @@ function insertIntoSeq(text: string, seq: YAMLSeq, content: YamlValue): string {
   return insertLines(
     text,
     findNextLine(text, end),
-    indented(block([content]), getColumn(text, seq.range![0])),
+    indentText(block([content]), getColumn(text, seq.range![0])),
   )
 }
 
@@ -324,6 +326,6 @@ function fillEmpty(text: string, place: DocumentPlace, path: Path, content: Yaml
   return insertLines(
     text,
     findNextLine(text, at),
-    indented(block(content), getColumn(text, at) + (isList ? 0 : 2)),
+    indentText(block(content), getColumn(text, at) + (isList ? 0 : 2)),
   )
 }

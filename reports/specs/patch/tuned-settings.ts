@@ -6,7 +6,7 @@ import { Knobs } from '../../../trials/servers/knobs.ts'
 import { languagePrograms } from '../../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../../trials/servers/server-kinds.ts'
 import { createTfservingTuning } from '../../../trials/servers/tfserving.ts'
-import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
+import { type DeployedServer, recogniseCommandServer, serverTitles } from '../../figures.ts'
 import { buildMlserverContainer } from '../servers/mlserver.ts'
 import type { Serving } from '../serving.ts'
 import type { FlagPattern } from './flag-text.ts'
@@ -42,25 +42,25 @@ interface TunedSettings {
  * @param server that the container starts; undefined: it is not known
  * @param isOnePod it has all the GPUs of a replica
  */
-export function tunedSettings(
+export function listTunedSettings(
   serving: Serving,
   server: DeployedServer | undefined,
   isOnePod: boolean,
 ): TunedSettings {
   const { container, deployed } = serving
   const own = {
-    flags: ownFlags(container.tunedArgs ?? []),
+    flags: listOwnFlags(container.tunedArgs ?? []),
     variables: (container.tunedEnv ?? []).flatMap((name) => {
       const value = container.env?.[name]
       return value === undefined ? [] : [{ name, value }]
     }),
   }
   const isMeasured = server === undefined || server === deployed.server
-  const measured = serverOfCommand(serving.evidence.measured.command ?? [])
+  const measured = recogniseCommandServer(serving.evidence.measured.command ?? [])
   const read = server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
-  const known = knownSettings(serving, read, isOnePod && tunesGpu(serving))
+  const known = listKnownSettings(serving, read, isOnePod && tunesGpu(serving))
   const isOwn = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
-  const names = nonResources(serving.configuration).filter(
+  const names = listNonResources(serving.configuration).filter(
     (name) =>
       !known.taken.has(name) &&
       (container.tunedElsewhere?.includes(name) ?? !isPassed(name, serving)),
@@ -89,13 +89,13 @@ export function tunedSettings(
   }
 }
 
-const nonResources = (configuration: Configuration): string[] => {
+const listNonResources = (configuration: Configuration): string[] => {
   const resources = new Set<string>(resourceParameters)
   return Object.keys(configuration).filter((name) => !resources.has(name))
 }
 
-const normalised = (name: string): string => name.toLowerCase().replace(/[^a-z0-9]/g, '')
-export const isSame = (a: string, b: string): boolean => normalised(a) === normalised(b)
+const normaliseName = (name: string): string => name.toLowerCase().replace(/[^a-z0-9]/g, '')
+export const isSame = (a: string, b: string): boolean => normaliseName(a) === normaliseName(b)
 
 /** Whether the measured container has it in a tuned variable or argument. */
 const isPassed = (name: string, { container }: Serving): boolean =>
@@ -105,7 +105,7 @@ const isPassed = (name: string, { container }: Serving): boolean =>
   ].some((one) => isSame(one, name))
 
 /** Of arguments as a trial had them: '--a=1', '--a 1', or two words. */
-function ownFlags(words: readonly string[]): FlagSetting[] {
+function listOwnFlags(words: readonly string[]): FlagSetting[] {
   return words.flatMap((word, i): FlagSetting[] => {
     const [, name, value] = /^--?([a-zA-Z][\w.-]*)(?:[=\s]([\s\S]*))?$/.exec(word) ?? []
     if (name === undefined) return []
@@ -122,7 +122,7 @@ interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'con
 }
 
 /** @param hasGpus those that were tuned are the container's */
-function knownSettings(
+function listKnownSettings(
   serving: Serving,
   server: DeployedServer | undefined,
   hasGpus: boolean,
@@ -147,14 +147,15 @@ function knownSettings(
     }
   }
   if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server))) return nothing
-  const flagsOf = server === 'tfserving' ? tfservingFlags : languageFlags(serving, server, hasGpus)
+  const flagsOf =
+    server === 'tfserving' ? listTfservingFlags : listLanguageFlags(serving, server, hasGpus)
   const flags = flagsOf(configuration)
-  const contrary = nonResources(configuration).flatMap((name) => {
+  const contrary = listNonResources(configuration).flatMap((name) => {
     if (changedBy(name, configuration, flagsOf).length > 0) return []
-    const could = possibleFlags(name, configuration, flagsOf)
+    const could = listPossibleFlags(name, configuration, flagsOf)
     return could.length === 0 ? [] : [[name, could] as const]
   })
-  const taken = nonResources(configuration).filter(
+  const taken = listNonResources(configuration).filter(
     (name) =>
       changedBy(name, configuration, flagsOf).length > 0 ||
       contrary.some(([other]) => other === name),
@@ -162,12 +163,12 @@ function knownSettings(
   return {
     ...nothing,
     flags: [
-      ...flags.map(flagSetting),
+      ...flags.map(createFlagSetting),
       ...(server === 'tfserving' ? [] : splitSetting(serving, flags, hasGpus)),
     ],
     contrary: contrary.map(([name, could]) => [
       `${name} = ${configuration[name]}`,
-      { names: could.flatMap(spellings), isLoose: true },
+      { names: could.flatMap(listSpellings), isLoose: true },
     ]),
     taken: new Set(taken),
   }
@@ -175,7 +176,7 @@ function knownSettings(
 
 type Flag = readonly [name: string, value?: string]
 
-const languageFlags =
+const listLanguageFlags =
   (serving: Serving, server: keyof typeof languagePrograms, hasGpus: boolean) =>
   (configuration: Configuration): readonly Flag[] => {
     const { gpu, gpus, gpuShare } = serving.resources
@@ -186,7 +187,7 @@ const languageFlags =
     })
   }
 
-const tfservingFlags = (configuration: Configuration): readonly Flag[] =>
+const listTfservingFlags = (configuration: Configuration): readonly Flag[] =>
   createTfservingTuning(new Knobs(configuration), '')
     .flags.map((flag): Flag => {
       const [name, value] = flag.slice(2).split('=')
@@ -205,7 +206,7 @@ function changedBy(name: string, configuration: Configuration, flagsOf: FlagsOf)
 }
 
 /** Names of flags that a parameter has for other values than the tuned one. */
-function possibleFlags(name: string, configuration: Configuration, flagsOf: FlagsOf): string[] {
+function listPossibleFlags(name: string, configuration: Configuration, flagsOf: FlagsOf): string[] {
   const values = [7, 'on', 'off', 'fp8', 'ngram']
   const drafting = { speculativeTokens: 4, ...configuration }
   return [
@@ -217,8 +218,8 @@ function possibleFlags(name: string, configuration: Configuration, flagsOf: Flag
   ]
 }
 
-const flagSetting = ([name, value]: Flag): FlagSetting => ({
-  names: spellings(name),
+const createFlagSetting = ([name, value]: Flag): FlagSetting => ({
+  names: listSpellings(name),
   isLoose: true,
   text: value === undefined ? `--${name}` : `--${name}=${value}`,
   ...(value !== undefined && { value }),
@@ -227,9 +228,9 @@ const flagSetting = ([name, value]: Flag): FlagSetting => ({
 /** The GPUs that one copy is split over are those of the pod, one or several. */
 function splitSetting(serving: Serving, flags: readonly Flag[], hasGpus: boolean): FlagSetting[] {
   if (!hasGpus || serving.resources.gpus !== 1) return []
-  const split = spellings('tensor-parallel-size')
+  const split = listSpellings('tensor-parallel-size')
   if (flags.some(([name]) => split.includes(name))) return []
-  return [{ ...flagSetting(['tensor-parallel-size', '1']), isOptional: true }]
+  return [{ ...createFlagSetting(['tensor-parallel-size', '1']), isOptional: true }]
 }
 
 /** What servers take for the same flag. */
@@ -239,7 +240,7 @@ const synonyms: readonly (readonly string[])[] = [
   ['data-parallel-size', 'dp-size', 'dp'],
   ['quantization', 'q'],
 ]
-const spellings = (name: string): readonly string[] => {
+const listSpellings = (name: string): readonly string[] => {
   const kebab = name.replaceAll('_', '-')
   return synonyms.find((names) => names.includes(kebab)) ?? [kebab]
 }

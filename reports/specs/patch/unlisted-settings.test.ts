@@ -5,7 +5,7 @@ import { isNode, type Node, parseAllDocuments, stringify } from 'yaml'
 import type { Serving } from '../serving.ts'
 import { checkManifests } from '../validate.contract.ts'
 import { bert, language, patchWith } from './patch-samples.contract.ts'
-import { type Path, valueAt, type YamlValue } from './yaml-values.ts'
+import { getValueAt, type Path, type YamlValue } from './yaml-values.ts'
 
 interface Parts {
   readonly kind: 'Deployment' | 'StatefulSet' | 'Pod' | 'InList'
@@ -143,7 +143,9 @@ function differences(a: YamlValue | undefined, b: YamlValue | undefined, path: P
   const isInner = (value: YamlValue | undefined) => typeof value === 'object' && value !== null
   if (!isInner(a) || !isInner(b)) return JSON.stringify(a) === JSON.stringify(b) ? [] : [path]
   const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
-  return keys.flatMap((key) => differences(valueAt(a, [key]), valueAt(b, [key]), [...path, key]))
+  return keys.flatMap((key) =>
+    differences(getValueAt(a, [key]), getValueAt(b, [key]), [...path, key]),
+  )
 }
 
 /** The text without its listed values, and the lines of those that were removed. */
@@ -221,7 +223,7 @@ function listedPaths(
   changes: readonly { readonly where: string }[],
 ): string[] {
   const objects = documents.flatMap((document, i) => {
-    const items = valueAt(document, ['items'])
+    const items = getValueAt(document, ['items'])
     return Array.isArray(items)
       ? items.map((value, k) => ({ value, base: [i, 'items', k] }))
       : [{ value: document, base: [i] }]
@@ -230,7 +232,7 @@ function listedPaths(
     const [title, path] = where.split(': ') as [string, string]
     const object = objects.find(
       ({ value }) =>
-        `${valueAt(value, ['kind'])} ${valueAt(value, ['metadata', 'name'])}` === title,
+        `${getValueAt(value, ['kind'])} ${getValueAt(value, ['metadata', 'name'])}` === title,
     )!
     return JSON.stringify([...object.base, ...keysOf(path)])
   })
@@ -248,11 +250,11 @@ const isWithin = (path: Path, outer: Path): boolean =>
 
 function podsOf(documents: readonly YamlValue[]): YamlValue[] {
   const objects = documents.flatMap((document) => {
-    const items = valueAt(document, ['items'])
+    const items = getValueAt(document, ['items'])
     return Array.isArray(items) ? (items as YamlValue[]) : [document]
   })
   return objects.flatMap((object) => {
-    const pod = valueAt(object, ['spec', 'template', 'spec']) ?? valueAt(object, ['spec'])
-    return valueAt(pod, ['containers']) === undefined ? [] : [pod!]
+    const pod = getValueAt(object, ['spec', 'template', 'spec']) ?? getValueAt(object, ['spec'])
+    return getValueAt(pod, ['containers']) === undefined ? [] : [pod!]
   })
 }

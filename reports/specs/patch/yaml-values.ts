@@ -14,7 +14,7 @@ export const isYamlMap = (
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Undefined where the path leads nowhere. */
-export function valueAt(value: YamlValue | undefined, path: Path): YamlValue | undefined {
+export function getValueAt(value: YamlValue | undefined, path: Path): YamlValue | undefined {
   return path.reduce<YamlValue | undefined>((inner, key) => {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, key)) return undefined
     return (inner as { readonly [key: string]: YamlValue })[key]
@@ -23,13 +23,13 @@ export function valueAt(value: YamlValue | undefined, path: Path): YamlValue | u
 
 /** An empty list for anything else. */
 export const listAt = (value: YamlValue | undefined, path: Path): readonly YamlValue[] => {
-  const found = valueAt(value, path)
+  const found = getValueAt(value, path)
   return Array.isArray(found) ? found : []
 }
 
 /** No names for anything else. */
-export const entriesAt = (value: YamlValue | undefined, path: Path): [string, YamlValue][] => {
-  const found = valueAt(value, path)
+export const listEntriesAt = (value: YamlValue | undefined, path: Path): [string, YamlValue][] => {
+  const found = getValueAt(value, path)
   return isYamlMap(found) ? Object.entries(found) : []
 }
 
@@ -37,7 +37,7 @@ export const entriesAt = (value: YamlValue | undefined, path: Path): [string, Ya
  * A copy with the value at a path; a whole number makes a list where there is none. Undefined
  * removes a named value.
  */
-export function withValue(
+export function setValueAt(
   present: YamlValue | undefined,
   path: Path,
   value: YamlValue | undefined,
@@ -46,12 +46,12 @@ export function withValue(
   if (key === undefined) return value as YamlValue
   if (typeof key === 'number') {
     const list = Array.isArray(present) ? [...(present as YamlValue[])] : []
-    list[key] = withValue(list[key], rest, value)
+    list[key] = setValueAt(list[key], rest, value)
     return list
   }
   const named = isYamlMap(present) ? present : {}
   if (rest.length > 0 || value !== undefined)
-    return { ...named, [key]: withValue(named[key], rest, value) }
+    return { ...named, [key]: setValueAt(named[key], rest, value) }
   const { [key]: _, ...others } = named
   return others
 }

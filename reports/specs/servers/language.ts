@@ -50,13 +50,13 @@ export function resolveLanguageKnobs(
   if (fault) throw new SpecError(fault.what, fault.hint)
   return new Knobs(
     needsDraftModel(drafts.method)
-      ? { ...configuration, speculativeModel: draftPlace(drafts.model) }
+      ? { ...configuration, speculativeModel: findDraftPlace(drafts.model) }
       : configuration,
   )
 }
 
 /** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
-const draftPlace = (model = ''): string =>
+const findDraftPlace = (model = ''): string =>
   parseHubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
 /** A note where the weights of the draft model are a placeholder. */
@@ -65,7 +65,7 @@ function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): stri
   if (
     drafts === undefined ||
     !needsDraftModel(drafts.method) ||
-    draftPlace(drafts.model) !== draftToFill
+    findDraftPlace(drafts.model) !== draftToFill
   )
     return []
   return [
@@ -193,7 +193,7 @@ export function completeLanguageContainer(
     ...(container.notes ?? []),
     ...describeLanguageServer(knobs, serving),
     ...describeNodeSize(serving),
-    ...(hub ? [cacheNote(evidence.measured)] : []),
+    ...(hub ? [describeCache(evidence.measured)] : []),
   ]
   return {
     ...container,
@@ -213,7 +213,7 @@ export function completeLanguageContainer(
   }
 }
 
-function cacheNote({ weightsMiB }: MeasuredWith): string {
+function describeCache({ weightsMiB }: MeasuredWith): string {
   const size =
     weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
   return `each pod downloads ${size} into its volume 'cache', which is deleted with the pod; --model-uri pvc://CLAIM/FOLDER keeps them`

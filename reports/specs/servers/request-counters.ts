@@ -1,5 +1,5 @@
 /** Prometheus counters of answered requests that model servers are known to export. */
-import { type DeployedServer, serverOfCommand } from '../../figures.ts'
+import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
 import type { Container } from '../serving.ts'
 
 /** By the documentation of each server; absent: none is known. */
@@ -27,7 +27,7 @@ export function findCommandCounter(
     const at = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`))
     return at < 0 ? undefined : (words[at]!.split('=')[1] ?? words[at + 1])
   }
-  const server = serverOfCommand(words)
+  const server = recogniseCommandServer(words)
   switch (server) {
     case 'builtin':
     case 'tgi':

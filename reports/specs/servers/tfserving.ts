@@ -9,7 +9,7 @@ import { batchingFile, createTfservingTuning } from '../../../trials/servers/tfs
 import type { ServerContainer, Serving } from '../serving.ts'
 import { resolveBatchSizeKnobs } from './batching-knobs.ts'
 
-export const tfservingImage = (gpu: boolean): string =>
+export const chooseTfservingImage = (gpu: boolean): string =>
   `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
 export const tfservingProgram = '/usr/bin/tensorflow_model_server'
 

@@ -4,7 +4,7 @@ import type { GraphDimension, GraphInput, OnnxGraph } from './graph.ts'
 /** Input of a model: texts as token ids, images, or any tensors. */
 export type InputKind = 'text' | 'image' | 'tensor'
 
-/** Sizes of dynamic dimensions; the batch is one item, or the file's fixed batch. */
+/** Sizes of dynamic dimensions. */
 export interface GraphSizes {
   /** Tokens of a text, or steps of a sequence. */
   readonly sequenceLength: number
@@ -21,7 +21,8 @@ const findChannelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
     ? 1
     : isChannelCount(shape[3])
       ? 3
-      : typeof shape[1] === 'string' && typeof shape[2] === 'string'
+      : // Two named axes after the batch: assume channels first.
+        typeof shape[1] === 'string' && typeof shape[2] === 'string'
         ? 1
         : undefined
 const findSpatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] =>
@@ -69,7 +70,10 @@ export function readFixedSize(
   return sizes.find((size): size is number => typeof size === 'number')
 }
 
-/** Shapes of the inputs with all dimensions bound, and the size of each named dimension. */
+/**
+ * Shapes of the inputs with all dimensions bound, and the size of each named dimension. The batch is
+ * one item, or the file's fixed batch.
+ */
 export function bindInputShapes(
   graph: OnnxGraph,
   sizes: GraphSizes,

@@ -21,7 +21,7 @@ export interface GraphNode {
   readonly attributes: Readonly<Record<string, GraphAttribute>>
 }
 
-/** A string names a dynamic dimension. */
+/** A string names a dynamic dimension; '?2' is the unnamed one of axis 2. */
 export type GraphDimension = number | string
 
 export interface GraphInput {

@@ -23,7 +23,7 @@ test('version 2: quota and memory in its files', async () => {
   const group = await createControlGroup(paper(2), 't', { cpuCores: 0.5, memoryMiB: 64 })
   expect(read('cpu', 't', 'cpu.max')).toBe('50000 100000')
   expect(read('memory', 't', 'memory.max')).toBe(String(64 * 2 ** 20))
-  expect(group.words).toBe('CPU time of 0.5 cores, 64 MiB memory by cgroup v2')
+  expect(group.limitsText).toBe('CPU time of 0.5 cores, 64 MiB memory by cgroup v2')
 })
 
 test('version 1: quota and memory in its files', async () => {

@@ -17,25 +17,26 @@ export interface ControlGroup {
   /** The command that runs `argv` inside. */
   wrap(argv: readonly string[]): readonly string[]
   /** 'CPU time of 0.5 cores, 2048 MiB memory by cgroup v2'; undefined: no limits. */
-  readonly words?: string
+  readonly limitsText?: string
   /** Processes of the group that the kernel ended because memory ran out; undefined: no limit. */
   memoryKills(): number | undefined
   end(): Promise<void>
 }
 
 interface Limits {
-  /** Create a group without limits too, where this machine allows it: no process leaves it. */
-  readonly hold?: boolean
+  /** Create a group even without limits, so that stopping the trial finds every process. */
+  readonly trackProcesses?: boolean
   /** Cores' worth of CPU time. */
   readonly cpuCores?: number
   readonly memoryMiB?: number
 }
 
+/** The kernel's default period of CPU quotas, µs. */
 const periodUs = 100_000
 const shell = '/bin/sh'
 
 /** Name of a trial's group; it identifies the tuner. */
-export const groupName = (trialNumber: number): string =>
+export const nameGroup = (trialNumber: number): string =>
   `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
 
 /** Pid of the tuner that created a group of that name; undefined: not a trial's group. */
@@ -63,12 +64,12 @@ export const createControlGroup = async (
     folders.add(folder)
     return folder
   }
+  let memory: string | undefined
+  let trackingFolder: string | undefined
   const end = async () => {
-    for (const folder of heldOnly === undefined ? folders : [heldOnly])
+    for (const folder of trackingFolder === undefined ? folders : [trackingFolder])
       await endControlGroup(folder)
   }
-  let memory: string | undefined
-  let heldOnly: string | undefined
   try {
     if (limits.cpuCores !== undefined) {
       const folder = folderFor(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
@@ -101,24 +102,24 @@ export const createControlGroup = async (
       'leave fractions of cores and memoryMiB out of the search',
     )
   }
-  if (folders.size === 0 && limits.hold === true)
-    heldOnly = createPlainGroup(facts.holdParent, name)
+  if (folders.size === 0 && limits.trackProcesses === true)
+    trackingFolder = createUnlimitedGroup(facts.holdParent, name)
   const parts = [
     ...(limits.cpuCores === undefined ? [] : [`CPU time of ${limits.cpuCores} cores`]),
     ...(limits.memoryMiB === undefined ? [] : [`${limits.memoryMiB} MiB memory`]),
   ]
   return {
-    folders: heldOnly === undefined ? [...folders] : [heldOnly],
+    folders: trackingFolder === undefined ? [...folders] : [trackingFolder],
     // The shell enters the group and then becomes the command, so that no process runs outside.
     wrap: (argv) =>
-      heldOnly !== undefined
-        ? // Where it cannot enter, it runs all the same.
+      trackingFolder !== undefined
+        ? // This group only tracks processes: if entering fails, start the command anyway.
           [
             shell,
             '-c',
             'echo $$ 2>/dev/null >"$1"; shift && exec "$@"',
             'sh',
-            join(heldOnly, 'cgroup.procs'),
+            join(trackingFolder, 'cgroup.procs'),
             ...argv,
           ]
         : folders.size === 0
@@ -131,14 +132,14 @@ export const createControlGroup = async (
               ...[...folders].map((folder) => join(folder, 'cgroup.procs')),
               ...argv,
             ],
-    words: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
+    limitsText: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
     memoryKills: () => (memory === undefined ? undefined : countKills(memory, facts.version)),
     end,
   }
 }
 
 /** Creates a group without limits; undefined where this machine does not allow it. */
-function createPlainGroup(parent: string | undefined, name: string): string | undefined {
+function createUnlimitedGroup(parent: string | undefined, name: string): string | undefined {
   if (parent === undefined || !existsSync(shell)) return undefined
   const folder = join(parent, name)
   try {

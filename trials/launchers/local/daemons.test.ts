@@ -70,7 +70,7 @@ async function withDaemon(cgroups: CgroupFacts, output: string) {
   const controlGroup = await createControlGroup(
     cgroups,
     `tune-daemons-${process.pid}-${Math.floor(performance.now())}`,
-    { hold: true },
+    { trackProcesses: true },
   )
   const note = writeRunningNote(join(folder, 'running'), controlGroup.folders)
   mkdirSync(join(folder, 'trial'))

@@ -13,7 +13,7 @@ import { chooseEngine } from '../builtin.ts'
 import { type LauncherValues, limitsOwnGpuMemory, type TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
-import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
+import { type ControlGroup, createControlGroup, nameGroup } from './control-group.ts'
 import type { PreparedArtifact } from './prepare-step.ts'
 import type { GpuUse, ResourceReservation } from './resource-pool.ts'
 
@@ -129,10 +129,10 @@ export const createTrialControlGroup = (
   { options, resources, trialNumber }: Launch,
   memoryMiB?: number,
 ): Promise<ControlGroup> =>
-  createControlGroup(options.machine.cgroups, groupName(trialNumber), {
+  createControlGroup(options.machine.cgroups, nameGroup(trialNumber), {
     cpuCores: Number.isInteger(resources.cpuCores) ? undefined : resources.cpuCores,
     memoryMiB,
-    hold: options.template.kind !== 'builtin',
+    trackProcesses: options.template.kind !== 'builtin',
   })
 
 /** The variables by which `tune clean` finds the processes of the trial. */

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { inspectCgroups } from '../../machine/cgroups.ts'
-import { createControlGroup, groupName } from './control-group.ts'
+import { createControlGroup, nameGroup } from './control-group.ts'
 import { endLeftGroups, findLeftGroups } from './left-groups.ts'
 
 const cgroups = inspectCgroups()
@@ -12,8 +12,8 @@ test.skipIf(cgroups.holdParent === undefined)(
   'a group of a tuner that is gone is found without a note, and ended with its processes',
   async () => {
     const gone = spawnSync(process.execPath, ['-e', '']).pid
-    const group = await createControlGroup(cgroups, `tune-${gone}-1-5`, { hold: true })
-    const own = await createControlGroup(cgroups, groupName(1), { hold: true })
+    const group = await createControlGroup(cgroups, `tune-${gone}-1-5`, { trackProcesses: true })
+    const own = await createControlGroup(cgroups, nameGroup(1), { trackProcesses: true })
     const [program, ...args] = group.wrap(['/bin/sh', '-c', 'echo inside; exec sleep 1000'])
     const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'inherit'] })
     const ended = once(child, 'exit')

@@ -57,7 +57,7 @@ const run = (
       prefix: [],
       controlGroup: () =>
         createControlGroup(cgroups, `tune-prepare-${process.pid}-${performance.now()}`, {
-          hold: true,
+          trackProcesses: true,
         }),
       device,
       graceMs: 500,

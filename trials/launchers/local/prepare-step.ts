@@ -23,7 +23,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makePrivateFolder, privateFile } from '../../private-files.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { describeExit, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
-import { endBeforeReady } from '../failure.ts'
+import { createExitError } from '../failure.ts'
 import { type FilledPrepare, preparedPlaceholder } from '../fill.ts'
 import { openLog, type PredictorLog } from '../predictor-log.ts'
 import type { ControlGroup } from './control-group.ts'
@@ -176,7 +176,7 @@ function createFailure(
   killedForMemory: boolean | undefined,
 ): Error {
   const cause = diagnose(exit, log.tail(200), killedForMemory)
-  const error = endBeforeReady(
+  const error = createExitError(
     cause,
     `prepare ended: ${describeExit(exit)}`,
     false,

@@ -31,7 +31,7 @@ export function reuseByReconfigure(
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   return reuseServers<undefined>(inner, {
     names: listReconfigurable(template, parameters),
-    done: 'reconfigured',
+    changeDescription: 'reconfigured',
     begin: async () => undefined,
     change: async ({ predictor, url }, configuration, signal) => {
       const { hostname, port } = new URL(url)

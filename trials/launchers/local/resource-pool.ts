@@ -15,7 +15,7 @@ import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import type { Resources } from '../../resources.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
-import { mpsVariables } from '../mps-variables.ts'
+import { createMpsVariables } from '../mps-variables.ts'
 
 export interface ResourceReservation {
   /** The cores, as taskset and cpusets write them: '0-1,4'. */
@@ -304,7 +304,7 @@ const pickShare = (
 
 /** Variables that set a bound. A server that bounds itself gets its share from its template. */
 const limits: Readonly<Record<ShareBound, (requested: Resources) => Record<string, string>>> = {
-  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => mpsVariables(gpuShare, gpuMemoryMiB, gpus),
+  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => createMpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),
 }
 const boundWords: Readonly<Record<ShareBound, string>> = {

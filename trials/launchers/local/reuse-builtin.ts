@@ -84,7 +84,7 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
   )
   return reuseServers<undefined>(inner, {
     names: new Set(names.map(({ name }) => name)),
-    done: 'reconfigured',
+    changeDescription: 'reconfigured',
     keepsRefused: true,
     begin: async () => undefined,
     change: async ({ predictor, url }, given, signal) => {

@@ -96,7 +96,7 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
     log,
     announced: port === undefined ? announcement.heard : { port, provenance: 'measured' },
     describeIsolation: ({ coresWords, gpuWords }) =>
-      [`${coresWords} ${affinity.words}`, controlGroup.words, gpuWords]
+      [`${coresWords} ${affinity.words}`, controlGroup.limitsText, gpuWords]
         .filter((part) => part !== undefined)
         .join('; '),
     diagnose: (exit) =>

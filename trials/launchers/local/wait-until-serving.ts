@@ -5,8 +5,8 @@ import type { Announcement } from '../builtin.ts'
 import { describeExit, type Exit, reportsTakenPort } from '../diagnosis.ts'
 import {
   createBadAnswerError,
+  createLocalExitError,
   createNeverReadyError,
-  launchFailure,
   PortTakenError,
 } from '../failure.ts'
 import { awaitWithDeadline } from '../readiness.ts'
@@ -80,7 +80,7 @@ function explainFailure(
     // Another configuration may do better only where its values reach the server.
     const isTuned = parameters.some(({ category }) => category !== 'resource')
     const finality = install === undefined && isTuned ? 'configuration' : 'experiment'
-    return launchFailure(diagnose(exit), describeExit(exit), log, finality, install)
+    return createLocalExitError(diagnose(exit), describeExit(exit), log, finality, install)
   }
   if (error instanceof NeverReadyError)
     return createNeverReadyError(diagnose(undefined), error, log)

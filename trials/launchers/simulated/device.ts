@@ -189,11 +189,14 @@ function modelCpuInference(
 ) {
   const known = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = known.get(batch) ?? { ms: batchMs(batch) / coreSpeed, relativeError: cpuError }
+    const found = known.get(batch) ?? {
+      ms: computeBatchMs(batch) / coreSpeed,
+      relativeError: cpuError,
+    }
     known.set(batch, found)
     return found
   }
-  function batchMs(batch: number): number {
+  function computeBatchMs(batch: number): number {
     const work = countWork(architecture, { batch, sequenceLength, imageSize }, 'fp32')
     const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
     const coresEach = Math.max(0.5, cpuCores / instances)

@@ -89,9 +89,9 @@ export class SimulatedLlmServer implements VirtualServer {
 
   #busy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
     const { pools, device } = this.#options.server
-    const prefill = meanBusyMs(this.#first)
+    const prefill = computeMeanBusyMs(this.#first)
     if (pools === undefined) return { busyMs: prefill }
-    const decode = meanBusyMs(this.#decoders)
+    const decode = computeMeanBusyMs(this.#decoders)
     const [prefillGpus, decodeGpus] = [
       pools.prefill * device.tensorParallel,
       pools.decode * pools.decoder.device.tensorParallel,
@@ -116,7 +116,10 @@ export class SimulatedLlmServer implements VirtualServer {
     const sentMs =
       load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)
     const answers: Answer[] = []
-    const keptGaps = Math.max(1, Math.ceil((sentMs.length * meanOutput(requests)) / gapsKept))
+    const keptGaps = Math.max(
+      1,
+      Math.ceil((sentMs.length * computeMeanOutput(requests)) / gapsKept),
+    )
     const gapsMs: number[] = []
     let now = 0
     const route = server.pools === undefined ? this.#whole() : this.#split(server.pools, () => now)
@@ -219,7 +222,7 @@ export class SimulatedLlmServer implements VirtualServer {
   }
 }
 
-const meanBusyMs = (replicas: readonly LlmReplica[]): number =>
+const computeMeanBusyMs = (replicas: readonly LlmReplica[]): number =>
   replicas.reduce((sum, { usage }) => sum + usage.busyMs, 0) / replicas.length
 
 const tryDeliver = (
@@ -247,7 +250,7 @@ interface Answer {
   done?: boolean
 }
 
-const meanOutput = (requests: readonly LlmRequest[]): number =>
+const computeMeanOutput = (requests: readonly LlmRequest[]): number =>
   requests.reduce((sum, { outputTokens }) => sum + outputTokens, 0) / requests.length
 
 function createRun(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {

@@ -52,7 +52,7 @@ export const createTritonLauncher = (
   const { model } = template
   return reuseServers<ModelConfig>(inner, {
     names: listReloadable(template, parameters),
-    done: 'model reloaded',
+    changeDescription: 'model reloaded',
     // A refused reload leaves the server as it was.
     keepsRefused: true,
     begin: async (_predictor, url, signal) =>
@@ -74,7 +74,10 @@ export const createTritonLauncher = (
       return {
         target,
         realisedBatch: async () =>
-          batchSince(before, await readExecutions(server.url, model, AbortSignal.timeout(2_000))),
+          computeBatchSince(
+            before,
+            await readExecutions(server.url, model, AbortSignal.timeout(2_000)),
+          ),
       }
     },
   })
@@ -254,7 +257,7 @@ const readExecutions = async (
   }
 }
 
-const batchSince = (
+const computeBatchSince = (
   before: Executions | undefined,
   now: Executions | undefined,
 ): number | undefined => {

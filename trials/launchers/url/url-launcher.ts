@@ -12,7 +12,7 @@ import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { redactSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
-import { answerHint } from '../failure.ts'
+import { getAnswerHint } from '../failure.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
 interface UrlLauncherOptions {
@@ -72,7 +72,7 @@ export const createUrlLauncher = ({
       if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
       throw new LaunchError(
         `no valid answer: ${error.message}`,
-        answerHint(error),
+        getAnswerHint(error),
         undefined,
         'experiment',
       )

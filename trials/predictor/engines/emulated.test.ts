@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { machineNowMs } from '../../clock.ts'
+import { getMachineNowMs } from '../../clock.ts'
 import type { EngineOptions, Tensors } from '../engine.ts'
 import { createEngine, EmulatedDevice, Sleeper } from './emulated.ts'
 
@@ -29,7 +29,7 @@ const ids = (rows: number[][], length = 16): Tensors => {
 const infer = async (inputs: Tensors, more: Partial<EngineOptions> = {}) => {
   const engine = createEngine(options(more))
   await engine.load()
-  return Array.from((await engine.infer(inputs, machineNowMs())).logits!.data)
+  return Array.from((await engine.infer(inputs, getMachineNowMs())).logits!.data)
 }
 
 describe('the emulated engine', () => {
@@ -74,11 +74,11 @@ describe('the emulated engine', () => {
         options({ model: 'bert-base', batchSize: 32, sequenceLength: 128, ...more }),
       )
       await engine.load()
-      const startedAt = machineNowMs()
+      const startedAt = getMachineNowMs()
       await engine.infer(ids(Array(rows).fill([101]), 128), startedAt)
       const { busyMs } = engine.utilization!()
       // Up to 0.6 ms are left for waking up.
-      expect(machineNowMs() - startedAt).toBeGreaterThan(busyMs - 0.7)
+      expect(getMachineNowMs() - startedAt).toBeGreaterThan(busyMs - 0.7)
       times.push(busyMs)
     }
     expect(times[1]).toBeGreaterThan(times[0]! * 2)
@@ -102,7 +102,7 @@ describe('the emulated engine', () => {
     const [small, large] = [slice('1g.5gb'), slice('3g.20gb')]
     for (const engine of [small, large]) {
       await engine.load()
-      await engine.infer(ids([[101], [102]]), machineNowMs())
+      await engine.infer(ids([[101], [102]]), getMachineNowMs())
     }
     expect(small.device).toBe('A100-40GB (emulated), slice 1g.5gb')
     expect(small.utilization!().busyMs).toBeGreaterThan(large.utilization!().busyMs)
@@ -135,9 +135,9 @@ test('a device does one batch after the other, and is busy for the sum of them',
 test('sleeping takes no CPU', () => {
   const sleeper = new Sleeper()
   const before = process.cpuUsage()
-  const startedAt = machineNowMs()
+  const startedAt = getMachineNowMs()
   for (let i = 0; i < 20; i++) sleeper.sleepUntil(startedAt + (i + 1) * 10)
   const { user, system } = process.cpuUsage(before)
-  expect(machineNowMs() - startedAt).toBeGreaterThan(198)
+  expect(getMachineNowMs() - startedAt).toBeGreaterThan(198)
   expect((user + system) / 1000).toBeLessThan(100)
 })

@@ -3,7 +3,7 @@
  * one batch at a time, memory runs out by the model, and outputs are seeded numbers. All its
  * reports are marked emulated.
  */
-import { machineNowMs } from '../../clock.ts'
+import { getMachineNowMs } from '../../clock.ts'
 import { type Architecture, findArchitecture, getInputKind } from '../../devices/architecture.ts'
 import { computeUsableMemoryMiB, findGpu } from '../../devices/catalogue.ts'
 import {
@@ -118,15 +118,15 @@ export class Sleeper {
   #latenessMs = 0
 
   constructor() {
-    for (let i = 0; i < 5; i++) this.sleepUntil(machineNowMs() + 1)
+    for (let i = 0; i < 5; i++) this.sleepUntil(getMachineNowMs() + 1)
   }
 
   sleepUntil(endMs: number): void {
-    const leftMs = endMs - 2 * this.#latenessMs - machineNowMs()
+    const leftMs = endMs - 2 * this.#latenessMs - getMachineNowMs()
     if (leftMs <= 0.02) return
-    const wakeAt = machineNowMs() + leftMs
+    const wakeAt = getMachineNowMs() + leftMs
     Atomics.wait(this.#never, 0, 0, leftMs)
-    const late = Math.min(0.3, Math.max(0, machineNowMs() - wakeAt))
+    const late = Math.min(0.3, Math.max(0, getMachineNowMs() - wakeAt))
     this.#latenessMs += (late - this.#latenessMs) / 8
   }
 }

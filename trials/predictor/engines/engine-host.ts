@@ -11,7 +11,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 import { resolveProcessEntry, resolveThreadEntry } from '../../../profiler/module-entry.ts'
-import { machineNowMs } from '../../clock.ts'
+import { getMachineNowMs } from '../../clock.ts'
 import {
   type EngineOptions,
   listLargeBuffers,
@@ -208,7 +208,7 @@ class EngineConnection implements EngineInstance {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(new Error(this.#ended))
       const call = this.#calls++
-      const sentAtMs = machineNowMs()
+      const sentAtMs = getMachineNowMs()
       this.#pending.set(call, { sentAtMs, resolve, reject })
       this.#channel.post({ type: 'infer', call, inputs, sentAtMs })
     })
@@ -237,7 +237,7 @@ class EngineConnection implements EngineInstance {
       case 'result': {
         this.utilization = message.utilization
         const pending = this.#settle(message.call)
-        const now = machineNowMs()
+        const now = getMachineNowMs()
         if (pending)
           pending.resolve({
             outputs: message.outputs,

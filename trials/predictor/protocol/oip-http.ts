@@ -76,7 +76,7 @@ export function decodeOip(
   })
   if (bytes !== undefined && headerLength !== undefined && at < bytes.byteLength)
     throw new RequestError(400, `${bytes.byteLength - at} bytes of binary data belong to no input`)
-  return { inputs, format: replyFormat(request, model) }
+  return { inputs, format: chooseReplyFormat(request, model) }
 }
 
 interface TensorHead {
@@ -154,7 +154,7 @@ function decodeJsonTensor({ name, shape, datatype, data }: TensorHead): WireTens
   return { name, shape, datatype, values: values as number[] }
 }
 
-function replyFormat(request: Record<string, unknown>, model: ServedModelInfo): OipFormat {
+function chooseReplyFormat(request: Record<string, unknown>, model: ServedModelInfo): OipFormat {
   const binaryDefault =
     isRecord(request.parameters) && request.parameters.binary_data_output === true
   const id = request.id as string | undefined

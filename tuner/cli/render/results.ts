@@ -3,22 +3,26 @@
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
-import { latencyRows, rateRows, windowText } from '../../../reports/recommendation/token-text.ts'
+import {
+  formatWindow,
+  listLatencyRows,
+  rateRows,
+} from '../../../reports/recommendation/token-text.ts'
 import {
   bindings,
   type Candidate,
   type Recommendation,
 } from '../../../reports/recommendation/types.ts'
 import {
-  rankedCostText,
-  recommendedNote,
-  verdictLines,
+  describeRecommended,
+  formatRankedCost,
+  listVerdictLines,
 } from '../../../reports/recommendation/verdict-lines.ts'
 import {
-  atCapacityValue,
-  capacityText,
   estimateText,
-  proofText,
+  formatCapacity,
+  formatCapacityValue,
+  formatProof,
 } from '../../../reports/recommendation/words.ts'
 import { getObjectiveWords } from '../../../search/objective.ts'
 import { formatTable, wrapText } from './columns.ts'
@@ -71,16 +75,16 @@ function formatRanking(recommendation: Recommendation, style: Style, columns: nu
       ? candidate.label
       : `${candidate.label}, quality ${candidate.quality}`,
     describeStatus(candidate.status, provenance).name,
-    candidate.capacityRps > 0 ? capacityText(candidate) : '-',
-    candidate.capacityRps > 0 ? atCapacityValue(slo, candidate) : '-',
-    rankedCostText(recommendation, candidate),
+    candidate.capacityRps > 0 ? formatCapacity(candidate) : '-',
+    candidate.capacityRps > 0 ? formatCapacityValue(slo, candidate) : '-',
+    formatRankedCost(recommendation, candidate),
     ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? formatTokenCells(candidate) : []),
     note,
   ]
   const top = best ?? nearest
   const first = best
-    ? row(glyph('best', style), best, recommendedNote(recommendation))
+    ? row(glyph('best', style), best, describeRecommended(recommendation))
     : nearest && row(glyph('infeasible', style), nearest, 'nearest')
   const others = recommendation.alternatives.filter((a) => a.trial !== top?.trial)
   const more = others.length - maxAlternatives
@@ -115,7 +119,7 @@ function formatDetails(
   columns: number,
 ): string[] {
   const { binding, caveats, provenance, seed, experimentId } = recommendation
-  const proof = proofText(recommendation)
+  const proof = formatProof(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
     ...formatConfirmation(recommendation),
@@ -124,16 +128,16 @@ function formatDetails(
   ]
   return [
     'Details',
-    ...plain.flatMap((line) => indented(line, columns)),
+    ...plain.flatMap((line) => indentBlock(line, columns)),
     ...caveats
-      .flatMap((caveat) => indented(`Note: ${caveat}`, columns))
+      .flatMap((caveat) => indentBlock(`Note: ${caveat}`, columns))
       .map((line) => paint(line, 'yellow', style)),
     ...files.map((file) => `  ${file}`),
   ]
 }
 
 function formatVerdict(recommendation: Recommendation, style: Style, columns: number): string[] {
-  const { heading, subject, mark, figures, slo, cheapest, next } = verdictLines(recommendation)
+  const { heading, subject, mark, figures, slo, cheapest, next } = listVerdictLines(recommendation)
   const title = `${heading ? `${heading}: ` : ''}${subject}`
   const titleWidth = columns - (mark ? mark.length + 2 : 0)
   const marked = wrapText(title, titleWidth, '').map((line, i) =>
@@ -141,10 +145,10 @@ function formatVerdict(recommendation: Recommendation, style: Style, columns: nu
   )
   const isMet = heading === 'Recommended'
   const labelled = (label: string, text: string) =>
-    indented(`${label.padEnd(labelWidth)}${text}`, columns, labelWidth)
+    indentBlock(`${label.padEnd(labelWidth)}${text}`, columns, labelWidth)
   return [
     ...marked.map((line) => paint(line, isMet ? 'bold' : 'yellow', style)),
-    ...(figures ? indented(figures, columns, 0) : []),
+    ...(figures ? indentBlock(figures, columns, 0) : []),
     ...(slo ? labelled('SLO', slo) : []),
     ...(cheapest
       ? labelled(getObjectiveWords(recommendation.objective.kind).superlative, cheapest)
@@ -156,7 +160,7 @@ function formatVerdict(recommendation: Recommendation, style: Style, columns: nu
 const labelWidth = 10
 
 /** A paragraph indented by two columns; `hanging` indents its further lines more. */
-const indented = (text: string, columns: number, hanging = 2): string[] =>
+const indentBlock = (text: string, columns: number, hanging = 2): string[] =>
   wrapText(text, columns - 2, ' '.repeat(hanging)).map((line) => `  ${line}`)
 
 /**
@@ -212,7 +216,7 @@ const formatTokenCells = ({ tokens }: Candidate): string[] =>
 /** Latencies and token rates of the best configuration. */
 function formatTokens(best: Candidate | undefined, columns: number): string[] {
   if (!best?.tokens) return []
-  const at = windowText(best.tokens)
+  const at = formatWindow(best.tokens)
   const rates = rateRows(best.tokens).map(([title, value]) => `${title} ${value}`)
   return [
     '',
@@ -220,9 +224,9 @@ function formatTokens(best: Candidate | undefined, columns: number): string[] {
       ? []
       : formatTable([
           [`Tokens ${at}`, 'p50', 'p90', 'p99'],
-          ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
+          ...listLatencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
         ])),
-    ...indented(rates.join('; '), columns, 0),
+    ...indentBlock(rates.join('; '), columns, 0),
   ]
 }
 

@@ -5,7 +5,7 @@
  */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
-import { certaintyPercent, money, sloText } from '../../../reports/format.ts'
+import { computeCertaintyPercent, money, sloText } from '../../../reports/format.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { TuneEvent } from '../../loop/events.ts'
 import { wasDisturbed } from '../../loop/trial-status.ts'
@@ -93,7 +93,7 @@ function Screen({
   const certainty =
     (state.probabilityBetterExists ?? 1) > 0.99
       ? ''
-      : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % certain`
+      : `, ${computeCertaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % certain`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
   const point = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,

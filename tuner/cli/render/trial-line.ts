@@ -23,9 +23,9 @@ import {
 import { rankCandidates } from '../../../reports/recommendation/ranking.ts'
 import { findLowestViolation, judgeWindows } from '../../../reports/recommendation/windows.ts'
 import {
-  capacityText,
   estimateText,
-  lowestViolationText,
+  formatCapacity,
+  formatLowestViolation,
 } from '../../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../../loop/events.ts'
 import { formatDuration } from './columns.ts'
@@ -86,7 +86,7 @@ function formatMeasurement(
   if (bounds === 'upper' && capacityRps === 0 && violation !== undefined)
     return {
       mark: glyph('bullet', style),
-      text: `${head}: ${lowestViolationText(slo, violation)}, ${took}`,
+      text: `${head}: ${formatLowestViolation(slo, violation)}, ${took}`,
     }
   if (bounds === 'upper' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
@@ -112,7 +112,7 @@ function formatMeasurement(
   return {
     mark: glyph('done', style),
     paint: 'green',
-    text: `${head}: ${capacityText(candidate)}${estimate}, ${money(candidate.pricePerMillionRequests)} per million${formatMetrics(measurement)}, ${took}`,
+    text: `${head}: ${formatCapacity(candidate)}${estimate}, ${money(candidate.pricePerMillionRequests)} per million${formatMetrics(measurement)}, ${took}`,
   }
 }
 

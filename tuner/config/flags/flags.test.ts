@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { examples } from '../../cli/render/short-help.ts'
 import { loadExperiment } from '../load-experiment.ts'
-import { experimentJsonSchema } from '../schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from '../schema/experiment-schema.ts'
 import { addExperimentOptions, environmentToLayer, experimentFlags, flagsToLayer } from './flags.ts'
 
 const parse = (...words: string[]) => {
@@ -65,7 +65,7 @@ test('help needs nothing heavy: of packages, commander alone', () => {
 })
 
 test('every flag lands on a key that the schema knows', () => {
-  const properties = experimentJsonSchema().properties as Record<
+  const properties = createExperimentJsonSchema().properties as Record<
     string,
     { properties?: object; anyOf?: { properties?: object }[] }
   >
@@ -173,7 +173,7 @@ test('a flag whose key every object inherits is not there unless it is given', (
 })
 
 test("everything that the file says of a server of one's own has a flag", () => {
-  const { predictor } = experimentJsonSchema().properties as Record<
+  const { predictor } = createExperimentJsonSchema().properties as Record<
     string,
     { anyOf: { properties?: Record<string, unknown> }[] }
   >

@@ -1,6 +1,6 @@
 /** Schema of `expect` and `golden`: which answers are correct. */
 import { z } from 'zod'
-import { form, number, optional, path, share } from './schema-parts.ts'
+import { createCodec, number, optional, path, share } from './schema-parts.ts'
 
 const expected = z.strictObject({
   value: optional(
@@ -16,7 +16,7 @@ type ExpectedEntry = z.output<typeof expected>
 const isPlain = (value: unknown): boolean =>
   typeof value !== 'object' || value === null || Array.isArray(value)
 export const expectation = z.union(
-  [form(z.unknown().refine(isPlain), (value): ExpectedEntry => ({ value })), expected],
+  [createCodec(z.unknown().refine(isPlain), (value): ExpectedEntry => ({ value })), expected],
   { error: 'expected a value, or {value, tolerance}' },
 )
 const goldenFrom = path('first, off or a path', (from) => from === 'first' || from === 'off')
@@ -31,6 +31,9 @@ const goldenKeys = z.strictObject({
   ),
 })
 type GoldenEntry = z.output<typeof goldenKeys>
-export const golden = z.union([form(goldenFrom, (from): GoldenEntry => ({ from })), goldenKeys], {
-  error: 'expected first, off, a path, or {from, tolerance}',
-})
+export const golden = z.union(
+  [createCodec(goldenFrom, (from): GoldenEntry => ({ from })), goldenKeys],
+  {
+    error: 'expected first, off, a path, or {from, tolerance}',
+  },
+)

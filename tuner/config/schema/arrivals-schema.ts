@@ -2,11 +2,11 @@
 import { z } from 'zod'
 import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
 import { parseDurationMs, UnitError } from '../units.ts'
-import { absolutePath, duration, number, path, quantity } from './schema-parts.ts'
+import { absolutePath, createQuantity, duration, number, path } from './schema-parts.ts'
 
 export const arrivals = z.union(
   [
-    quantity(parseArrivals, 'an arrival pattern such as poisson', ({ kind }) =>
+    createQuantity(parseArrivals, 'an arrival pattern such as poisson', ({ kind }) =>
       kind === 'poisson' || kind === 'constant' ? kind : undefined,
     ),
     z.discriminatedUnion(

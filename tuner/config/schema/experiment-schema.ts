@@ -33,14 +33,14 @@ import {
   boolean,
   choice,
   count,
+  createCodec,
+  createQuantity,
   duration,
-  form,
   money,
   number,
   optional,
   parseOnce,
   path,
-  quantity,
   rate,
   share,
   text,
@@ -62,12 +62,12 @@ const modelKeys = z.strictObject({
     'your own model: a folder or file, relative to this file; default: the architecture with random weights',
   ),
   version: optional(
-    quantity(String, 'a version', String),
+    createQuantity(String, 'a version', String),
     'version folder to serve; default: the latest',
   ),
 })
 type ModelEntry = z.output<typeof modelKeys>
-const model = z.union([form(text('the name of a model'), readModel), modelKeys], {
+const model = z.union([createCodec(text('the name of a model'), readModel), modelKeys], {
   error: 'expected the name of a model, or {name, architecture, path, version}',
 })
 
@@ -86,7 +86,7 @@ export const isDimensionsFile = (architecture: string): boolean =>
   /\.(json|ya?ml)$/i.test(architecture)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
-const valueList = form(
+const valueList = createCodec(
   z.array(scalar).min(1, { error: 'expected at least one value' }),
   (values): ValueDomain => ({ values }),
   ({ values }) => values && [...values],
@@ -97,7 +97,7 @@ const parameterKeys = z.strictObject({
     'type of the parameter; default: derived from the values',
   ),
   values: optional(
-    z.union([valueList, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
+    z.union([valueList, createQuantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
       error: 'expected values such as [1, 2, 4] or 1..32',
     }),
     'values as a list or in short form, e.g. [1, 2, 4] or 1..32',
@@ -139,7 +139,7 @@ const parameterKeys = z.strictObject({
 export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
   readonly values?: readonly (number | string)[]
 }
-const parameterObject = form(
+const parameterObject = createCodec(
   parameterKeys,
   ({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }),
   ({ values, ...rest }) => ({ ...rest, ...(values && { values: { values } }) }),
@@ -147,8 +147,8 @@ const parameterObject = form(
 
 const parameter = z.union(
   [
-    quantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
-    form(
+    createQuantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
+    createCodec(
       valueList,
       (values): ParameterEntry => values,
       ({ values, ...rest }) =>
@@ -162,7 +162,7 @@ const parameter = z.union(
   },
 )
 
-const tokens = quantity(parseLengths, 'a length in tokens', formatLengths)
+const tokens = createQuantity(parseLengths, 'a length in tokens', formatLengths)
 const promptClass = z.strictObject({
   share: share.describe('share of all requests, e.g. 70%'),
   inputTokens: tokens,
@@ -184,7 +184,7 @@ const payloadKeys = z.strictObject({
     'number of different request bodies; default: 64, or for a file of texts, as many as it yields',
   ),
   items: optional(
-    quantity(parseItems, 'a number of items', formatItems),
+    createQuantity(parseItems, 'a number of items', formatItems),
     "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as in the trace",
   ),
   inputTokens: optional(
@@ -210,7 +210,7 @@ const payloadKeys = z.strictObject({
     'openai: number of different shared prefixes; default: 1',
   ),
   turns: optional(
-    quantity(parseLengths, 'a number of turns', formatLengths),
+    createQuantity(parseLengths, 'a number of turns', formatLengths),
     'openai: turns per conversation, such as 4 or 1..6; each prompt is the conversation so far plus inputTokens; default: no conversations',
   ),
   conversations: optional(
@@ -228,9 +228,12 @@ const payloadKeys = z.strictObject({
   ignoreEos: optional(boolean, 'openai: force answers to the sampled length; default: true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
-const payload = z.union([form(payloadFile, (file): PayloadEntry => ({ file })), payloadKeys], {
-  error: 'expected generated, the path of a file or folder, or {file, count, items}',
-})
+const payload = z.union(
+  [createCodec(payloadFile, (file): PayloadEntry => ({ file })), payloadKeys],
+  {
+    error: 'expected generated, the path of a file or folder, or {file, count, items}',
+  },
+)
 
 const variant = z.strictObject({
   quality: number.describe(
@@ -249,7 +252,7 @@ const variant = z.strictObject({
 
 /** A boolean, or its text in an environment variable. */
 const toggle = z.union(
-  [z.boolean(), form(z.enum(['true', 'false']), (value) => value === 'true')],
+  [z.boolean(), createCodec(z.enum(['true', 'false']), (value) => value === 'true')],
   { error: 'expected true or false' },
 )
 
@@ -300,7 +303,7 @@ export const experimentFileSchema = z.strictObject({
     'parameters to tune, name → values; those of the built-in server have defaults',
   ),
   constraints: optional(
-    z.union([z.array(text('a condition')), form(text('a condition'), (one) => [one])], {
+    z.union([z.array(text('a condition')), createCodec(text('a condition'), (one) => [one])], {
       error: 'expected a list of conditions',
     }),
     "conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'",
@@ -532,7 +535,7 @@ export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
 export type ExperimentInput = z.input<typeof experimentFileSchema>
 
 /** JSON Schema of the file for editors: the written form, not the decoded one. */
-export const experimentJsonSchema = () => ({
+export const createExperimentJsonSchema = () => ({
   ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),
   title: 'tune experiment',
 })

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { parseMetric, portPattern } from '../../../profiler/prometheus.ts'
 import { UnitError } from '../units.ts'
-import { form, number, numberText, optional, text } from './schema-parts.ts'
+import { createCodec, number, numberText, optional, text } from './schema-parts.ts'
 
 const placeForms = "a path, ':8002/metrics' or a URL"
 
@@ -29,15 +29,18 @@ const metricKeys = z.strictObject({
 })
 const metricForms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */
-const metricTextSchema = form(text('the name of a metric'), (given): z.input<typeof metricKeys> => {
-  const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
-  const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
-  const named = parseMetric(series.trim())
-  const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
-  if (named === undefined || Number.isNaN(max)) throw new UnitError(`expected ${metricForms}`, '')
-  return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
-}).pipe(metricKeys)
+const metricTextSchema = createCodec(
+  text('the name of a metric'),
+  (given): z.input<typeof metricKeys> => {
+    const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
+    const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
+    const named = parseMetric(series.trim())
+    const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
+    if (named === undefined || Number.isNaN(max)) throw new UnitError(`expected ${metricForms}`, '')
+    return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
+  },
+).pipe(metricKeys)
 const metric = z.union([metricTextSchema, metricKeys], { error: `expected ${metricForms}` })
-export const metrics = z.union([form(metric, (metric) => [metric]), z.array(metric)], {
+export const metrics = z.union([createCodec(metric, (metric) => [metric]), z.array(metric)], {
   error: `expected ${metricForms}, or a list of these`,
 })

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from '../names.ts'
 import type { OutputAddress, OutputTarget } from '../output-target.ts'
-import { form, optional, text } from './schema-parts.ts'
+import { createCodec, optional, text } from './schema-parts.ts'
 
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
 
@@ -15,7 +15,7 @@ const address = text('a URL').refine((url) => url.includes('${') || isHttp(url),
 
 const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   [
-    form(address, (url): OutputAddress => ({ url })),
+    createCodec(address, (url): OutputAddress => ({ url })),
     z.strictObject({
       url: address.describe('URL of the receiver'),
       headers: optional(

@@ -21,12 +21,12 @@ import {
   absolutePath,
   boolean,
   choice,
+  createCodec,
+  createQuantity,
   duration,
-  form,
   numberText,
   optional,
   path,
-  quantity,
   scalarText,
   share,
   text,
@@ -34,7 +34,7 @@ import {
 
 const textMap = z.record(z.string(), scalarText, { error: 'expected name: value pairs' })
 /** Makes paths in form fields absolute. Malformed fields pass, and are reported later. */
-const formFields = form(
+const formFields = createCodec(
   z.record(z.string(), z.union([scalarText, z.array(scalarText)]), {
     error: 'expected name: value pairs',
   }),
@@ -50,7 +50,7 @@ const protocolsNeedingPath = protocolNames
   .join("', '")
 const command = z.union([
   z.array(numberText).min(1, { error: 'expected a program' }),
-  quantity(splitCommand, 'a command'),
+  createQuantity(splitCommand, 'a command'),
 ])
 const prepareKeys = z.strictObject({
   command: command.describe(
@@ -68,7 +68,10 @@ const prepareKeys = z.strictObject({
 })
 /** A command in short, or all of it. */
 const prepare = z.union(
-  [form(command, (words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys],
+  [
+    createCodec(command, (words): z.output<typeof prepareKeys> => ({ command: words })),
+    prepareKeys,
+  ],
   {
     error: 'expected a command, or {command, env, inputs, timeout}',
   },
@@ -83,7 +86,7 @@ const weightedUrl = z.strictObject({
   ),
 })
 /** 'http://a:8000 x3' */
-const weightedUrlText = quantity((given): z.output<typeof weightedUrl> => {
+const weightedUrlText = createQuantity((given): z.output<typeof weightedUrl> => {
   const [, url = '', weight] = /^(\S+?)(?:\s+x\s*([\d.]+))?$/.exec(String(given).trim()) ?? []
   if (url === '' || Number(weight ?? 1) <= 0 || Number.isNaN(Number(weight ?? 1)))
     throw new UnitError(`'${given}' is not a URL with a weight`, 'write http://a:8000 x3')
@@ -96,7 +99,7 @@ const urls = z
   .min(1, { error: 'expected at least one URL' })
 const kvTransferKeys = z.strictObject({
   bandwidth: optional(
-    quantity(
+    createQuantity(
       parseBandwidthGBs,
       'a bandwidth such as 25 GB/s or 200 Gb/s',
       (gbPerS) => `${gbPerS} GB/s`,
@@ -106,7 +109,7 @@ const kvTransferKeys = z.strictObject({
   latency: optional(duration, 'additional latency per request'),
 })
 /** '25 GB/s, 2ms', or the bandwidth alone. */
-const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
+const kvTransferText = createQuantity((given): z.output<typeof kvTransferKeys> => {
   const [bandwidth = '', latency] = String(given).split(',')
   return {
     bandwidth: parseBandwidthGBs(bandwidth),
@@ -162,7 +165,7 @@ const predictorKeys = z.strictObject({
     z.union(
       [
         text('a text'),
-        form(z.record(z.string(), z.json()), (document) => JSON.stringify(document)),
+        createCodec(z.record(z.string(), z.json()), (document) => JSON.stringify(document)),
       ],
       {
         error: 'expected a text or a JSON object',
@@ -244,7 +247,7 @@ const predictorKeys = z.strictObject({
 })
 type PredictorEntry = z.output<typeof predictorKeys>
 export const predictor = z.union(
-  [form(z.literal('builtin'), (): PredictorEntry => ({ kind: 'builtin' })), predictorKeys],
+  [createCodec(z.literal('builtin'), (): PredictorEntry => ({ kind: 'builtin' })), predictorKeys],
   {
     error: 'expected builtin, or an object with engine, command or url',
   },

@@ -18,9 +18,10 @@ import {
 /**
  * A codec between a written form and its value.
  * @param read may throw a UnitError, which becomes an issue with a hint
- * @param write absent, or undefined for a value: another form of the union encodes the value
+ * @param write encodes the value; undefined if this form cannot express it, so that the union tries
+ * its next form. Absent: this form is never written
  */
-export function form<I extends z.ZodType, T>(
+export function createCodec<I extends z.ZodType, T>(
   written: I,
   read: (given: z.output<I>) => T,
   write?: (value: T) => z.output<I> | undefined,
@@ -46,23 +47,25 @@ export function form<I extends z.ZodType, T>(
 }
 
 /** A text or number as `parse` reads it. */
-export const quantity = <T>(
+export const createQuantity = <T>(
   parse: (input: string | number) => T,
   what: string,
   write?: (value: T) => string | number | undefined,
 ) =>
-  form(z.union([z.string(), z.number()], { error: `expected ${what}` }), parse, write).describe(
-    what,
-  )
+  createCodec(
+    z.union([z.string(), z.number()], { error: `expected ${what}` }),
+    parse,
+    write,
+  ).describe(what)
 
 /** A text; numbers and booleans are read as the text that they were written as. */
 export const scalarText = z.union([
   z.string(),
-  form(z.number(), (given) => String(given)),
-  form(z.boolean(), (given) => String(given)),
+  createCodec(z.number(), (given) => String(given)),
+  createCodec(z.boolean(), (given) => String(given)),
 ])
 /** A text or a number. */
-export const numberText = z.union([z.string(), form(z.number(), (given) => String(given))])
+export const numberText = z.union([z.string(), createCodec(z.number(), (given) => String(given))])
 
 /** An optional key with its description in the reference. */
 export const optional = <S extends z.ZodType>(schema: S, what: string) =>
@@ -75,22 +78,22 @@ export const boolean = z.boolean({ error: 'expected true or false' })
 export const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
   z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
 
-export const duration = quantity(
+export const duration = createQuantity(
   parseDurationMs,
   'a duration such as 50ms, 2s, 10m',
   formatDuration,
 )
-export const rate = quantity(parseRateRps, 'a rate such as 500 rps', (rps) => `${rps} rps`)
-export const share = quantity(parseShare, 'a share such as 20% or 0.2', formatShare)
-export const money = quantity(parseMoney, 'an amount of money such as $5', (usd) => `$${usd}`)
+export const rate = createQuantity(parseRateRps, 'a rate such as 500 rps', (rps) => `${rps} rps`)
+export const share = createQuantity(parseShare, 'a share such as 20% or 0.2', formatShare)
+export const money = createQuantity(parseMoney, 'an amount of money such as $5', (usd) => `$${usd}`)
 export const count = (min: number, what: string) =>
-  quantity(
+  createQuantity(
     (input) => parseCount(input, min),
     `${what}, a whole number of at least ${min}`,
     (value) => value,
   )
 
-/** Compiling a parser takes longer than reading the few documents of a process. */
+/** zod compiles parsers by default, which takes longer than reading the few documents of a process. */
 export const parseOnce = { jitless: true } as const
 
 /** Folder that relative paths start from while `withBaseFolder` runs. */
@@ -113,7 +116,7 @@ export const absolutePath = (path: string): string =>
 
 /** @param isName whether a text names something other than a file */
 export const path = (what: string, isName: (text: string) => boolean = () => false) =>
-  form(
+  createCodec(
     text(what),
     (given) => (isName(given) ? given : absolutePath(given)),
     (value) => value,

@@ -14,10 +14,10 @@ import {
   type SloEntry,
 } from '../parse-slo.ts'
 import { formatDuration, formatPercentile } from '../units.ts'
-import { choice, form, optional, quantity, share } from './schema-parts.ts'
+import { choice, createCodec, createQuantity, optional, share } from './schema-parts.ts'
 
-const percentile = quantity(parseSloPercentile, 'a percentile such as p99', formatPercentile)
-const latencyLimit = quantity(parseSloLimit, 'a duration such as 50ms, 2s', formatDuration)
+const percentile = createQuantity(parseSloPercentile, 'a percentile such as p99', formatPercentile)
+const latencyLimit = createQuantity(parseSloLimit, 'a duration such as 50ms, 2s', formatDuration)
 
 const sloKeys = z.strictObject({
   percentile: optional(
@@ -43,10 +43,10 @@ const sloListItem = z.strictObject({
   percentile: optional(percentile, 'share of requests that must meet all limits'),
   errorRate: optional(share, 'maximum share of failed requests'),
 })
-const sloList = form(
+const sloList = createCodec(
   z
     .array(
-      z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListItem], {
+      z.union([createQuantity(parseSlo, 'an SLO such as ttft<200ms'), sloListItem], {
         error: 'expected {metric, limit} or ttft<200ms',
       }),
     )
@@ -54,7 +54,7 @@ const sloList = form(
   (listed): SloEntry => joinLimits(listed),
 ).describe('limits of a joint SLO: a request must meet every one')
 export const slo = z.union(
-  [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
+  [createQuantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
   {
     error:
       'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}, or a list of {metric, limit}',
@@ -64,7 +64,7 @@ export const slo = z.union(
 /** Limits of a class of requests. */
 export const classSlo = z.union(
   [
-    quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
+    createQuantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
     z.strictObject(
       mapMetrics((metric) => optional(latencyLimit, `limit of ${latencyMetrics[metric].what}`)),
     ),

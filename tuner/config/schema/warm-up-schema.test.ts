@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { bert, machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 
 const { load, loadFile, path, write } = useWorkspace()
@@ -15,7 +15,7 @@ test('a number, a file, or all of it; read again as it was kept', () => {
     payload: { kind: 'texts', path: path('texts.txt'), seed: 1 },
   })
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(experimentFromDocument(kept, 'bert-1', { cwd: '/', machine }).load.warmUp).toEqual(
+  expect(loadExperimentDocument(kept, 'bert-1', { cwd: '/', machine }).load.warmUp).toEqual(
     experiment.load.warmUp,
   )
 })

@@ -1,6 +1,6 @@
 /** Schema of `load.warmUp`: a number of requests, a file of requests, or both. */
 import { z } from 'zod'
-import { absolutePath, count, optional, path, quantity } from './schema-parts.ts'
+import { absolutePath, count, createQuantity, optional, path } from './schema-parts.ts'
 
 const warmUpKeys = z.strictObject({
   requests: optional(
@@ -17,7 +17,7 @@ const warmUpKeys = z.strictObject({
   ),
 })
 /** 100, or the path of a file. */
-const warmUpText = quantity((given): z.output<typeof warmUpKeys> => {
+const warmUpText = createQuantity((given): z.output<typeof warmUpKeys> => {
   const requests = Number(given)
   return Number.isInteger(requests) && requests > 0
     ? { requests }

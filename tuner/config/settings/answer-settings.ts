@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readText } from '../../../profiler/bounded-reader.ts'
 import { type Expectation, parsePath } from '../../../profiler/protocols/expectations.ts'
 import type { AnswerRules } from '../../../trials/launchers/checked-answers.ts'
-import { type Context, shortPath } from '../context.ts'
+import { type Context, shortenPath } from '../context.ts'
 
 export function resolveAnswers(context: Pick<Context, 'entries' | 'report' | 'host'>): AnswerRules {
   const { entries, report } = context
@@ -48,7 +48,7 @@ function readGoldenAnswers(
     if (lines.length === 0) throw new Error(`${file} is empty`)
     return {
       file,
-      documents: lines.map((line, i) => parseLine(line, `${shortPath(file, host)}:${i + 1}`)),
+      documents: lines.map((line, i) => parseLine(line, `${shortenPath(file, host)}:${i + 1}`)),
     }
   } catch (error) {
     report(['golden'], `golden answers: ${(error as Error).message}`, hint)

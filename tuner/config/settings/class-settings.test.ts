@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createLlmRequests } from '../../backends/llm-requests.ts'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 
 const { loadFile } = useWorkspace()
@@ -30,7 +30,7 @@ test('requests are of the classes, as often as their shares say, and the same ag
       },
     },
   })
-  const again = experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine })
+  const again = loadExperimentDocument(experiment.document, 'e-1', { cwd: '/', machine })
   expect(again.load).toEqual(experiment.load)
 })
 
@@ -55,7 +55,7 @@ describe('SLOs of their own', () => {
       slo: { percentile: 'p90', metric: 'ttft', limit: '2s' },
       load: { payload: { classes: { chat: { slo: { ttft: '300ms', tpot: '30ms' } } } } },
     })
-    expect(experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(
+    expect(loadExperimentDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(
       experiment.slo,
     )
     expect(loadFile(ofChat("'ttft<300ms tpot<30ms'")).slo).toEqual(experiment.slo)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 
 const { load, write, path } = useWorkspace()
@@ -32,6 +32,6 @@ test('requests are cut to the context, unless its length is tuned: then all conf
   const tuned = load({ ...flags(), param: ['maxModelLen=512,1024'] })
   expect(tuned.load.payload).toMatchObject({ keepOverlongPrompts: true })
   expect(
-    experimentFromDocument(tuned.document, tuned.name, { cwd: path(), machine }).load.payload,
+    loadExperimentDocument(tuned.document, tuned.name, { cwd: path(), machine }).load.payload,
   ).toEqual(tuned.load.payload)
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, useWorkspace } from '../testing/workspace.ts'
 
 const workspace = useWorkspace()
@@ -31,7 +31,7 @@ test('a pod with an image is the predictor; one without is laid over the built-i
 test('a stored experiment keeps how long a pod waits for a node', () => {
   const { document, kubernetes } = load({ scaleUpTimeout: '5m' })
   expect(kubernetes).toEqual({ scaleUpTimeoutMs: 300_000 })
-  const again = experimentFromDocument(document, 'bert-1', { cwd: '/', machine })
+  const again = loadExperimentDocument(document, 'bert-1', { cwd: '/', machine })
   expect(again.kubernetes).toEqual(kubernetes)
 })
 

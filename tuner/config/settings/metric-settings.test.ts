@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 
 const { loadFile } = useWorkspace()
@@ -17,7 +17,7 @@ test('a name, an object, a list of both; read again as they were kept', () => {
   )
   expect(experiment.metrics).toEqual([one, bound])
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }).metrics).toEqual([one, bound])
+  expect(loadExperimentDocument(kept, 'm-1', { cwd: '/', machine }).metrics).toEqual([one, bound])
   expect(loadFile('model: bert\nslo: 50ms\n').metrics).toEqual([])
 })
 
@@ -34,7 +34,7 @@ describe('a metric to rank by', () => {
     const experiment = loadFile(ranked(two, `objectiveMetric: 'depth{m="b"}'\n`))
     expect(experiment.objective).toEqual({ kind: 'max-metric', metric: 'depth{m="b"}' })
     const kept = JSON.parse(JSON.stringify(experiment.document))
-    expect(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }).objective).toEqual(
+    expect(loadExperimentDocument(kept, 'm-1', { cwd: '/', machine }).objective).toEqual(
       experiment.objective,
     )
   })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
 
 const { load, loadFile, path } = useWorkspace()
@@ -77,7 +77,7 @@ test('what is said of the way between them is kept, and told', () => {
   expect(experiment.document.predictor).toMatchObject({
     kvTransfer: { bandwidth: '25 GB/s', latency: '5ms' },
   })
-  const again = experimentFromDocument(experiment.document, experiment.name, {
+  const again = loadExperimentDocument(experiment.document, experiment.name, {
     cwd: path(),
     machine,
   })

@@ -3,7 +3,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { estimateAll } from '../../backends/estimate-table.ts'
 import { listNotices } from '../../loop/notices.ts'
 import { createProblem } from '../../loop/problem.ts'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { resolveMeasuredWith } from '../measured-with.ts'
 import { machine, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { describeAcceptance } from './speculation-settings.ts'
@@ -29,7 +29,7 @@ test('tokens are tuned, method and model are said once, and an experiment of a s
   })
   expect(experiment.predictor).toMatchObject({ kind: 'builtin', acceptance: 0.65 })
   expect(
-    experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine }),
+    loadExperimentDocument(experiment.document, experiment.name, { cwd: path(), machine }),
   ).toMatchObject({
     predictor: experiment.predictor,
     space: { parameters: experiment.space.parameters },

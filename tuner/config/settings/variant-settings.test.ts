@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { applyVariant } from '../../../trials/launchers/variants.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { createProblem } from '../../loop/problem.ts'
-import { experimentFromDocument } from '../load-experiment.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { createQualityLookup } from './variant-settings.ts'
 
@@ -79,7 +79,7 @@ describe('variants', () => {
 
   test('survive being stored', () => {
     const stored = loadFile(three, { minQuality: '0.92' })
-    const again = experimentFromDocument(stored.document, 'x', { cwd: path(), machine })
+    const again = loadExperimentDocument(stored.document, 'x', { cwd: path(), machine })
     expect([again.variants, again.minQuality, again.predictor, again.space]).toEqual([
       stored.variants,
       0.92,

@@ -81,7 +81,7 @@ function explainUnknownArchitecture(
  * Adds the parameter 'variant' with the variants of sufficient quality. The user's own list keeps
  * its choice and order.
  */
-export function withVariantParameter(
+export function addVariantParameter(
   entries: Settings,
   variants: readonly Variant[],
   { report }: Context,

@@ -5,10 +5,10 @@
 import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
 import {
+  createParallelOption,
+  createSurfaceOption,
   maxLines,
-  parallelOption,
   sliceOption,
-  surfaceOption,
 } from '../../charts/neighbourhood-chart.ts'
 import { listVarying } from '../../data/importance.ts'
 import type { Neighbourhood } from '../../data/neighbourhood.ts'
@@ -16,7 +16,7 @@ import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 
 /** What slices and surfaces go through: what is recommended, else what serves most. */
-export const centreOf = ({ recommendation: { best }, candidates }: Answer): Configuration =>
+export const findCentre = ({ recommendation: { best }, candidates }: Answer): Configuration =>
   (best ?? [...candidates].sort((a, b) => b.capacityRps - a.capacityRps)[0])?.configuration ?? {}
 
 /** Parameters of the surface that the reader chose; none until then. */
@@ -99,7 +99,7 @@ function Surface({
       <Chart
         name="surface"
         words={`Capacity over ${across.parameter} and ${up.parameter}: highest at ${highest.at}, ${rate(highest.median)}`}
-        make={() => surfaceOption(surface, theme)}
+        make={() => createSurfaceOption(surface, theme)}
       />
       <p class="note">
         All other parameters are as recommended. Darker cells have more capacity, smaller cells are
@@ -123,7 +123,9 @@ function Parallel({ answer }: { answer: Answer }) {
         answer={answer}
         name="parallel"
         words={`${served.length} configurations that served, one line each over parameters, capacity, price and cost${best ? `; recommended: ${best.label}` : ''}`}
-        make={() => parallelOption({ parameters, candidates: served, best, objective }, theme)}
+        make={() =>
+          createParallelOption({ parameters, candidates: served, best, objective }, theme)
+        }
       />
       <p class="note">
         {`Each line is a configuration that served: solid if it meets the SLO, dashed if not, thick if recommended.${left} Drag along an axis to filter the lines; click next to the axis to clear the filter.`}

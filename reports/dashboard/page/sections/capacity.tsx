@@ -4,7 +4,7 @@
  */
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
-import { billOption } from '../../charts/capacity-chart.ts'
+import { createBillOption } from '../../charts/capacity-chart.ts'
 import { listSensitivity, planFleet } from '../../data/analysis.ts'
 import type { Answer, Planning } from '../answer.ts'
 import { Chart } from '../chart.tsx'
@@ -27,7 +27,7 @@ export function Capacity({ answer }: { answer: Answer }) {
       </>
     )
   const { demandRps, headroom } = planning
-  const top = cheapestFor(candidates, best, planning)
+  const top = findCheapest(candidates, best, planning)
   const bills = top.map(
     (c) => `trial ${c.trial} ${money(planFleet(c, demandRps, headroom).pricePerMonth)}`,
   )
@@ -41,7 +41,7 @@ export function Capacity({ answer }: { answer: Answer }) {
           <Chart
             name="bill"
             words={`Price per month by demand. At ${rate(demandRps)}: ${bills.join(', ')}`}
-            make={() => billOption(top, demandRps, headroom, maxRps, theme)}
+            make={() => createBillOption(top, demandRps, headroom, maxRps, theme)}
           />
           <Fleets candidates={top} planning={planning} />
         </div>
@@ -122,7 +122,7 @@ function Sensitivity({
 }
 
 /** The recommended configuration first, then those that are cheapest for the demand. */
-function cheapestFor(
+function findCheapest(
   candidates: readonly Candidate[],
   best: Candidate,
   { demandRps, headroom }: Planning,

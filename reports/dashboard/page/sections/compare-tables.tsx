@@ -4,8 +4,8 @@ import { money, percent, rate, sloText } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../../recommendation/types.ts'
-import { gainText } from '../../../recommendation/verdict.ts'
-import { capacityText, estimateText } from '../../../recommendation/words.ts'
+import { formatGain } from '../../../recommendation/verdict.ts'
+import { estimateText, formatCapacity } from '../../../recommendation/words.ts'
 import { describeDifferences, pairCandidates } from '../../data/analysis.ts'
 import type { DashboardExperiment } from '../../data/page-data.ts'
 import { Table } from '../elements.tsx'
@@ -41,12 +41,12 @@ export function ExperimentsCompared({ sides }: { sides: readonly Side[] }) {
       'status',
       best((c, { provenance }) => describeStatus(c.status, provenance).name),
     ),
-    row('safe capacity', best(capacityText)),
+    row('safe capacity', best(formatCapacity)),
     row('estimate [90 %]', best(estimateText)),
     row('price', best(price)),
     row('bottleneck', ({ recommendation: { binding } }) => `${binding.what}: ${binding.evidence}`),
     row('gain', ({ recommendation: { gainOverDefault, objective } }) =>
-      gainOverDefault === undefined ? '' : gainText(objective, gainOverDefault),
+      gainOverDefault === undefined ? '' : formatGain(objective, gainOverDefault),
     ),
     row('trials', ({ recommendation }) => recommendation.trials),
     row('begun', ({ experiment }) => experiment.createdAt.slice(0, 10)),

@@ -5,8 +5,8 @@
 import { latency, money, significant, sloName } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { RankedCandidate } from '../../../recommendation/ranked-candidate.ts'
-import { atCapacityValue, capacityText, estimateText } from '../../../recommendation/words.ts'
-import { curvesOption } from '../../charts/curves-chart.ts'
+import { estimateText, formatCapacity, formatCapacityValue } from '../../../recommendation/words.ts'
+import { createCurvesOption } from '../../charts/curves-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 import { Table } from '../elements.tsx'
@@ -17,9 +17,9 @@ export function CompareTrials({ answer }: { answer: Answer }) {
   const { sideBySide, trials, byTrial, ranker, whatIf, theme } = answer
   if (sideBySide.size === 0) return null
   const picked = [...sideBySide].flatMap((number) => byTrial.get(number) ?? [])
-  const judged = ranker.judged(trials, picked, whatIf)
+  const judged = ranker.addMeasurements(trials, picked, whatIf)
   const drawn = judged.filter(({ candidate }) => candidate.capacityRps > 0)
-  const words = drawn.map(({ candidate: c }) => `trial ${c.trial}: ${capacityText(c)}`)
+  const words = drawn.map(({ candidate: c }) => `trial ${c.trial}: ${formatCapacity(c)}`)
   return (
     <>
       <header>
@@ -33,7 +33,7 @@ export function CompareTrials({ answer }: { answer: Answer }) {
           answer={answer}
           name="trials-compared"
           words={`Load curves of ${words.join('; ')}`}
-          make={() => curvesOption(drawn, whatIf.slo, theme)}
+          make={() => createCurvesOption(drawn, whatIf.slo, theme)}
         />
       )}
       {picked.length < sideBySide.size && (
@@ -74,7 +74,7 @@ function Differences({
     ),
     figure(
       'safe capacity',
-      served(({ candidate }) => capacityText(candidate)),
+      served(({ candidate }) => formatCapacity(candidate)),
     ),
     figure(
       'estimate [90 %]',
@@ -82,7 +82,7 @@ function Differences({
     ),
     figure(
       `${sloName(whatIf.slo)} there`,
-      served(({ candidate }) => atCapacityValue(whatIf.slo, candidate)),
+      served(({ candidate }) => formatCapacityValue(whatIf.slo, candidate)),
     ),
     figure('unloaded latency', ({ candidate }) =>
       candidate.unloadedMs === undefined ? '-' : latency(candidate.unloadedMs),

@@ -80,12 +80,12 @@ function ComparisonChart({ sides, answer: { theme } }: { sides: readonly Side[];
       name="experiments-compared"
       words={`${describeComparison(compared, bill)} (${formatBill(bill)})`}
       make={() => compareOption(compared, bill, theme)}
-      hover={(item) => cardOf(item, sides)}
+      hover={(item) => createCard(item, sides)}
     />
   )
 }
 
-function cardOf({ value: [, , place, trial] }: Hovered, sides: readonly Side[]) {
+function createCard({ value: [, , place, trial] }: Hovered, sides: readonly Side[]) {
   const side = place === undefined ? undefined : sides[place]
   const candidate = side && candidatesOf(side.recommendation).find((c) => c.trial === trial)
   if (!side || !candidate) return undefined

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { findOpenRivalsOf } from '../../../recommendation/open-rivals.ts'
 import {
   type Bill,
-  decisionOption,
+  createDecisionOption,
   describeDecision,
   formatBill,
   listBills,
@@ -38,15 +38,15 @@ export function Decision({ answer }: { answer: Answer }) {
           name="decision"
           words={describeDecision(recommendation, bill)}
           size="tall"
-          make={() => decisionOption({ recommendation, bill, devices }, theme)}
+          make={() => createDecisionOption({ recommendation, bill, devices }, theme)}
         />
       )}
-      <p class="note">{noteOf(answer)}</p>
+      <p class="note">{describeChart(answer)}</p>
     </>
   )
 }
 
-function noteOf({ recommendation: r, candidates, trials }: Answer): string {
+function describeChart({ recommendation: r, candidates, trials }: Answer): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
     return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'

@@ -10,7 +10,7 @@ import { computeJoulesPerRequest, modelsCapacityOrLatency } from '../../../../se
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import {
-  energy,
+  formatEnergy,
   latency,
   money,
   percent,
@@ -23,15 +23,15 @@ import {
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { describeEngine, findEngineBinding } from '../../../recommendation/engine-binding.ts'
 import type { TokenFigures } from '../../../recommendation/token-figures.ts'
-import { latencyRows, rateRows, windowText } from '../../../recommendation/token-text.ts'
+import { formatWindow, listLatencyRows, rateRows } from '../../../recommendation/token-text.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import {
-  atCapacityValue,
-  capacityText,
   estimateText,
-  intervalName,
+  formatCapacity,
+  formatCapacityValue,
+  nameInterval,
 } from '../../../recommendation/words.ts'
-import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
+import { createPercentilesOption, isDrawn } from '../../charts/curves-chart.ts'
 import { AnnotationEditor } from '../annotation-editor.tsx'
 import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
@@ -91,7 +91,7 @@ function TrialDetails({ answer, trial }: { answer: Answer; trial: FinishedTrial 
   return (
     <div>
       <h2 id="trial-title">{`Trial ${number}: ${answer.ranker.label(trial.configuration)}`}</h2>
-      <p class="outcome">{outcomeOf(answer, trial)}</p>
+      <p class="outcome">{describeOutcome(answer, trial)}</p>
       <p class="note">
         {`Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`}
       </p>
@@ -102,7 +102,7 @@ function TrialDetails({ answer, trial }: { answer: Answer; trial: FinishedTrial 
         changed={(after) => app.setAnnotation(number, after)}
       />
       {m && <LatencyByLoad answer={answer} trial={trial} />}
-      <Facts class="facts" facts={factsOf(answer, trial)} />
+      <Facts class="facts" facts={listFacts(answer, trial)} />
       {m && (
         <>
           <h3>Load steps</h3>
@@ -133,7 +133,7 @@ const urlOf = (experimentId: string, trial: number): string =>
 
 function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial }) {
   const { whatIf, theme } = answer
-  const points = windowsOf(answer, trial)
+  const points = listWindows(answer, trial)
   return (
     <>
       <h3>Latency by load</h3>
@@ -142,7 +142,7 @@ function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial
           name={`trial-${trial.number}`}
           words={`Latency percentiles of trial ${trial.number} by offered rate`}
           size="small"
-          make={() => percentilesOption(points, whatIf.slo, theme)}
+          make={() => createPercentilesOption(points, whatIf.slo, theme)}
         />
       ) : (
         <p class="note">
@@ -157,60 +157,61 @@ function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial
 /**
  * Every window that the trial's configuration was measured in, also when it was measured again.
  */
-function windowsOf({ byTrial, ranker, trials, whatIf }: Answer, trial: FinishedTrial): Points {
+function listWindows({ byTrial, ranker, trials, whatIf }: Answer, trial: FinishedTrial): Points {
   if (trial.state !== 'complete') return []
   const candidate = byTrial.get(trial.number)
   const whole =
-    (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
+    (candidate && ranker.addMeasurements(trials, [candidate], whatIf)[0]?.measurement) ??
+    trial.measurement
   // Recorded latencies are those that the trial's own SLO counted.
   return haveSameLatency(whole.slo, whatIf.slo)
     ? whole.points
     : viewUnderSlo(whole, whatIf.slo).points
 }
 
-function factsOf(answer: Answer, trial: FinishedTrial): readonly Fact[] {
+function listFacts(answer: Answer, trial: FinishedTrial): readonly Fact[] {
   const { byTrial, ranker, whatIf, experiment } = answer
   const candidate = byTrial.get(trial.number)
   const pricePerHour =
-    candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration)
+    candidate?.pricePerHour ?? ranker.createCriteria(whatIf).pricePerHour(trial.configuration)
   const { predicted } = trial
   return [
     ...Object.entries(trial.configuration).map(([name, value]): Fact => [name, String(value)]),
     ['quality', candidate?.quality?.toString()],
     ['price', `${money(pricePerHour)} / h`],
-    ...(candidate && candidate.capacityRps > 0 ? capacityFacts(candidate, answer) : []),
-    ...(trial.state === 'complete' ? measurementFacts(trial.measurement) : []),
+    ...(candidate && candidate.capacityRps > 0 ? listCapacityFacts(candidate, answer) : []),
+    ...(trial.state === 'complete' ? listMeasurementFacts(trial.measurement) : []),
     [
       'predicted',
       predicted &&
         modelsCapacityOrLatency(experiment.objective) &&
         `${rate(predicted.rate)} (${significant(predicted.low)} to ${significant(predicted.high)})`,
     ],
-    ...usageFacts(trial),
+    ...listUsageFacts(trial),
   ]
 }
 
-const capacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: Answer): Fact[] => [
+const listCapacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: Answer): Fact[] => [
   ['status', describeStatus(c.status, recommendation.provenance).name],
-  ['safe capacity', `${capacityText(c)}${c.derived ? ', read from the load curve' : ''}`],
+  ['safe capacity', `${formatCapacity(c)}${c.derived ? ', read from the load curve' : ''}`],
   c.estimateRps === undefined
-    ? [`interval (${intervalName(c)})`, rateInterval(c.capacityCi90Rps)]
+    ? [`interval (${nameInterval(c)})`, rateInterval(c.capacityCi90Rps)]
     : ['estimate [90 %]', estimateText(c)],
-  [sloName(slo), `${atCapacityValue(slo, c)}, at the safe capacity`],
-  ...(c.tokens ? tokenFacts(c.tokens) : []),
+  [sloName(slo), `${formatCapacityValue(slo, c)}, at the safe capacity`],
+  ...(c.tokens ? listTokenFacts(c.tokens) : []),
 ]
 
-function tokenFacts(figures: TokenFigures): Fact[] {
-  const latencies = latencyRows(figures).map(
+function listTokenFacts(figures: TokenFigures): Fact[] {
+  const latencies = listLatencyRows(figures).map(
     ([name, ...rest]): Fact => [
       `${name} p50, p90, p99`,
-      `${rest.join(', ')} ${windowText(figures)}`,
+      `${rest.join(', ')} ${formatWindow(figures)}`,
     ],
   )
   return [...latencies, ...rateRows(figures)]
 }
 
-function measurementFacts(m: Measurement): Fact[] {
+function listMeasurementFacts(m: Measurement): Fact[] {
   const { p50Ms, p99Ms } = m.unloaded
   const unloaded = [
     sloFigure({ ...m.slo, percentile: 0.5 }, p50Ms),
@@ -240,7 +241,7 @@ function measurementFacts(m: Measurement): Fact[] {
   ]
 }
 
-function outcomeOf({ recommendation: r, byTrial }: Answer, trial: FinishedTrial): string {
+function describeOutcome({ recommendation: r, byTrial }: Answer, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
   if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
   if (trial.purpose === 'confirmation') return 'Second load test of the winner.'
@@ -251,7 +252,7 @@ function outcomeOf({ recommendation: r, byTrial }: Answer, trial: FinishedTrial)
   return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
 }
 
-function usageFacts(trial: FinishedTrial): Fact[] {
+function listUsageFacts(trial: FinishedTrial): Fact[] {
   const { usage: u = {} } = trial
   const joules =
     trial.state === 'complete'
@@ -269,13 +270,13 @@ function usageFacts(trial: FinishedTrial): Fact[] {
     ['memory', figure(u.peakRssMiB, ' MiB')],
     ['GPU power', figure(u.gpuWatts, ' W')],
     ['CPU power', figure(u.cpuWatts, ' W')],
-    ['energy per request', joules === undefined ? undefined : `at most ${energy(joules)}`],
+    ['energy per request', joules === undefined ? undefined : `at most ${formatEnergy(joules)}`],
     ['realised batch', figure(u.realisedBatch)],
-    ['peak use', u.sequences === undefined ? undefined : busiest(u, trial.configuration)],
+    ['peak use', u.sequences === undefined ? undefined : findBusiest(u, trial.configuration)],
   ]
 }
 
-function busiest(used: Usage, configuration: Configuration): string {
+function findBusiest(used: Usage, configuration: Configuration): string {
   const engine = findEngineBinding(used, configuration)
   return engine === undefined
     ? describeEngine(used, configuration)

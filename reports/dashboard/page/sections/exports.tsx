@@ -18,7 +18,11 @@ export function Exports({ answer }: { answer: Answer }) {
   const { online } = useApp()
   const { experiment, trials, ranker, whatIf } = answer
   const saveCsv = () =>
-    download(`${experiment.id}.csv`, 'text/csv', renderTrialsCsv(trials, ranker.view(whatIf)))
+    download(
+      `${experiment.id}.csv`,
+      'text/csv',
+      renderTrialsCsv(trials, ranker.createCriteria(whatIf)),
+    )
   return (
     <>
       <h2>Export</h2>

@@ -7,10 +7,10 @@ import { z90 } from '../../../../search/gp/normal.ts'
 import { modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
 import {
-  effectOption,
-  historyOption,
-  importanceOption,
-  predictedOption,
+  createEffectOption,
+  createHistoryOption,
+  createImportanceOption,
+  createPredictedOption,
 } from '../../charts/matters-chart.ts'
 import { listHistory } from '../../data/analysis.ts'
 import type { Effects, ServedPoint } from '../../data/importance.ts'
@@ -18,7 +18,7 @@ import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 import { Switch } from '../elements.tsx'
 import { askForEffects, type ParameterEffects } from '../worker.ts'
-import { AroundTheBest, centreOf } from './around.tsx'
+import { AroundTheBest, findCentre } from './around.tsx'
 
 /** Parameters whose effect gets a chart of its own. */
 const maxEffects = 6
@@ -61,8 +61,8 @@ function useEffects(
   const asked = useRef('')
   const { slo } = answer.whatIf
   const { parameters, seed } = answer.experiment
-  const served = servedPoints(answer)
-  const centre = centreOf(answer)
+  const served = listServedPoints(answer)
+  const centre = findCentre(answer)
   const key = JSON.stringify([
     served.length,
     slo.limitMs,
@@ -89,9 +89,9 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
         name="importance"
         words={`Importance: ${effects.effects.map(({ parameter, importance: i }) => `${parameter} ${percent(i.median)}, ${percent(i.low)} to ${percent(i.high)}`).join('; ')}`}
         size="small"
-        make={() => importanceOption(effects.effects, theme)}
+        make={() => createImportanceOption(effects.effects, theme)}
       />
-      <p class="note">{methodOf(effects)}</p>
+      <p class="note">{describeMethod(effects)}</p>
     </div>
     <div>
       <h3>Effect on the capacity</h3>
@@ -102,7 +102,7 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
             name={`effect-${effect.parameter}`}
             words={`Effect of ${effect.parameter}: ${effect.values.map((v) => `${v.value}: ${v.median.toFixed(2)} times the mean`).join(', ')}`}
             size="small"
-            make={() => effectOption(effect, theme)}
+            make={() => createEffectOption(effect, theme)}
           />
         ))}
       </div>
@@ -113,7 +113,7 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
 function BestSoFar({ answer }: { answer: Answer }) {
   const { trials, byTrial, ranker, whatIf, theme } = answer
   const [against, choose] = useState<'trials' | 'money'>('trials')
-  const { pricePerHour } = ranker.view(whatIf)
+  const { pricePerHour } = ranker.createCriteria(whatIf)
   const points = listHistory(trials, byTrial, (t) => pricePerHour(t.configuration))
   const last = points.findLast((p) => p.best !== undefined)
   const first = points.find((p) => p.best !== undefined && p.best === last?.best)
@@ -141,7 +141,7 @@ function BestSoFar({ answer }: { answer: Answer }) {
             : 'No trial has met the SLO yet'
         }
         size="small"
-        make={() => historyOption(points, against, whatIf.objective, theme)}
+        make={() => createHistoryOption(points, against, whatIf.objective, theme)}
       />
     </div>
   )
@@ -174,7 +174,7 @@ function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
         name="predictions"
         words={`${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`}
         size="small"
-        make={() => predictedOption(pairs, theme)}
+        make={() => createPredictedOption(pairs, theme)}
       />
       <p class="note">
         Predictions of the search before each trial, with 90 % intervals. Points on the diagonal
@@ -184,11 +184,11 @@ function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
   )
 }
 
-const methodOf = ({ fitted, served }: Effects): string =>
+const describeMethod = ({ fitted, served }: Effects): string =>
   `Total-order Sobol index of the safe capacity, from a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that met the SLO: medians and 90 % intervals over posterior samples. Interactions count for each parameter in them, so shares may sum to more than 100 %.`
 
 /** In the order of trials, so that the model does not depend on the ranking. */
-function servedPoints({ candidates }: Answer): ServedPoint[] {
+function listServedPoints({ candidates }: Answer): ServedPoint[] {
   return candidates
     .filter((c) => c.capacityRps > 0 && c.bound !== 'upper')
     .sort((a, b) => a.trial - b.trial)

@@ -2,11 +2,11 @@
 import { useRef, useState } from 'preact/hooks'
 import { money, rate, sloValue } from '../../../format.ts'
 import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
-import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import { listVerdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
   createLatencyAxis,
+  createParetoChart,
   type LatencyAxis,
-  paretoOption,
   type Throughput,
 } from '../../charts/pareto-chart.ts'
 import type { Answer } from '../answer.ts'
@@ -43,11 +43,11 @@ export function Pareto({ answer }: { answer: Answer }) {
       <TrialChart
         answer={answer}
         name="pareto"
-        words={paretoWords(r, candidates.length)}
+        words={describePareto(r, candidates.length)}
         size="tall"
         make={(still) => {
-          const curves = ranker.judged(trials, drawn, whatIf)
-          return paretoOption(
+          const curves = ranker.addMeasurements(trials, drawn, whatIf)
+          return createParetoChart(
             { recommendation: r, trials, latencies, curves, throughput, devices, still },
             theme,
           )
@@ -67,7 +67,7 @@ export function Pareto({ answer }: { answer: Answer }) {
 
 /** The recommended configuration and its figures, beside the line that is dragged. */
 function Winner({ recommendation }: { recommendation: Recommendation }) {
-  const { heading, subject, figures } = verdictLines(recommendation)
+  const { heading, subject, figures } = listVerdictLines(recommendation)
   return (
     <p class="winner" aria-live="polite">
       <strong>{heading ? `${heading}: ${subject}` : subject}</strong>
@@ -76,7 +76,7 @@ function Winner({ recommendation }: { recommendation: Recommendation }) {
   )
 }
 
-function paretoWords(r: Recommendation, configurations: number): string {
+function describePareto(r: Recommendation, configurations: number): string {
   const best = r.best
     ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.`
     : `${conclusions[r.conclusion]}.`

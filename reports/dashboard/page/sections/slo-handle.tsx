@@ -41,7 +41,7 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
     if (!handle.current || !label.current) return
     const { min, max } = axis.current!
     const x =
-      limitMs === undefined ? undefined : plot.pixelOf(Math.min(Math.max(limitMs, min), max))
+      limitMs === undefined ? undefined : plot.locatePixel(Math.min(Math.max(limitMs, min), max))
     handle.current.hidden = x === undefined
     if (x === undefined) return
     handle.current.style.left = `${x}px`
@@ -82,7 +82,7 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
     event.preventDefault()
     // A step that rounding would undo is one of the last digit.
     const next = tidy(limitMs * factor)
-    ask(next === limitMs ? limitMs + Math.sign(factor - 1) * unitOf(limitMs) : next, false)
+    ask(next === limitMs ? limitMs + Math.sign(factor - 1) * getUnit(limitMs) : next, false)
   }
 
   useLayoutEffect(place)
@@ -127,5 +127,5 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
 }
 
 /** Two or three digits: 47, 47.5, 130, 0.85. */
-const tidy = (ms: number): number => Math.round(ms / unitOf(ms)) * unitOf(ms)
-const unitOf = (ms: number): number => (ms >= 100 ? 1 : ms >= 20 ? 0.5 : ms >= 2 ? 0.1 : 0.01)
+const tidy = (ms: number): number => Math.round(ms / getUnit(ms)) * getUnit(ms)
+const getUnit = (ms: number): number => (ms >= 100 ? 1 : ms >= 20 ? 0.5 : ms >= 2 ? 0.1 : 0.01)

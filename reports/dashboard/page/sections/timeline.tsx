@@ -1,6 +1,6 @@
 /** When each trial ran. */
 import { significant } from '../../../format.ts'
-import { timelineOption } from '../../charts/matters-chart.ts'
+import { createTimelineOption } from '../../charts/matters-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 
@@ -21,7 +21,7 @@ export function Timeline({ answer }: { answer: Answer }) {
         name="timeline"
         words={words}
         size="strip"
-        make={() => timelineOption(trials.slice(0, maxDrawn), theme)}
+        make={() => createTimelineOption(trials.slice(0, maxDrawn), theme)}
       />
       <p class="note">{words}</p>
     </>

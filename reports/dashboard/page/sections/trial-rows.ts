@@ -99,7 +99,7 @@ export const columnsFor = (
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
-  ...(tags ? [{ name: 'tags', key: tagsOf, cell: tagsOf }] : []),
+  ...(tags ? [{ name: 'tags', key: listTags, cell: listTags }] : []),
   {
     name: 'took',
     numeric: true,
@@ -110,7 +110,7 @@ export const columnsFor = (
 ]
 
 /** A note shows that it is there. */
-const tagsOf = ({ annotation }: TrialRow): string =>
+const listTags = ({ annotation }: TrialRow): string =>
   [...(annotation?.tags ?? []), ...(annotation?.note === undefined ? [] : ['✎'])].join(', ')
 
 /** Of streamed answers, short for narrow columns. */
@@ -124,7 +124,7 @@ const tokenColumns: readonly TrialColumn[] = [
   number('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
 ]
 
-export function rowsOf({
+export function createRows({
   trials,
   annotations,
   byTrial,
@@ -150,13 +150,13 @@ export function rowsOf({
       label,
       rank: ranks.get(trial.number) ?? absent,
       outcome,
-      kind: kindOf(trial, candidate, r.provenance),
+      kind: classifyTrial(trial, candidate, r.provenance),
       annotation: annotations.get(trial.number),
     }
   })
 }
 
-const kindOf = (
+const classifyTrial = (
   trial: FinishedTrial,
   candidate: Candidate | undefined,
   provenance: Provenance,

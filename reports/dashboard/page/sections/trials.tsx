@@ -2,11 +2,18 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
-import { wordsFound, wordsOfField } from '../../../words-found.ts'
+import { hasAllWords, splitSearchField } from '../../../words-found.ts'
 import { maxSideBySide } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { useApp } from '../part.tsx'
-import { absent, columnsFor, kinds, rowsOf, type TrialColumn, type TrialRow } from './trial-rows.ts'
+import {
+  absent,
+  columnsFor,
+  createRows,
+  kinds,
+  type TrialColumn,
+  type TrialRow,
+} from './trial-rows.ts'
 
 const rowHeightPx = 32
 /** Rows beyond each edge of the scroller. */
@@ -29,13 +36,13 @@ export function Trials({ answer }: { answer: Answer }) {
   const { slo } = answer.whatIf
   const [filter, setFilter] = useState<Filter>({ words: '', kind: '' })
   const [sort, setSort] = useState<Sort>({ column: 0, descending: false })
-  const optional = optionalColumns(answer)
+  const optional = listOptionalColumns(answer)
   const columns = useMemo(
     () => columnsFor(slo, optional),
     [sloName(slo), slo.limits && slo.limitMs, ...Object.values(optional)],
   )
   const rows = useMemo(
-    () => rowsOf(answer),
+    () => createRows(answer),
     [answer.recommendation, answer.trials, answer.annotations],
   )
   const view = useMemo(
@@ -78,7 +85,7 @@ export function Trials({ answer }: { answer: Answer }) {
   )
 }
 
-function optionalColumns({ candidates, annotations }: Answer) {
+function listOptionalColumns({ candidates, annotations }: Answer) {
   return {
     qualities: candidates.some((c) => c.quality !== undefined),
     tokens: candidates.some((c) => c.tokens),
@@ -87,7 +94,7 @@ function optionalColumns({ candidates, annotations }: Answer) {
 }
 
 function keepRows(rows: readonly TrialRow[], filter: Filter): readonly TrialRow[] {
-  const words = wordsOfField(filter.words)
+  const words = splitSearchField(filter.words)
   if (words.length === 0 && filter.kind === '') return rows
   return rows.filter(({ trial, label, kind, outcome, annotation }) => {
     const texts = [
@@ -98,7 +105,7 @@ function keepRows(rows: readonly TrialRow[], filter: Filter): readonly TrialRow[
       ...(annotation?.tags ?? []),
       annotation?.note,
     ]
-    return (filter.kind === '' || kind === filter.kind) && wordsFound(words, texts)
+    return (filter.kind === '' || kind === filter.kind) && hasAllWords(words, texts)
   })
 }
 

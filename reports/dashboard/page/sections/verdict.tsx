@@ -1,7 +1,7 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
 import { formatCost, getObjectiveWords } from '../../../../search/objective.ts'
 import {
-  certaintyPercent,
+  computeCertaintyPercent,
   money,
   percent,
   rate,
@@ -14,15 +14,15 @@ import {
 } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { TokenFigures } from '../../../recommendation/token-figures.ts'
-import { latencyRows, rateRows, windowText } from '../../../recommendation/token-text.ts'
+import { formatWindow, listLatencyRows, rateRows } from '../../../recommendation/token-text.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
-import { gainText } from '../../../recommendation/verdict.ts'
-import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import { formatGain } from '../../../recommendation/verdict.ts'
+import { listVerdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
-  atCapacityValue,
-  capacityText,
   estimateText,
-  intervalName,
+  formatCapacity,
+  formatCapacityValue,
+  nameInterval,
 } from '../../../recommendation/words.ts'
 import type { Answer } from '../answer.ts'
 import { type Fact, Facts, Table } from '../elements.tsx'
@@ -63,7 +63,7 @@ export function Verdict({ answer }: { answer: Answer }) {
           </strong>
         )}
       </p>
-      <Facts class="three" facts={decidingFacts(r)} />
+      <Facts class="three" facts={listDecidingFacts(r)} />
       <details class="more">
         <summary>
           {`All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`}
@@ -82,7 +82,7 @@ export function Verdict({ answer }: { answer: Answer }) {
 }
 
 /** What a decision depends on: whether the SLO is met, what is gained, whether it is the cheapest. */
-function decidingFacts(r: Recommendation): Fact[] {
+function listDecidingFacts(r: Recommendation): Fact[] {
   const c = r.best ?? r.nearest
   if (!c) return []
   const status = describeStatus(c.status, r.provenance)
@@ -91,19 +91,19 @@ function decidingFacts(r: Recommendation): Fact[] {
     r.gainOverDefault !== undefined && start
       ? [
           'gain',
-          gainText(r.objective, r.gainOverDefault),
+          formatGain(r.objective, r.gainOverDefault),
           `${formatCost(r.objective, c, writing)} instead of ${formatCost(r.objective, start, writing)} with ${start.label}`,
         ]
       : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
-  const { slo, cheapest } = verdictLines(r)
+  const { slo, cheapest } = listVerdictLines(r)
   return [
     ['SLO', status.name, slo ?? status.meaning],
     gain,
-    [superlativeOf(r), certainty(r), cheapest ?? r.confidence.statement],
+    [getSuperlative(r), certainty(r), cheapest ?? r.confidence.statement],
   ]
 }
 
-const superlativeOf = ({ objective }: Recommendation): string =>
+const getSuperlative = ({ objective }: Recommendation): string =>
   getObjectiveWords(objective.kind).superlative.toLowerCase()
 
 function figures(r: Recommendation): Fact[] {
@@ -113,17 +113,17 @@ function figures(r: Recommendation): Fact[] {
   const estimate =
     c.estimateRps === undefined
       ? c.capacityRps > 0
-        ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}`
+        ? `${nameInterval(c)}: ${rateInterval(c.capacityCi90Rps)}`
         : undefined
       : `estimate ${estimateText(c)}`
   const perMillion =
     c.capacityRps > 0 ? `${money(c.pricePerMillionRequests)} per million requests` : undefined
   return [
     ['status', status.name, status.meaning],
-    ['safe capacity of one replica', capacityText(c), estimate],
-    [`${sloName(r.slo)} there`, atCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
+    ['safe capacity of one replica', formatCapacity(c), estimate],
+    [`${sloName(r.slo)} there`, formatCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     ['one replica', `${money(c.pricePerHour)} / h`, perMillion],
-    ...(c.tokens ? tokenFigures(c.tokens) : []),
+    ...(c.tokens ? listTokenFigures(c.tokens) : []),
     [
       'for the demand',
       c.replicas !== undefined && `${c.replicas} replica${c.replicas === 1 ? '' : 's'}`,
@@ -131,7 +131,7 @@ function figures(r: Recommendation): Fact[] {
     ],
     [
       'against the baseline',
-      r.gainOverDefault !== undefined && gainText(r.objective, r.gainOverDefault),
+      r.gainOverDefault !== undefined && formatGain(r.objective, r.gainOverDefault),
     ],
     [
       'quality',
@@ -147,7 +147,7 @@ function figures(r: Recommendation): Fact[] {
     ),
     ['bottleneck', bindings[r.binding.what], r.binding.evidence],
     [
-      superlativeOf(r),
+      getSuperlative(r),
       certainty(r),
       `probability that no untried configuration is over ${percent(r.confidence.tolerance)} ${getObjectiveWords(r.objective.kind).adjective}`,
     ],
@@ -160,7 +160,7 @@ function figures(r: Recommendation): Fact[] {
   ]
 }
 
-const tokenFigures = (tokens: TokenFigures): Fact[] => [
+const listTokenFigures = (tokens: TokenFigures): Fact[] => [
   [
     'output tokens per second',
     significant(tokens.outputTokensPerSecond),
@@ -181,7 +181,7 @@ const tokenFigures = (tokens: TokenFigures): Fact[] => [
 function Streams({ recommendation: { best, nearest } }: { recommendation: Recommendation }) {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return null
-  const at = windowText(figures)
+  const at = formatWindow(figures)
   return (
     <details class="tokens" open>
       <summary>{at === undefined ? 'Streams' : `Streams ${at}`}</summary>
@@ -190,7 +190,7 @@ function Streams({ recommendation: { best, nearest } }: { recommendation: Recomm
           caption="Latencies of streams"
           head={['', 'p50', 'p90', 'p99']}
           numeric={[1, 2, 3]}
-          rows={latencyRows(figures)}
+          rows={listLatencyRows(figures)}
         />
       )}
       <p class="facts">
@@ -206,7 +206,7 @@ function certainty({
   confidence: { probabilityWithinTolerance, tooFewTrials },
 }: Recommendation): string {
   if (probabilityWithinTolerance !== undefined)
-    return `${certaintyPercent(probabilityWithinTolerance)} %`
+    return `${computeCertaintyPercent(probabilityWithinTolerance)} %`
   return tooFewTrials ? 'too few trials to tell' : 'not assessed'
 }
 
@@ -220,7 +220,7 @@ function RunnersUp({ recommendation: r }: { recommendation: Recommendation }) {
         {next.map((a) => (
           <li key={a.trial}>
             <span>{a.label}</span>
-            {`: ${describeStatus(a.status, r.provenance).name}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `}
+            {`: ${describeStatus(a.status, r.provenance).name}, ${formatCapacity(a)}, ${money(a.pricePerHour)} / h, `}
             <em>{a.whyNot}</em>
           </li>
         ))}

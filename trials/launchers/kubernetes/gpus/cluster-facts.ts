@@ -126,7 +126,7 @@ function groupClaimableGpus(
         gpu: findGpuByProduct(product),
         scheme: 'dra',
         nodes: new Set(members.map(({ node }) => node)).size,
-        ...minMemory(
+        ...findMinMemory(
           members.flatMap(({ migProfile, memoryMiB }) =>
             migProfile === undefined ? [memoryMiB] : [],
           ),
@@ -252,13 +252,15 @@ export function groupNodeGpus(
       gpu: findGpuByProduct(product),
       scheme: detectScheme(members[0]!),
       nodes: members.length,
-      ...minMemory(members.map(readGpuMemoryMiB)),
+      ...findMinMemory(members.map(readGpuMemoryMiB)),
       resources: Object.fromEntries(resources),
     }
   })
 }
 
-const minMemory = (memories: readonly (number | undefined)[]): { readonly memoryMiB?: number } => {
+const findMinMemory = (
+  memories: readonly (number | undefined)[],
+): { readonly memoryMiB?: number } => {
   const known = memories.filter((memory) => memory !== undefined)
   return known.length > 0 ? { memoryMiB: Math.min(...known) } : {}
 }
@@ -284,7 +286,7 @@ function readGpuMemoryMiB({ metadata }: V1Node): number | undefined {
 
 /** Memory of one GPU of a model, MiB; undefined if unknown. */
 export function findNodeMemoryMiB(gpus: readonly ClusterGpu[], gpu: string): number | undefined {
-  return minMemory(
+  return findMinMemory(
     gpus.filter(({ product }) => matchesProduct(product, gpu)).map(({ memoryMiB }) => memoryMiB),
   ).memoryMiB
 }

@@ -1,8 +1,9 @@
 /** What each platform calls a GPU of the catalogue. */
 
 /**
- * Values of the node label nvidia.com/gpu.product by catalogue name: the driver's board name with
- * dashes for spaces (GPU feature discovery). Board variants of a model have different names.
+ * Values of each vendor's product label by catalogue name: nvidia.com/gpu.product (the driver's
+ * board name with dashes for spaces), amd.com/gpu.product-name, gpu.intel.com/product. Board
+ * variants of a model have different names.
  */
 const products: Readonly<Record<string, readonly string[]>> = {
   T4: ['Tesla-T4', 'NVIDIA-T4'],
@@ -98,6 +99,7 @@ const products: Readonly<Record<string, readonly string[]>> = {
   'TITAN-X': ['NVIDIA-TITAN-X-Pascal', 'TITAN-X-Pascal'],
 }
 
+/** Values of the label cloud.google.com/gke-accelerator. */
 export const gkeNames: Readonly<Record<string, string>> = {
   T4: 'nvidia-tesla-t4',
   V100: 'nvidia-tesla-v100',
@@ -110,6 +112,7 @@ export const gkeNames: Readonly<Record<string, string>> = {
   H200: 'nvidia-h200-141gb',
 }
 
+/** Values of the label karpenter.k8s.aws/instance-gpu-name. */
 export const karpenterNames: Readonly<Record<string, string>> = {
   T4: 't4',
   V100: 'v100',
@@ -168,7 +171,9 @@ const reportedMiB: Readonly<Record<string, number>> = {
   'H100-PCIe': 81_559,
   H200: 143_771,
 }
-export const getMaxMemoryMiB = (gpu: string): number => reportedMiB[gpu] ?? Number.POSITIVE_INFINITY
+/** Infinity: the nominal size is the limit. */
+export const getReportedMemoryMiB = (gpu: string): number =>
+  reportedMiB[gpu] ?? Number.POSITIVE_INFINITY
 
 /** Karpenter uses one name for two sizes of A100, and a label with the size, MiB. */
 export const karpenterMemory: Readonly<Record<string, string>> = {
@@ -198,8 +203,8 @@ export function findGpuByProduct(label: string): string | undefined {
     (gpu) => board === formatKarpenterProduct('a100', karpenterMemory[gpu]),
   )
   if (sized) return sized
-  const own = Object.entries(products).find(([, names]) => names.includes(board))
-  if (own) return own[0]
+  const product = Object.entries(products).find(([, names]) => names.includes(board))
+  if (product) return product[0]
   const size = Object.entries(aksSizes).find(([, sizes]) =>
     sizes.some((known) => known.toLowerCase() === board.toLowerCase()),
   )
@@ -222,21 +227,24 @@ export const matchesProduct = (label: string, gpu: string): boolean =>
  * also match L40, so longer names are excluded.
  */
 export function createHamiTypes(gpu: string): Record<string, string> {
-  const own = getBoardName(gpu)
-  const longer = Object.keys(products)
+  const boardName = getBoardName(gpu)
+  const longerNames = Object.keys(products)
     .map(getBoardName)
-    .filter((other) => other !== own && other.includes(own))
+    .filter((other) => other !== boardName && other.includes(boardName))
   // A board with two memory sizes has the size in its type.
   const [, size] = /-(\d+GB)$/.exec(gpu) ?? []
   const sizes = Object.keys(products).flatMap((other) =>
-    getBoardName(other) === own ? (/-(\d+GB)$/.exec(other)?.[1] ?? []) : [],
+    getBoardName(other) === boardName ? (/-(\d+GB)$/.exec(other)?.[1] ?? []) : [],
   )
-  const not = [
-    ...new Set([...longer, ...(size === undefined ? [] : sizes.filter((other) => other !== size))]),
+  const excludedNames = [
+    ...new Set([
+      ...longerNames,
+      ...(size === undefined ? [] : sizes.filter((other) => other !== size)),
+    ]),
   ]
   return {
-    'nvidia.com/use-gputype': own,
-    ...(not.length > 0 ? { 'nvidia.com/nouse-gputype': not.join(',') } : {}),
+    'nvidia.com/use-gputype': boardName,
+    ...(excludedNames.length > 0 ? { 'nvidia.com/nouse-gputype': excludedNames.join(',') } : {}),
   }
 }
 

@@ -10,7 +10,7 @@ import {
 import {
   aksSizes,
   createHamiTypes,
-  getMaxMemoryMiB,
+  getReportedMemoryMiB,
   gkeNames,
   karpenterMemory,
   karpenterNames,
@@ -236,7 +236,7 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
 
 /** At most the board's memory, so that shares add up to no more than the board. */
 const limitMemoryMiB = ({ gpu, gpuMemoryMiB = 0, gpuShare }: ShareRequest): number =>
-  Math.floor(Math.min(gpuMemoryMiB, getMaxMemoryMiB(gpu) * gpuShare))
+  Math.floor(Math.min(gpuMemoryMiB, getReportedMemoryMiB(gpu) * gpuShare))
 const formatCorePercent = ({ gpuShare }: ShareRequest): string => String(Math.round(gpuShare * 100))
 
 const requireProduct = (values: readonly string[]): NodeRequirement => ({

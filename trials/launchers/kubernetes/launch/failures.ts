@@ -3,7 +3,7 @@ import type { CoreV1Event, V1Pod } from '@kubernetes/client-node'
 import { InfeasibleError, LaunchError } from '../../../types.ts'
 import { builtinExitCodes } from '../../builtin.ts'
 import { type Cause, describeExit, diagnose } from '../../diagnosis.ts'
-import { type CauseHints, describeCause, endBeforeReady, type LogEnd } from '../../failure.ts'
+import { type CauseHints, createExitError, describeCause, type LogEnd } from '../../failure.ts'
 import { ApiError } from '../api/api.ts'
 import { findExceededQuota, sumQuotaUse } from '../scheduling/quota.ts'
 import type { PodState } from '../watch/pod-state.ts'
@@ -32,7 +32,7 @@ const hints: CauseHints = {
 /** The tuned container ended before it served. */
 export function createEndError(ended: EndedState, log: LogEnd, builtin: boolean): Error {
   const cause = diagnoseEnd(ended, log, builtin)
-  return endBeforeReady(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
+  return createExitError(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
 }
 
 const getSignalName = (signal: number): NodeJS.Signals | null =>

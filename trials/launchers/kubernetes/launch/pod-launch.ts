@@ -16,7 +16,7 @@ import { defaultReadyTimeoutS } from '../../template.ts'
 import { removeObject } from '../cleanup/sweep.ts'
 import type { Owner } from '../manifests/manifests.ts'
 import { builtinContainer, type Json, resolveEngine } from '../manifests/manifests.ts'
-import { serviceUrl } from '../manifests/trial-service.ts'
+import { formatServiceUrl } from '../manifests/trial-service.ts'
 import {
   type ContainerLocation,
   createKubeletReader,
@@ -127,7 +127,7 @@ export async function launchPod(
       node,
       trial,
       ...(options.throughService && {
-        serviceUrl: serviceUrl(followed.name, options.api.namespace, port),
+        serviceUrl: formatServiceUrl(followed.name, options.api.namespace, port),
       }),
     },
     stop: () => {

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { checkManifests } from '../../../../reports/specs/validate.contract.ts'
 import { createLabels } from './manifests.ts'
-import { createTrialService, serviceUrl } from './trial-service.ts'
+import { createTrialService, formatServiceUrl } from './trial-service.ts'
 
 test('a Service is called by its name, and selects the pod of its trial alone', () => {
   const name = 'tune-e-3-abc'
-  expect(serviceUrl(name, 'serving', 8000)).toBe('http://tune-e-3-abc.serving.svc:8000')
+  expect(formatServiceUrl(name, 'serving', 8000)).toBe('http://tune-e-3-abc.serving.svc:8000')
   const labels = createLabels('e', 'predictor', 3)
   const service = createTrialService(
     { name, labels, owner: { name: 'o', uid: 'u' }, port: 8000 },

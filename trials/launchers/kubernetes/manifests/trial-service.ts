@@ -28,5 +28,5 @@ export function createTrialService(
 }
 
 /** What the load generator calls. */
-export const serviceUrl = (name: string, namespace: string, port: number): string =>
+export const formatServiceUrl = (name: string, namespace: string, port: number): string =>
   `http://${name}.${namespace}.svc:${port}`

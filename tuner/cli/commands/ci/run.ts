@@ -8,8 +8,8 @@ import {
 } from '../../../../reports/comparison/build-output.ts'
 import { listDifferentQuestions } from '../../../../reports/comparison/comparison.ts'
 import {
+  createRecommendationJson,
   type RecommendationDocument,
-  recommendationJson,
   toDocument,
 } from '../../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
@@ -51,7 +51,7 @@ export async function ci(id: string | undefined, flags: CiFlags): Promise<number
         )
   await reportChecks(record.name, checks, flags)
   if (flags.saveBaseline !== undefined) {
-    await writeAtomically(flags.saveBaseline, recommendationJson(recommendation))
+    await writeAtomically(flags.saveBaseline, createRecommendationJson(recommendation))
     if (!flags.json) process.stdout.write(`${flags.saveBaseline}\n`)
   }
   return resolveExitCode(checks)

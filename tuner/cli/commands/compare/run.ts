@@ -1,19 +1,19 @@
 /** `tune compare`: compares recommendations with the first one. Runs no trials. */
 import {
   type Best,
-  bestCostText,
   type Change,
   changeText,
   computeChange,
+  formatBestCost,
   listDifferentConditions,
   listDifferentQuestions,
 } from '../../../../reports/comparison/comparison.ts'
 import { rateInterval, sloName, sloText, sloValue } from '../../../../reports/format.ts'
 import { describeStatus } from '../../../../reports/recommendation/describe-status.ts'
 import {
-  capacityText,
   estimateText,
-  intervalName,
+  formatCapacity,
+  nameInterval,
 } from '../../../../reports/recommendation/words.ts'
 import type { RecommendationDocument } from '../../../../reports/report/recommendation-json.ts'
 import { exitCodes } from '../../../exit-codes.ts'
@@ -111,7 +111,7 @@ function formatFigures(document: RecommendationDocument, best: Best): string {
   const { slo } = document
   const { sloMsAtCapacity } = best
   const at = sloMsAtCapacity === null ? '' : ` at ${sloName(slo)} ${sloValue(slo, sloMsAtCapacity)}`
-  return `${capacityText({ ...best, capacityCi90Rps: toInterval(best.capacityCi90Rps) })}${at}, ${bestCostText(document)}${formatInterval(best)}`
+  return `${formatCapacity({ ...best, capacityCi90Rps: toInterval(best.capacityCi90Rps) })}${at}, ${formatBestCost(document)}${formatInterval(best)}`
 }
 
 /** JSON has no infinity. */
@@ -122,7 +122,7 @@ const toInterval = ([low, high]: Best['capacityCi90Rps']) =>
 function formatInterval({ status, bound, estimateRps, capacityCi90Rps: ends }: Best): string {
   const capacityCi90Rps = toInterval(ends)
   return estimateRps === undefined
-    ? ` (${intervalName({ status })}: ${rateInterval(capacityCi90Rps)} req/s)`
+    ? ` (${nameInterval({ status })}: ${rateInterval(capacityCi90Rps)} req/s)`
     : ` (estimate ${estimateText({ estimateRps, bound, capacityCi90Rps })} req/s)`
 }
 

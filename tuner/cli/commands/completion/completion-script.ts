@@ -8,7 +8,8 @@ import type { Command, Option } from 'commander'
 export type Shell = 'bash' | 'zsh' | 'fish'
 
 /** Script for a shell to source. @param program with all its commands */
-export const completionScript = (shell: Shell, program: Command): string => scripts[shell](program)
+export const renderCompletionScript = (shell: Shell, program: Command): string =>
+  scripts[shell](program)
 
 const scripts: Readonly<Record<Shell, (program: Command) => string>> = { bash, zsh, fish }
 

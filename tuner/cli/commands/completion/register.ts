@@ -12,7 +12,7 @@ export function registerCompletion(program: Command): void {
     .argument('<shell>', shells.join(' | '))
     .action(async (name: string) => {
       const shell = parseChoice(name, shells, 'completion')
-      const { completionScript } = await import('./completion-script.ts')
+      const { renderCompletionScript: completionScript } = await import('./completion-script.ts')
       process.stdout.write(completionScript(shell, program))
     })
 }

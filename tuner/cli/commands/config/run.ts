@@ -5,7 +5,7 @@ import { describeExperiment } from '../../../config/describe-experiment.ts'
 import type { FlagValues } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
-import { experimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
 import { formatTable } from '../../render/columns.ts'
 import { formatRequestExample } from './request-example.ts'
 
@@ -20,7 +20,7 @@ export async function showConfig(
   flags: FlagValues & { json?: boolean; schema?: boolean },
 ): Promise<void> {
   if (flags.schema) {
-    process.stdout.write(`${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+    process.stdout.write(`${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`)
     return
   }
   const host = createHostContext(await inspectMachine())

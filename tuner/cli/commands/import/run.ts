@@ -1,7 +1,7 @@
 /** `tune import`: stores results of other load testers as an experiment. Runs no trials. */
 import { existsSync } from 'node:fs'
 import { importTrials } from '../../../../reports/imports/imported-trials.ts'
-import { recommendationJson } from '../../../../reports/report/recommendation-json.ts'
+import { createRecommendationJson } from '../../../../reports/report/recommendation-json.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import { sourceParameter } from '../../../../trials/resources.ts'
 import { type Source, TableError } from '../../../../trials/table-text.ts'
@@ -60,7 +60,7 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   }
   const { recommendation } = await reevaluate({ experiment: record, trials })
   await storeExperiment(record, trials, recommendation, flags.db)
-  if (flags.json) process.stdout.write(recommendationJson(recommendation))
+  if (flags.json) process.stdout.write(createRecommendationJson(recommendation))
   else {
     const lines = formatResult(
       recommendation,

@@ -67,24 +67,28 @@ export interface Plan {
   readonly model?: unknown
 }
 
-/** Settings for a command that trials start. @param saysModel whether the user set the model */
+/**
+ * Settings for a command that trials start.
+ * @param userCwd folder in which the user runs tune; the command may change to another
+ */
 export function planCommand(
   typed: TypedCommand,
-  here: string,
-  saysModel = false,
+  userCwd: string,
+  hasUserModel = false,
 ): Plan & { readonly tuned: TunedCommand } {
-  const cwd = resolve(here, typed.cwd ?? '.')
+  const commandCwd = resolve(userCwd, typed.cwd ?? '.')
   const tuned = rewriteCommand(typed.words)
-  const settings = rewriteSettingsFile(tuned, cwd)
+  const settings = rewriteSettingsFile(tuned, commandCwd)
   const { server, env } = tuned
   const command = writeCommand(typed, settings?.command ?? tuned.command)
-  const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
+  const parameters: TunedCommand['parameters'] = settings?.parameters ?? tuned.parameters
   const comments: Record<string, string> = {}
   for (const { name, what, was } of parameters)
     comments[`space.${name}`] = was === undefined ? what : `${what}; was ${was}`
   const space = Object.fromEntries(
     parameters.map(({ name, values, args, env: variable, setting }) => [
       name,
+      // A parameter that reaches the server through its command, environment or file.
       args || variable || setting
         ? { values: typeof values === 'string' ? values : [...values], category: 'server' }
         : typeof values === 'string'
@@ -95,8 +99,9 @@ export function planCommand(
   if (!tuned.saysPort && settings === undefined)
     comments['predictor.env'] =
       'the command sets no port: if it does not read this variable, put ${port} where it sets the port'
-  const given = {
+  const predictor = {
     ...(server?.preset ? { server: server.preset.kind } : {}),
+    // A preset's default command is left out.
     ...(server?.preset && command.length === 1 && command[0] === server.programs[0]
       ? {}
       : { command: [...command] }),
@@ -105,15 +110,15 @@ export function planCommand(
     ...(typed.cwd !== undefined && { cwd: typed.cwd }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
-  const served = () =>
+  const findModel = () =>
     server?.preset
-      ? findServedModel(resolveModelFolder(tuned, typed.cwd), here)
+      ? findServedModel(resolveModelFolder(tuned, typed.cwd), userCwd)
       : tuned.model === undefined
         ? undefined
         : nameModel(tuned.model)
-  const model = saysModel ? undefined : served()
+  const model = hasUserModel ? undefined : findModel()
   return {
-    predictor: given,
+    predictor: predictor,
     space,
     comments,
     tuned: { ...tuned, parameters },
@@ -136,14 +141,16 @@ export const nameModel = (name: string): unknown => (isModelName(name) ? name : 
  */
 function findServedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
   const { kind, models: argument } = server!.preset!
-  const inFile = kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
-  if (inFile.length > 1)
+  const configuredModels =
+    kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
+  if (configuredModels.length > 1)
     throw new UserError(
-      `${server!.title} serves several models: ${inFile.map(({ name }) => name).join(', ')}`,
-      `choose one with --model and its folder: ${inFile.map((one) => one.folder).join(', ')}; then set its name in the file: model: {path: ..., name: ...}`,
+      `${server!.title} serves several models: ${configuredModels.map(({ name }) => name).join(', ')}`,
+      `choose one with --model and its folder: ${configuredModels.map((one) => one.folder).join(', ')}; then set its name in the file: model: {path: ..., name: ...}`,
       exitCodes.usage,
     )
-  if (inFile[0]) return { path: inFile[0].folder, name: inFile[0].name }
+  if (configuredModels[0])
+    return { path: configuredModels[0].folder, name: configuredModels[0].name }
   const folder = models === undefined ? undefined : resolve(cwd, models)
   if (models === undefined || folder === undefined || !existsSync(folder))
     throw new UserError(
@@ -176,9 +183,9 @@ function findServedModel({ server, command, models, model }: TunedCommand, cwd: 
 
 /** A round latency limit, about five times the latency of one answer. */
 export function suggestSlo(answerMs: number): string {
-  const wanted = Math.max(10, 5 * answerMs)
-  const step = 10 ** Math.floor(Math.log10(wanted))
-  const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= wanted)!
+  const limitMs = Math.max(10, 5 * answerMs)
+  const step = 10 ** Math.floor(Math.log10(limitMs))
+  const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= limitMs)!
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
 }
 

@@ -17,7 +17,7 @@ import { quoteWord } from '../../../../trials/shell-words.ts'
 import { type FlagValues, flagsToLayer } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
-import { experimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
+import { createExperimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
 import { extractSecrets } from '../../../config/secret-values.ts'
 import { ConfigError, type Experiment } from '../../../config/types.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
@@ -86,7 +86,7 @@ async function resolveTarget(
   if (words.length === 0 && url !== undefined) return { kind: 'url', url }
   if (words.length === 0 && command !== undefined) return parseCommandTarget(command)
   if (words.length === 0 && model !== undefined) return { kind: 'model', model }
-  const said =
+  const targetWords =
     words.length > 0
       ? words
       : [
@@ -94,13 +94,13 @@ async function resolveTarget(
             'What do you want to tune? Enter the URL of a server, the command that starts one, or a model',
           ),
         ]
-  if (said[0] === '')
+  if (targetWords[0] === '')
     throw new UserError(
       'tune init: no server, command or model',
       'tune init http://127.0.0.1:8000, tune init gunicorn app:app, or tune init bert',
       exitCodes.usage,
     )
-  return parseTarget(said, isProgram)
+  return parseTarget(targetWords, isProgram)
 }
 
 const isProgram = (name: string): boolean =>
@@ -137,23 +137,26 @@ class ExperimentInit {
   #document: Draft
   readonly #comments: Record<string, string | undefined> = {}
   readonly #footer: string[] = []
+  /** The process of the running server names it. */
+  #isRecognised = false
   readonly #variables: string[] = []
 
   constructor(
     private readonly target: Target,
-    said: Draft,
+    userValues: Draft,
     private readonly flags: InitFlags,
     private readonly machine: MachineFacts,
     private readonly ask: Prompt,
     private readonly signal: AbortSignal,
   ) {
-    this.#userValues = said
+    this.#userValues = userValues
     this.#document = {}
   }
 
   async run(): Promise<number> {
     const { target } = this
     const plan = this.#planTarget()
+    // `pin` already merges the user's values with the measured cores (#planUrl): keep it.
     this.#document = {
       ...this.#document,
       ...plan,
@@ -165,8 +168,9 @@ class ExperimentInit {
       ...(this.#userValues.predictor as Draft),
     }
     this.#document.space = mergeDrafts(plan.space, this.#userValues.space)
-    const preset = plan.predictor && 'server' in plan.predictor
-    const found = target.kind === 'model' || preset ? undefined : await this.#probe()
+    const isPresetServer = plan.predictor && 'server' in plan.predictor
+    // A preset has a fixed protocol: nothing to probe.
+    const found = target.kind === 'model' || isPresetServer ? undefined : await this.#probe()
     if (found) this.#applyDiscovery(found)
     await this.#chooseSlo(found)
     const text = this.#renderText(this.#withoutSecrets())
@@ -211,17 +215,18 @@ class ExperimentInit {
       ? new URL(url)
       : { hostname: '', port: '', protocol: '' }
     const local = isSocketUrl(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
-    const here =
+    const listening =
       local && hostname !== ''
         ? findServer(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
         : undefined
     this.#comments.pin = local
       ? 'the resources it runs on, which set its price'
       : 'set the resources it runs on, which set its price'
-    const server = here && recogniseServer(here.words)
-    if (here && server) {
-      printNote(`Recognised ${server.title}, process ${here.pid}.`)
-      this.#footer.push(...this.#suggestCommand(here))
+    const server = listening && recogniseServer(listening.words)
+    if (listening && server) {
+      printNote(`Recognised ${server.title}, process ${listening.pid}.`)
+      this.#isRecognised = true
+      this.#footer.push(...this.#suggestCommand(listening))
     }
     const cores = local ? this.machine.affinity.length : 1
     this.#document.pin = { cpuCores: cores, ...(this.#userValues.pin as Draft) }
@@ -230,8 +235,9 @@ class ExperimentInit {
 
   /** Comment with the command that would start the running server in trials. */
   #suggestCommand({ words, cwd }: { words: readonly string[]; cwd: string }): string[] {
-    const named = /^[\w-]+: (?:master|worker) \[(.*)\]/.exec(words[0]!)?.[1]
-    const command = named === undefined ? words : [words[0]!.split(':')[0]!, named]
+    // gunicorn names its processes 'gunicorn: master [app:app]'.
+    const processTitle = /^[\w-]+: (?:master|worker) \[(.*)\]/.exec(words[0]!)?.[1]
+    const command = processTitle === undefined ? words : [words[0]!.split(':')[0]!, processTitle]
     const quoted = command.map(quoteWord).join(' ')
     return [runningServerNote, `  cd ${cwd} && tune init ${quoted}`]
   }
@@ -240,25 +246,26 @@ class ExperimentInit {
     const { predictor } = this.#document as { predictor: Draft }
     this.#checkSlo()
     // Placeholders: protocol json needs a path and a body to be valid.
-    const unknown = predictor.protocol === undefined && !isGrpcUrl(String(predictor.url ?? ''))
+    const isProtocolUnknown =
+      predictor.protocol === undefined && !isGrpcUrl(String(predictor.url ?? ''))
     const provisional = {
       ...this.#document,
       predictor: {
         ...predictor,
-        ...(unknown && { protocol: 'json' }),
+        ...(isProtocolUnknown && { protocol: 'json' }),
         ...(predictor.path === undefined &&
-          (unknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && {
+          (isProtocolUnknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && {
             path: '/predict',
           }),
       },
     }
     const experiment = this.#load(this.#renderText({ model: 'model', ...provisional, slo: '1s' }))
-    const said = {
+    const userSettings = {
       protocol: predictor.protocol as string | undefined,
       model: getModelName(this.#document.model),
       path: predictor.path as string | undefined,
     }
-    return probeServer(experiment, said, this.machine, this.signal)
+    return probeServer(experiment, userSettings, this.machine, this.signal)
   }
 
   /**
@@ -280,7 +287,7 @@ class ExperimentInit {
     )
     printLine(redactSecrets(`  ${request}\n  → ${answer}`))
     const server =
-      this.target.kind === 'url' && this.#footer.length === 0
+      this.target.kind === 'url' && !this.#isRecognised
         ? findServerByHeader(found.server)
         : undefined
     if (server) {
@@ -292,7 +299,7 @@ class ExperimentInit {
     // server requires its own name.
     if (streams && !isRecord(this.#document.model)) this.#document.model = nameModel(model)
     else this.#document.model ??= needsPath ? basename(this.#cwd) : nameModel(model)
-    const known = {
+    const discovered = {
       protocol,
       ...(path && { path }),
       ...(healthPath && { healthPath }),
@@ -301,7 +308,7 @@ class ExperimentInit {
     }
     this.#document.predictor = {
       ...(this.#document.predictor as Draft),
-      ...known,
+      ...discovered,
       ...(this.#userValues.predictor as Draft),
     }
     this.#comments['predictor.body'] =
@@ -326,29 +333,34 @@ class ExperimentInit {
         : '50ms'
     const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
     const question = `Latency SLO, such as 50ms or 'p95<80ms' [${text}]`
-    let said = await this.ask.say(question)
-    for (let fault = explainSloFault(said); fault !== undefined; fault = explainSloFault(said)) {
+    let answer = await this.ask.say(question)
+    for (
+      let fault = explainSloFault(answer);
+      fault !== undefined;
+      fault = explainSloFault(answer)
+    ) {
       printNote(fault)
-      said = await this.ask.say(question)
+      answer = await this.ask.say(question)
     }
-    this.#document.slo = said === '' ? guess : said
-    if (said === '') this.#comments.slo = 'a guess: set the latency that 99 % of requests must meet'
-    if (said === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
+    this.#document.slo = answer === '' ? guess : answer
+    if (answer === '')
+      this.#comments.slo = 'a guess: set the latency that 99 % of requests must meet'
+    if (answer === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
   }
 
   /** Replaces secrets by references, because the file may be shared. */
   #withoutSecrets(): Draft {
     const { predictor } = this.#document
     if (!isRecord(predictor)) return this.#document
-    const taken = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
+    const extracted = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
       folder: this.#cwd,
     })
-    for (const [reference, value] of taken.secrets) {
+    for (const [reference, value] of extracted.secrets) {
       const name = reference.replace(/^env:/, '')
       process.env[name] = value
       this.#variables.push(name)
     }
-    return { ...this.#document, predictor: taken.entries.predictor }
+    return { ...this.#document, predictor: extracted.entries.predictor }
   }
 
   #renderText(document: Draft): string {
@@ -370,9 +382,9 @@ class ExperimentInit {
       slo: shortenSlo(document.slo),
       predictor: orderPredictorKeys(document.predictor),
     }
-    const isSaid = (value: unknown) =>
+    const isSet = (value: unknown) =>
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
-    const entries = keys.flatMap((key) => (isSaid(written[key]) ? [[key, written[key]]] : []))
+    const entries = keys.flatMap((key) => (isSet(written[key]) ? [[key, written[key]]] : []))
     const head = [
       `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]
@@ -396,7 +408,7 @@ class ExperimentInit {
 
   #write(text: string): void {
     makeFolder(dirname(this.#schemaFile()))
-    writeFileSync(this.#schemaFile(), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+    writeFileSync(this.#schemaFile(), `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`)
     writeFileSync(resolve(this.#cwd, this.flags.file), text, {
       flag: this.flags.force ? 'w' : 'wx',
     })
@@ -428,9 +440,9 @@ const predictorOrder = [
 ]
 function orderPredictorKeys(predictor: unknown): unknown {
   if (!isRecord(predictor)) return predictor
-  const rest = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))
+  const otherKeys = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))
   return Object.fromEntries(
-    [...predictorOrder, ...rest].flatMap((key) =>
+    [...predictorOrder, ...otherKeys].flatMap((key) =>
       predictor[key] === undefined ? [] : [[key, predictor[key]]],
     ),
   )

@@ -13,7 +13,7 @@ interface SettingsFile {
   readonly command: readonly string[]
   /** Path in the folder of a trial → template. */
   readonly files: Readonly<Record<string, string>>
-  readonly knobs: readonly ServerKnob[]
+  readonly parameters: readonly ServerKnob[]
 }
 
 /** Undefined for other servers, and for commands without such a file.
@@ -61,7 +61,7 @@ function rewriteRayServe(
   return {
     command: words.with(at, '${dir}/serve.yaml'),
     files: { 'serve.yaml': document.toString({ lineWidth: 0 }) },
-    knobs: knobs.map((knob) =>
+    parameters: knobs.map((knob) =>
       autoscales && knob.setting === 'num_replicas'
         ? { ...knob, what: `${knob.what}; replaces autoscaling_config` }
         : knob,

@@ -5,7 +5,7 @@
 import type { LoadPoint } from '../../../../profiler/model/load-point.ts'
 import { sloText } from '../../../../profiler/model/slo.ts'
 import { significant } from '../../../../reports/format.ts'
-import { steadyNowMs } from '../../../../trials/clock.ts'
+import { getSteadyNowMs } from '../../../../trials/clock.ts'
 import type { MachineFacts } from '../../../../trials/machine/machine-facts.ts'
 import { createMemoryStore } from '../../../../trials/store/index.ts'
 import { assemble } from '../../../backends/assemble.ts'
@@ -40,7 +40,7 @@ export async function runSmokeTest(
       { kind: 'trial' },
       { number: 1, configuration, why: 'init', attempt: 1 },
       {
-        now: steadyNowMs,
+        now: getSteadyNowMs,
         onReady: ({ seconds }) => {
           readySeconds = seconds
           timer = setTimeout(() => enough.abort(timeIsUp), maxLoadSeconds * 1000)

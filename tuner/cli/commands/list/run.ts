@@ -1,6 +1,6 @@
 /** `tune list`: lists the experiments of a store with their outcomes. */
 import { sloText } from '../../../../reports/format.ts'
-import { wordsFound } from '../../../../reports/words-found.ts'
+import { hasAllWords } from '../../../../reports/words-found.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { ListedExperiment } from '../../../../trials/store/index.ts'
 import { exitCodes } from '../../../exit-codes.ts'
@@ -68,7 +68,7 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
     annotation?.note,
     ...(annotation?.tags ?? []),
   ]
-  return wordsFound(words, said)
+  return hasAllWords(words, said)
 }
 
 function formatList(found: readonly Row[], stored: number): string[] {

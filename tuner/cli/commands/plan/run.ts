@@ -110,7 +110,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
       wanted,
       fleet?.trial,
       parseStartTimes(flags),
-      committedPrice(flags.committed, reopened.book),
+      computeCommittedPrice(flags.committed, reopened.book),
     ),
     provenance: reopened.record.provenance,
     slo: reopened.experiment.slo,
@@ -139,7 +139,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
 }
 
 /** The price of `--committed`; undefined: the price book's. @throws UserError */
-function committedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
+function computeCommittedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
   if (text === undefined) return undefined
   if (book.isCommitted)
     throw new UserError(

@@ -20,13 +20,7 @@ import {
 } from '../../../../profiler/protocols/form-fields.ts'
 import { findRequestFault } from '../../../../profiler/protocols/request-forms.ts'
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../../trials/secrets.ts'
-import { withAuthorization } from '../../../backends/predictor-protocol.ts'
-import {
-  clientPairHint,
-  explainMissingTls,
-  readAuthority,
-  readClientPair,
-} from '../../../config/authority.ts'
+import { addAuthorization } from '../../../backends/predictor-protocol.ts'
 import { describeBadHeader, parseHeader } from '../../../config/flags/flag-entries.ts'
 import { parseSloText } from '../../../config/parse-slo.ts'
 import { fillReferences } from '../../../config/secret-values.ts'
@@ -37,6 +31,12 @@ import {
 } from '../../../config/settings/payload-settings.ts'
 import { parseLengths, resolvePrompts } from '../../../config/settings/prompt-settings.ts'
 import { parseTraceName } from '../../../config/time-unit.ts'
+import {
+  clientPairHint,
+  explainMissingTls,
+  readAuthority,
+  readClientPair,
+} from '../../../config/tls-files.ts'
 import { readTrace } from '../../../config/trace.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../../config/units.ts'
 import { exitCodes } from '../../../exit-codes.ts'
@@ -151,7 +151,7 @@ export function readFlags(
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),
     path: readPath(flags.path),
-    headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
+    headers: read('header', () => addAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
     timeoutMs:
       flags.timeout === undefined

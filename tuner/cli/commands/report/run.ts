@@ -6,7 +6,7 @@ import { stringify } from 'yaml'
 import { renderSvg } from '../../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../../reports/report/document/html.ts'
 import { toMarkdown } from '../../../../reports/report/document/markdown.ts'
-import { recommendationJson } from '../../../../reports/report/recommendation-json.ts'
+import { createRecommendationJson } from '../../../../reports/report/recommendation-json.ts'
 import { type ReportInput, renderReport } from '../../../../reports/report/report-blocks.ts'
 import { renderTrialsCsv } from '../../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
@@ -52,7 +52,7 @@ const formats: Readonly<Record<string, (reopened: ReopenedExperiment) => Promise
     renderTrialsCsv(trials, createRankingCriteria(experiment, { pricePerHour, label })),
   '.hlog': async ({ trials }) =>
     (await import('../../../../reports/report/latency-log.ts')).renderLatencyLog(trials),
-  '.json': async ({ recommendation }) => recommendationJson(recommendation),
+  '.json': async ({ recommendation }) => createRecommendationJson(recommendation),
 }
 
 function buildReportInput({

@@ -5,7 +5,7 @@ import type { ExperimentRecord, FinishedTrial } from '../../../../trials/types.t
 import { resolveResultsFolder } from '../../../artifacts/result-files.ts'
 import { runPreflightChecks } from '../../../backends/preflight.ts'
 import { createHostContext } from '../../../config/host-context.ts'
-import { experimentFromDocument } from '../../../config/load-experiment.ts'
+import { loadExperimentDocument } from '../../../config/load-experiment.ts'
 import { fillSecrets } from '../../../config/secret-values.ts'
 import type { ExperimentDocument } from '../../../config/types.ts'
 import { parseCount } from '../../../config/units.ts'
@@ -29,7 +29,7 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
     const machine = await inspectMachine()
     const flags = options.maxTrials === undefined ? {} : { maxTrials: options.maxTrials }
     const experiment = {
-      ...experimentFromDocument(
+      ...loadExperimentDocument(
         record.spec as ExperimentDocument,
         record.id,
         createHostContext(machine),

@@ -2,7 +2,7 @@
  * `tune show`: prints a stored experiment, re-ranked under its own or another SLO, demand or price
  * book. Runs no trials.
  */
-import { recommendationJson } from '../../../../reports/report/recommendation-json.ts'
+import { createRecommendationJson } from '../../../../reports/report/recommendation-json.ts'
 import { configurationKey } from '../../../../search/space/space.ts'
 import { experimentItself } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
@@ -27,7 +27,7 @@ export interface ShowFlags {
 export async function show(id: string | undefined, options: ShowFlags): Promise<number> {
   const { record, trials, recommendation, pricePerHour, label, annotations } =
     await reopenExperiment(id, options)
-  if (options.json) process.stdout.write(recommendationJson(recommendation))
+  if (options.json) process.stdout.write(createRecommendationJson(recommendation))
   else {
     const style = detectStyle(process.stdout, process.env)
     const columns = countColumns(process.stdout)

@@ -25,7 +25,7 @@ import {
 /** Suggestions that are shown: those of the initial design, before any measurement. */
 const maxSuggestions = 5
 
-export async function dryRun(
+export async function runDry(
   experiment: Experiment,
   machine: MachineFacts,
   flags: { json?: boolean },

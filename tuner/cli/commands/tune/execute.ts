@@ -1,6 +1,6 @@
 /** Runs a new or resumed experiment with the chosen renderer. */
 import { setFlagsFromString } from 'node:v8'
-import { steadyNowMs } from '../../../../trials/clock.ts'
+import { getSteadyNowMs } from '../../../../trials/clock.ts'
 import type { MachineFacts } from '../../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial, TrialStore } from '../../../../trials/types.ts'
 import { assemble } from '../../../backends/assemble.ts'
@@ -43,7 +43,7 @@ export async function executeRun(
     stderr: process.stderr,
     outStyle: detectStyle(process.stdout, process.env),
     errStyle: detectStyle(process.stderr, process.env),
-    now: steadyNowMs,
+    now: getSteadyNowMs,
   })
   const interrupt = listenForInterrupts((name) =>
     renderer.handle(

@@ -9,7 +9,7 @@ import { createExperimentId, createRecord } from '../../../loop/experiment-recor
 import { openWritableStore } from '../open-existing.ts'
 import { resume } from '../resume/run.ts'
 import { show } from '../show/run.ts'
-import { dryRun } from './dry-run.ts'
+import { runDry } from './dry-run.ts'
 import { executeRun, type OutputFlags } from './execute.ts'
 
 /** The experiment's own flags are in it too, under commander's names. */
@@ -31,7 +31,7 @@ export async function tune(flags: TuneFlags): Promise<number> {
   })
   const id = createExperimentId(experiment.name, flags.once)
   await runPreflightChecks(experiment, resolveResultsFolder(experiment, id))
-  if (flags.dryRun) return dryRun(experiment, machine, flags)
+  if (flags.dryRun) return runDry(experiment, machine, flags)
   fillSecrets(experiment)
   const store = await openWritableStore(experiment.dbPath)
   const begun = flags.once === undefined ? undefined : await store.load(id)

@@ -6,7 +6,7 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { assemble } from '../../../backends/assemble.ts'
 import type { Backend } from '../../../backends/backend.ts'
 import { createLoadWork, runLoadWork } from '../../../backends/load-work.ts'
-import { simulatedBackend } from '../../../backends/simulated-backend.ts'
+import { createSimulatedBackend } from '../../../backends/simulated-backend.ts'
 import { bert, useWorkspace } from '../../../config/testing/workspace.ts'
 import { runLoop } from '../../../loop/loop.ts'
 import { fakeStore } from '../../../testing/fakes.ts'
@@ -152,7 +152,7 @@ describe('whole runs in virtual time', () => {
     })
     const parts = await assemble(experiment, `seed-${seed}`, fakeStore(), await inspectMachine())
     const backend: Backend = {
-      ...simulatedBackend(experiment),
+      ...createSimulatedBackend(experiment),
       launcher: {
         ...launcher,
         launch: async (...asked) => {

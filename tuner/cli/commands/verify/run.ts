@@ -4,13 +4,13 @@ import { detectProtocol } from '../../../../profiler/protocols/index.ts'
 import { chooseConfirmationRate } from '../../../../reports/recommendation/confirmation-round.ts'
 import { isConfirmed } from '../../../../reports/recommendation/status.ts'
 import type { Candidate } from '../../../../reports/recommendation/types.ts'
-import { steadyNowMs } from '../../../../trials/clock.ts'
+import { getSteadyNowMs } from '../../../../trials/clock.ts'
 import { inspectMachine } from '../../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../../trials/types.ts'
 import { assemble, openBackend } from '../../../backends/assemble.ts'
 import type { FlagValues } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
-import { experimentFromDocument, loadExperiment } from '../../../config/load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from '../../../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../../../config/types.ts'
 import { parseRateRps } from '../../../config/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
@@ -120,7 +120,7 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       { kind: 'verification', rateRps: askedRps },
       request,
       {
-        now: steadyNowMs,
+        now: getSteadyNowMs,
         onReady: ({ seconds }) =>
           say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
         onStep: (point, phase) =>
@@ -156,7 +156,7 @@ async function verifyExperiment(
     const machine = await inspectMachine()
     const { confirmTime } = flags
     const experiment = {
-      ...experimentFromDocument(
+      ...loadExperimentDocument(
         record.spec as ExperimentDocument,
         record.id,
         createHostContext(machine),
@@ -167,7 +167,7 @@ async function verifyExperiment(
     const parts = await assemble(experiment, record.id, store, machine)
     try {
       const candidate = chooseCandidate(parts.recommend(trials, undefined), flags.trial)
-      return await withClaim(store, record, parts, trials, (ledger) =>
+      return await runClaimed(store, record, parts, trials, (ledger) =>
         verifyCandidate(experiment, parts, ledger, candidate, flags.rate, signal),
       )
     } finally {
@@ -180,7 +180,7 @@ async function verifyExperiment(
 
 /** Claims the experiment during the work. Afterwards its state is as before, with the new trials.
  */
-async function withClaim<T>(
+async function runClaimed<T>(
   store: TrialStore,
   record: ExperimentRecord,
   parts: LoopParts,

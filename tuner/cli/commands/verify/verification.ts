@@ -4,7 +4,7 @@
 import type { LoadPoint } from '../../../../profiler/model/load-point.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../../../profiler/model/slo.ts'
 import { latency, rate, sloFigure, sloText } from '../../../../reports/format.ts'
-import { variationText } from '../../../../reports/recommendation/words.ts'
+import { formatVariation } from '../../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 
 export interface Verification {
@@ -62,7 +62,7 @@ export function judgeVerification(
   }
   const { measurement } = trial
   const { capacityRps: provenRps, outcome, variation } = measurement
-  const caveats = [...measurement.caveats, ...(variation ? [variationText(slo, variation)] : [])]
+  const caveats = [...measurement.caveats, ...(variation ? [formatVariation(slo, variation)] : [])]
   const windows = measurement.points.filter((point) => hasRate(point, askedRps))
   const clean = windows.findLast(
     ({ generatorSaturated, invalid }) => !generatorSaturated && !invalid,

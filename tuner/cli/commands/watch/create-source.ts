@@ -1,5 +1,5 @@
 /** Creates the source of production data from the flags. */
-import { deployedFor } from '../../../../reports/figures.ts'
+import { resolveDeployed } from '../../../../reports/figures.ts'
 import { parseDurationMs } from '../../../config/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { parseChoice } from '../command-options.ts'
@@ -94,7 +94,8 @@ function resolveQueries(
   { recommendation }: ReopenedExperiment,
   { slo }: DeployedConfiguration,
 ): Queries {
-  const measured = recommendation.measuredWith && deployedFor(recommendation.measuredWith).server
+  const measured =
+    recommendation.measuredWith && resolveDeployed(recommendation.measuredWith).server
   const named =
     server === undefined
       ? monitoredServers.find((one) => one === measured)

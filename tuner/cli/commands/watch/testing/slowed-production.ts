@@ -2,7 +2,7 @@
  * Requests to the emulated predictor that an experiment recommends, in virtual time: as fast as its
  * trials had it, then slower.
  */
-import { simulatedBackend } from '../../../../backends/simulated-backend.ts'
+import { createSimulatedBackend } from '../../../../backends/simulated-backend.ts'
 import { reopenExperiment } from '../../reopen-experiment.ts'
 
 export interface PlayedRequest {
@@ -26,7 +26,7 @@ export async function playedRequests(
 ): Promise<PlayedRequest[]> {
   const { experiment, recommendation } = await reopenExperiment(undefined, { db })
   const { signal } = new AbortController()
-  const predictor = await simulatedBackend(experiment).launcher.launch(
+  const predictor = await createSimulatedBackend(experiment).launcher.launch(
     recommendation.best!.configuration,
     1,
     signal,

@@ -64,10 +64,10 @@ export function resolveTls({
 }: Pick<Context, 'entries' | 'report'>): UrlTemplate['tls'] {
   const { url, insecureSkipVerify, tls = {}, ca = tls.ca } = entries.predictor ?? {}
   const { cert, key } = tls
-  const caKey = tls.ca === undefined ? ['predictor', 'ca'] : ['predictor', 'tls', 'ca']
-  const given =
+  const caSetting = tls.ca === undefined ? ['predictor', 'ca'] : ['predictor', 'tls', 'ca']
+  const firstSetting =
     ca !== undefined
-      ? caKey
+      ? caSetting
       : cert !== undefined || key !== undefined
         ? ['predictor', 'tls']
         : ['predictor', 'insecureSkipVerify']
@@ -78,10 +78,10 @@ export function resolveTls({
     insecureSkipVerify === undefined
   )
     return undefined
-  const plain = explainMissingTls(url)
-  if (plain !== undefined) report(given, plain.what, plain.hint)
+  const missingTls = explainMissingTls(url)
+  if (missingTls !== undefined) report(firstSetting, missingTls.what, missingTls.hint)
   if (tls.ca !== undefined && entries.predictor?.ca !== undefined)
-    report(caKey, 'ca appears twice', 'use only one of ca and tls.ca')
+    report(caSetting, 'ca appears twice', 'use only one of ca and tls.ca')
   if ((cert === undefined) !== (key === undefined))
     report(
       ['predictor', 'tls', cert === undefined ? 'key' : 'cert'],
@@ -99,7 +99,7 @@ export function resolveTls({
   return {
     insecureSkipVerify,
     ...(ca !== undefined && {
-      ca: read(caKey, 'a PEM file of certificates', () => readAuthority(ca)),
+      ca: read(caSetting, 'a PEM file of certificates', () => readAuthority(ca)),
       caPath: ca,
     }),
     ...(cert !== undefined &&
