@@ -275,7 +275,7 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
     const url = `http://admin:${secrets.password}@127.0.0.1:${port}/tenants/${secrets.segment}/predict?signature=${secrets.signature}`
     writeFileSync(
       join(box.folder, 'experiment.yaml'),
-      `model: m\nslo: p75<50ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} } }\n`,
+      `model: m\nslo: p75<50ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} }, readyTimeout: 2s }\n`,
     )
     const tuned = await box.run(['-f', 'experiment.yaml', '--url', url, ...load, '--plain'])
     expect(tuned.stderr).toContain('ready after')

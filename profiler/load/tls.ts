@@ -23,7 +23,9 @@ export function buildTlsOptions({ ca, cert, key, insecureSkipVerify }: TlsOption
  * or one of TLS 1.2 that only reports a failed handshake.
  */
 export const requiresClientCertificate = (errorText: string): boolean =>
-  /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(errorText)
+  /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(
+    errorText,
+  )
 
 /** Hint for a server that requires a client certificate. */
 export const clientCertificateHint =

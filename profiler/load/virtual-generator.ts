@@ -50,8 +50,7 @@ function buildRun(load: Load, played: VirtualRun): LoadRun {
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? computeCutMs(played, load.cut)
       : undefined
-  const firstUnsent =
-    cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
+  const firstUnsent = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
   const n = firstUnsent === undefined || firstUnsent < 0 ? played.sentMs.length : firstUnsent
   const sentMs = played.sentMs.slice(0, n)
   const latencyMs = played.latencyMs.slice(0, n)

@@ -105,7 +105,8 @@ async function openImages({
   const files = shuffle(names, seeded(seed)).map((name) => join(path, name))
   const unusable: string[] = []
   // Only as many files as the pool can use are checked.
-  for (const file of files.slice(0, count ?? 64)) if (!(await isImageFile(file))) unusable.push(file)
+  for (const file of files.slice(0, count ?? 64))
+    if (!(await isImageFile(file))) unusable.push(file)
   if (unusable.length > 0)
     throw new PayloadError(
       `not an image, despite its name: ${unusable.sort().join(', ')}`,
@@ -141,7 +142,9 @@ async function isImageFile(file: string): Promise<boolean> {
 function detectLayout({
   shape,
   kind,
-}: TensorInput): { height: number; width: number; channels: 1 | 3; isChannelsFirst: boolean } | undefined {
+}: TensorInput):
+  | { height: number; width: number; channels: 1 | 3; isChannelsFirst: boolean }
+  | undefined {
   if (kind !== 'float' && kind !== 'integer') return undefined
   const [a, b, c] = shape.slice(-3)
   if (
@@ -152,7 +155,9 @@ function detectLayout({
   )
     return undefined
   if (c === 3 || c === 1) return { height: a, width: b, channels: c, isChannelsFirst: false }
-  return a === 3 || a === 1 ? { height: b, width: c, channels: a, isChannelsFirst: true } : undefined
+  return a === 3 || a === 1
+    ? { height: b, width: c, channels: a, isChannelsFirst: true }
+    : undefined
 }
 
 /**

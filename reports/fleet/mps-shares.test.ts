@@ -194,7 +194,7 @@ test('no set of GPUs costs less, by trying every number of every content', async
         expect(findViolations(packed.gpus)).toEqual([])
       },
     ),
-    { numRuns: 25 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 25 },
   )
 })
 

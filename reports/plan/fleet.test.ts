@@ -129,7 +129,7 @@ describe('a static fleet', () => {
           )
         },
       ),
-      { numRuns: 40 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 40 },
     )
   })
 })

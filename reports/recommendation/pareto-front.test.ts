@@ -136,7 +136,7 @@ describe('the front', () => {
         const most = Math.max(...all.map(({ candidate }) => perDollar(candidate)))
         expect(perDollar(front.at(-1)!)).toBe(most)
       }),
-      { numRuns: 30 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 30 },
     )
   })
 })

@@ -131,7 +131,7 @@ describe('a saturating predictive', () => {
           expect(Math.abs(excess - summed)).toBeLessThan(1e-5 * summed + 1e-9)
         },
       ),
-      { numRuns: 40 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 40 },
     )
   })
   test('is normal without a table, also far in the tail', () => {

@@ -96,7 +96,7 @@ test('no MIG slice is faster than its GPU, nor than a slice that has as much of 
             noFaster(on(slice), on(other))
       }
     }),
-    { numRuns: 30 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 30 },
   )
 })
 

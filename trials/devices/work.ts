@@ -66,8 +66,7 @@ function countGraphWork(a: GraphArchitecture, shape: CallShape, bytes: number): 
 
 /**
  * Seven kernels a layer: fused QKV, attention, output projection, norm, two feed-forward products,
- * norm. Activations are counted as elements that these kernels read and write per token; the working
- * set is the tensors between the two feed-forward products.
+ * norm. Activations are counted as elements that these kernels read and write per token.
  */
 function countEncoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
   const rows = batch * length
@@ -94,8 +93,7 @@ function countEncoderWork(a: Encoder, batch: number, length: number, bytes: numb
 const queryBlock = 128
 
 /**
- * About ten kernels a layer: those of an encoder, position embedding, cache writes and gating.
- * Activations are counted as for an encoder.
+ * Ten kernels a layer, assumed. Activations are counted as for an encoder.
  */
 function countDecoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
   const length = shape.sequenceLength ?? defaultSequenceLength

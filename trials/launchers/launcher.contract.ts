@@ -63,38 +63,28 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
       expect(await subject.leftovers()).toEqual([])
     })
 
-    test('launches a predictor that serves, and says how', async () => {
-      const predictor = await launch(await create(), subject.good, 1)
-      expect(predictor.isolation).not.toBe('')
-      expect(['measured', 'emulated', 'simulated']).toContain(predictor.provenance)
-      await expectGoodAnswer(predictor)
-    })
-
-    test('tells what the predictor used', async () => {
-      const predictor = await launch(await create(), subject.good, 1)
-      await expectGoodAnswer(predictor)
-      const usage = await predictor.usage()
-      for (const value of Object.values(usage))
-        if (value !== undefined) expect(value).toBeGreaterThanOrEqual(0)
-    })
-
-    test('stops as often as it is told, and leaves nothing', async () => {
-      const predictor = await launch(await create(), subject.good, 1)
-      await Promise.all([predictor.stop(), predictor.stop()])
-      await predictor.stop()
-      await closeAll()
-      expect(await subject.leftovers()).toEqual([])
-    })
-
-    test('does not call a stopped predictor dead', async () => {
-      const predictor = await launch(await create(), subject.good, 1)
+    // One launch for all that holds of a predictor from start to stop: a launch takes seconds.
+    test('launches a predictor that serves, reports its usage, survives a sweep, stops more than once, and starts again under the same number', async () => {
+      const launcher = await create()
+      await launcher.sweep()
+      const predictor = await launch(launcher, subject.good, 1)
       let died = false
       predictor.died?.then(() => {
         died = true
       })
+      expect(predictor.isolation).not.toBe('')
+      expect(['measured', 'emulated', 'simulated']).toContain(predictor.provenance)
+      await expectGoodAnswer(predictor)
+      const usage = await predictor.usage()
+      for (const value of Object.values(usage))
+        if (value !== undefined) expect(value).toBeGreaterThanOrEqual(0)
+      await launcher.sweep()
+      await expectGoodAnswer(predictor)
+      await Promise.all([predictor.stop(), predictor.stop()])
       await predictor.stop()
       await new Promise((resolve) => setImmediate(resolve))
       expect(died).toBe(false)
+      await expectGoodAnswer(await launch(launcher, subject.good, 1))
     })
 
     const { other } = subject
@@ -111,12 +101,6 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
         await first.stop()
         await expectGoodAnswer(second)
       })
-
-    test('launches again after a stop, under the same number', async () => {
-      const launcher = await create()
-      await (await launch(launcher, subject.good, 1)).stop()
-      await expectGoodAnswer(await launch(launcher, subject.good, 1))
-    })
 
     const { infeasible } = subject
     if (isSkip(infeasible)) test.skip(`tells what cannot serve: ${infeasible.skip}`, () => {})
@@ -149,14 +133,6 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
       } finally {
         clearTimeout(timer)
       }
-    })
-
-    test('sweeps without touching what runs', async () => {
-      const launcher = await create()
-      await launcher.sweep()
-      const predictor = await launch(launcher, subject.good, 1)
-      await launcher.sweep()
-      await expectGoodAnswer(predictor)
     })
   })
 }

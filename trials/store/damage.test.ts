@@ -43,6 +43,7 @@ const ids = ['a', 'b', 'c']
 const perExperiment = 8
 const sound = join(folder, 'sound.db')
 let bytes: Buffer
+let truth: Awaited<ReturnType<typeof read>>
 
 beforeAll(async () => {
   const store = await openStore(sound)
@@ -54,6 +55,7 @@ beforeAll(async () => {
   }
   await store.close()
   bytes = readFileSync(sound)
+  truth = await read(openReader, copy())
 })
 
 let copies = 0
@@ -269,7 +271,6 @@ const filesOf = (path: string) =>
 async function staysConfined(content: Uint8Array): Promise<void> {
   const path = copy(content)
   const before = filesOf(path)
-  const truth = await read(openReader, copy())
   const found = await read(openReader, path).catch((error: unknown) => error as Error)
   expect(filesOf(path)).toEqual(before)
   if (found instanceof Error) expect(found).toBeInstanceOf(StoreError)
@@ -305,7 +306,7 @@ describe('a file of which', () => {
   /** The first ones, which hold the roots, and some of the others. */
   const pages = () =>
     Array.from({ length: bytes.length / 4096 }, (_, page) => page).filter(
-      (page) => page < 6 || page % 7 === 0,
+      (page) => page < 5 || page % 17 === 0,
     )
   const changed = (change: (damaged: Buffer) => void) => {
     const damaged = Buffer.from(bytes)
@@ -324,7 +325,8 @@ describe('a file of which', () => {
           }),
         ),
       ),
-      { numRuns: 15 },
+      // `npm run soak` draws more.
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 5 },
     )
   })
 

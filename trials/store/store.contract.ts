@@ -78,7 +78,7 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
           const loaded = await store.load(id)
           expect(loaded?.trials).toStrictEqual([trial])
         }),
-        { numRuns: 60 },
+        { numRuns: fc.readConfigureGlobal().numRuns ?? 60 },
       )
     })
 

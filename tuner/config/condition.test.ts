@@ -145,6 +145,6 @@ test('any text is read or refused with a place inside it, never anything else', 
         expect((error as ConditionError).offset).toBeLessThanOrEqual(text.length)
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 2000 },
   )
 })

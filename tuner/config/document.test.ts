@@ -148,6 +148,6 @@ test('any document is read or refused with places, whatever stands where', () =>
         }
       },
     ),
-    { numRuns: 200 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 200 },
   )
 })

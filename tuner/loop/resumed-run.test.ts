@@ -141,7 +141,7 @@ describe('killed after any event and resumed', () => {
           expect([expected, undefined]).toContain(reason)
         },
       ),
-      { numRuns: 12 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 6 },
     )
   })
 })

@@ -6,6 +6,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { freePort } from '../../profiler/testing/free-port.ts'
 import { prometheusTakesOtlp, startPrometheus } from '../testing/prometheus-itself.ts'
 import { CliBox } from '../testing/run-cli.ts'
+import { WarmCli } from '../testing/warm-cli.ts'
 import { seriesHelp } from './prometheus-series.ts'
 import { type Receiver, startReceiver } from './testing/receiver.ts'
 
@@ -41,6 +42,10 @@ const search = [
   '500',
 ]
 
+/** One process for all runs: what they send and print is what this is about. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
+
 describe.skipIf(!prometheusTakesOtlp)('Prometheus itself, from 3 on', () => {
   const box = new CliBox()
   afterAll(() => box.end())
@@ -48,7 +53,7 @@ describe.skipIf(!prometheusTakesOtlp)('Prometheus itself, from 3 on', () => {
   test('takes a run as it goes on, and answers with every series of it', async () => {
     const prometheus = await startPrometheus(box.folder, ['--web.enable-otlp-receiver'])
     try {
-      const { code, stderr } = await box.run([
+      const { code, stderr } = await tune.run(box, [
         ...search,
         '--out',
         'results',
@@ -115,7 +120,7 @@ describe('a receiver', () => {
 
   const run = async (out: string, box: CliBox) => {
     try {
-      return await box.run([...search, '--out', out])
+      return await tune.run(box, [...search, '--out', out])
     } finally {
       await box.end()
     }
@@ -202,7 +207,7 @@ test.each([
   ['prometheus=http://127.0.0.1:9090/api/v1/write', "unknown key 'send.prometheus'"],
 ])('--out %s is refused before anything runs', async (out, words) => {
   const box = new CliBox()
-  const { code, stderr } = await box.run([...search, '--out', out])
+  const { code, stderr } = await tune.run(box, [...search, '--out', out])
   await box.end()
   expect(code).toBe(2)
   expect(stderr).toContain(words)
@@ -260,7 +265,9 @@ function pointsOf(body: Buffer): Point[] {
 test('Prometheus makes the documented names of what is sent', async () => {
   const receiver = await startReceiver(() => ({ status: 200, body: '{}' }))
   const box = new CliBox()
-  expect((await box.run([...search, '--out', `otlp=http://${receiver.address}`])).code).toBe(0)
+  expect((await tune.run(box, [...search, '--out', `otlp=http://${receiver.address}`])).code).toBe(
+    0,
+  )
   receiver.stop()
   await box.end()
   const ends: Readonly<Record<string, string>> = {

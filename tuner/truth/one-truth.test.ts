@@ -82,6 +82,14 @@ async function printed(command: () => Promise<number>): Promise<{ code: number; 
   }
 }
 
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
 const oneLine = (text: string) => text.replace(/\s+/g, ' ')
 
 describe.each(histories)('$what', (history) => {
@@ -90,6 +98,18 @@ describe.each(histories)('$what', (history) => {
   let recommendation: Recommendation
   let document: RecommendationDocument
   let candidates: readonly Candidate[]
+  /** What `tune show` prints, and the text of a report: made once for all that look at them. */
+  const shown = once(() => printed(() => show(id, asked)))
+  const reports = {
+    md: once(() => writeReport('md')),
+    html: once(() => writeReport('html')),
+    csv: once(() => writeReport('csv')),
+  }
+  async function writeReport(ending: string): Promise<string> {
+    const out = join(folder, `${id}.${ending}`)
+    await printed(() => report(id, { ...asked, out }))
+    return readFileSync(out, 'utf8')
+  }
   const named = ({ status }: Candidate) => describeStatus(status, recommendation.provenance).name
 
   beforeAll(async () => {
@@ -128,7 +148,7 @@ describe.each(histories)('$what', (history) => {
       code: history.exit,
       text: `${JSON.stringify(document, null, 2)}\n`,
     })
-    const { code, text } = await printed(() => show(id, asked))
+    const { code, text } = await shown()
     expect(code).toBe(history.exit)
     const { best, slo } = recommendation
     const said = oneLine(text)
@@ -168,12 +188,10 @@ describe.each(histories)('$what', (history) => {
     const cheaper = alternatives.filter((c) => c.feasible && c.cost < best.cost)
     for (const { whyNot } of cheaper)
       expect(whyNot).toMatch(/statistically tied|failed its confirmation/)
-    const { text } = await printed(() => show(id, asked))
-    const out = join(folder, `${id}-tied.md`)
-    await printed(() => report(id, { ...asked, out }))
+    const { text } = await shown()
     const note = describeRecommended(recommendation)
     expect(note.includes('(')).toBe(cheaper.length > 0)
-    for (const surface of [text, readFileSync(out, 'utf8').replaceAll('\\', '')])
+    for (const surface of [text, (await reports.md()).replaceAll('\\', '')])
       expect(oneLine(surface)).toContain(note)
     // Ranked by what is shown: costs beside one another are at safe capacities.
     const ranked = alternatives.filter(({ feasible }) => feasible).map(({ cost }) => cost)
@@ -183,9 +201,7 @@ describe.each(histories)('$what', (history) => {
   })
 
   test('CSV', async () => {
-    const out = join(folder, `${id}.csv`)
-    await printed(() => report(id, { ...asked, out }))
-    const [head = [], ...rows] = parseCsv(readFileSync(out, 'utf8'))
+    const [head = [], ...rows] = parseCsv(await reports.csv())
     const cell = (trial: number, name: string) =>
       rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
     for (const c of candidates) {
@@ -220,11 +236,9 @@ describe.each(histories)('$what', (history) => {
   })
 
   test('HTML and Markdown', async () => {
-    for (const ending of ['md', 'html']) {
-      const out = join(folder, `${id}.${ending}`)
-      await printed(() => report(id, { ...asked, out }))
+    for (const ending of ['md', 'html'] as const) {
       const text = oneLine(
-        readFileSync(out, 'utf8')
+        (await reports[ending]())
           .replace(/<svg[\s\S]*?<\/svg>/g, '')
           .replace(/<[^>]+>/g, ' ')
           .replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)))
@@ -247,15 +261,12 @@ describe.each(histories)('$what', (history) => {
   const testSimulated = history.provenance === 'simulated' ? test : () => {}
   testSimulated('claims no load test', async () => {
     const texts = [
-      await printed(() => show(id, asked)),
+      await shown(),
       await printed(() => spec(id, { ...asked, target: 'kubernetes', modelUri: 's3://bucket/m' })),
       await printed(() => plan(id, { ...planFlags, ...asked })),
     ].map(({ text }) => text)
-    for (const ending of ['md', 'html']) {
-      const out = join(folder, `${id}-claims.${ending}`)
-      await printed(() => report(id, { ...asked, out }))
-      texts.push(readFileSync(out, 'utf8').replace(/<svg[\s\S]*?<\/svg>/g, ''))
-    }
+    for (const ending of ['md', 'html'] as const)
+      texts.push((await reports[ending]()).replace(/<svg[\s\S]*?<\/svg>/g, ''))
     for (const text of texts) {
       expect(oneLine(text)).toMatch(/simulated/i)
       expect(oneLine(text)).not.toMatch(claimsOfMeasuring)

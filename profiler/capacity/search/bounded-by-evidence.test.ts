@@ -12,6 +12,14 @@ import { heldOutCases } from '../../testing/held-out-servers.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { measureCapacity } from '../measure.ts'
 
+/** A fixed share of what `npm run soak` draws: each is a whole measurement. */
+const share = (runs: number, seed: number) => {
+  const { numRuns } = fc.readConfigureGlobal()
+  return numRuns === undefined
+    ? { numRuns: runs, seed, endOnFailure: true }
+    : { numRuns, endOnFailure: true }
+}
+
 const server = fc.record({
   workers: fc.integer({ min: 1, max: 3 }),
   maxBatch: fc.constantFrom(1, 4, 16),
@@ -77,7 +85,7 @@ test('the interval respects the observed throughput and the windows that met the
         if (next > Math.max(0, ...held)) expect(low).toBeLessThanOrEqual(most)
       },
     ),
-    { numRuns: 24, seed: 14, endOnFailure: true },
+    share(10, 14),
   )
 })
 
@@ -123,7 +131,7 @@ test('on every kind of server, the interval respects the windows that met the SL
       expect(low).toBeLessThanOrEqual(capacityRps)
       expect(capacityRps).toBeLessThanOrEqual(high)
     }),
-    { numRuns: 16, seed: 4, endOnFailure: true },
+    share(8, 4),
   )
 })
 

@@ -68,7 +68,13 @@ const dialect: GrpcDialect = {
         ['ServerReady', {}],
         ['ModelReady', { name: model }],
       ] as const) {
-        const answer = await callIfImplemented(to, createMethod(name), request, probeTimeoutMs, signal)
+        const answer = await callIfImplemented(
+          to,
+          createMethod(name),
+          request,
+          probeTimeoutMs,
+          signal,
+        )
         isKnown ||= answer !== undefined
         if (answer === undefined || answer.ready === true) continue
         onReason?.(`${to.url}${createMethod(name).path} answers ready: false`)

@@ -31,7 +31,9 @@ export async function createUnrecognisedError(
   return callRaw(to, path, Buffer.alloc(0), probeTimeoutMs, signal).then(
     () => unknownProtocolError,
     (error: Partial<ServiceError>) =>
-      error.code === status.UNIMPLEMENTED ? unknownProtocolError : convertCallError(to, path, error, signal),
+      error.code === status.UNIMPLEMENTED
+        ? unknownProtocolError
+        : convertCallError(to, path, error, signal),
   )
 }
 

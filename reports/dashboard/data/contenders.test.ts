@@ -113,7 +113,7 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
         expect(candidatesOf(quick).length).toBeLessThan(candidatesOf(all).length / 2)
       },
     ),
-    { numRuns: 40 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 10 },
   )
 })
 

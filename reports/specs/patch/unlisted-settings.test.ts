@@ -213,7 +213,7 @@ test('values and bytes that a patch does not list stay; what it gives is valid, 
       }
       expect(patchWith(serving, patched.text).changes).toEqual([])
     }),
-    { numRuns: 50 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 50 },
   )
 }, 120_000)
 

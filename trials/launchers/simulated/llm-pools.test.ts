@@ -190,7 +190,7 @@ describe('pools under load', () => {
           })
         },
       ),
-      { numRuns: 40 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 15 },
     )
   })
 

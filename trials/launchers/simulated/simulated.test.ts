@@ -301,7 +301,7 @@ describe('prediction', () => {
           if (capacityRps > 0) expect(latencyMs(1.001 * capacityRps)).toBeGreaterThan(60)
         },
       ),
-      { numRuns: 300 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 100 },
     )
   })
 

@@ -205,7 +205,7 @@ describe('property', () => {
           expect(batcher.cacheUse).toBe(0)
         },
       ),
-      { numRuns: 60 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 60 },
     )
   })
 })
@@ -317,7 +317,7 @@ describe('with drafts', () => {
           expect(batcher.cacheUse).toBe(0)
         },
       ),
-      { numRuns: 60 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 60 },
     )
   })
 })

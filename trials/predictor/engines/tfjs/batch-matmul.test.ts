@@ -57,7 +57,7 @@ test('products of batches are right, however they are transposed or broadcast, a
         expect(tf.memory().numDataBuffers).toBe(before.numDataBuffers)
       },
     ),
-    { numRuns: 60 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 60 },
   )
 })
 

@@ -1,12 +1,17 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../../../../trials/devices/server-calibration.ts'
 import { gpuMachines, plantGpus } from '../../../testing/gpu-machines.ts'
 import { CliBox } from '../../../testing/run-cli.ts'
+import { WarmCli } from '../../../testing/warm-cli.ts'
 
 const cli = fileURLToPath(new URL('../../../../dist/tuner/cli.js', import.meta.url))
+
+/** For what loads nothing. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -32,13 +37,16 @@ test('a server is measured, kept, listed, used by estimate and run, and forgotte
   timeout: 240_000,
 }, async () => {
   const machine = plantGpus(box.folder, gpuMachines.a10)
-  const run = (args: readonly string[]) => box.run([...args], machine)
+  const run = (args: readonly string[]) => tune.run(box, args, machine)
   writeFileSync(join(box.folder, 'e.yaml'), foreign(cli))
   const unknown = await run(['estimate', '-f', 'e.yaml'])
   expect(unknown.code).toBe(2)
   expect(unknown.stderr).toMatch(/cannot estimate.*\n.*tune calibrate/)
 
-  const measured = await run(['calibrate', '-f', 'e.yaml', '--batches', '1,4,16', '--json'])
+  const measured = await box.run(
+    ['calibrate', '-f', 'e.yaml', '--batches', '1,4,16', '--json'],
+    machine,
+  )
   expect(measured.stderr).toMatch(/batch 1: .*ms\n.*batch 4: .*ms\n.*batch 16: .*ms/)
   expect(measured.code).toBe(0)
   const kept = JSON.parse(measured.stdout) as ServerCalibration
