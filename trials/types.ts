@@ -291,7 +291,10 @@ export interface TrialStore {
   progress(id: string): Promise<RunProgress>
   /** Records a running trial; one that was running before retains its windows. */
   start(experimentId: string, trial: RunningTrial): Promise<void>
-  /** Records the window at a position, from 0, of a confirmation under way; later ones go. */
+  /**
+   * Records the window at a position, from 0, of a confirmation under way,
+   * and removes later ones.
+   */
   addWindow(
     experimentId: string,
     trialNumber: number,

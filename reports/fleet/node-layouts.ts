@@ -51,14 +51,15 @@ export function planNodes(
  * replica on several GPUs stays in one node; one that needs more than a node takes whole nodes.
  */
 function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
-  const countGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
+  // A replica on several GPUs takes them whole, so the one slot tells.
+  const countReplicaGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
   const alike = grouped(gpus, (gpu) =>
-    countGpus(gpu) > 1
+    countReplicaGpus(gpu) > 1
       ? JSON.stringify([gpu.slots[0]!.model, gpu.slots[0]!.segment])
       : listMigSlices(gpu).join(),
   )
   const blocks = [...alike.values()].flatMap((same) => {
-    const needed = countGpus(same[0]!)
+    const needed = countReplicaGpus(same[0]!)
     if (needed > 1) return splitIntoChunks(same, Math.min(size, needed))
     return splitIntoChunks(same, size).flatMap((block) =>
       block.length < size ? splitIntoChunks(block, 1) : [block],
@@ -128,8 +129,9 @@ export function renderMigLayouts(
 /** The list names every GPU of a node; those that the fleet does not use stay whole. */
 function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
   const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
-  const rest = Array.from({ length: size - used }, (_, i) => used + i)
-  return [...cuts, ...(rest.length > 0 ? [{ devices: rest, slices: [] }] : [])].map(
+  // `groupCuts` numbers the node's GPUs from 0 without gaps.
+  const unusedGpus = Array.from({ length: size - used }, (_, i) => used + i)
+  return [...cuts, ...(unusedGpus.length > 0 ? [{ devices: unusedGpus, slices: [] }] : [])].map(
     ({ devices, slices }) => ({
       devices: devices.length === size ? 'all' : devices,
       'mig-enabled': slices.length > 0,

@@ -7,7 +7,7 @@ import { findOpenRivalsOf } from './open-rivals.ts'
 import type { Status } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { formatFigures } from './verdict.ts'
-import { formatAtCapacity, formatRefutation, formatVariation } from './words.ts'
+import { formatLatencyAtCapacity, formatRefutation, formatVariation } from './words.ts'
 
 interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
@@ -52,8 +52,8 @@ export function listVerdictLines(recommendation: Recommendation): VerdictLines {
       next: suggestWithoutBest(recommendation),
     }
   const latencies = slo.limits
-    ? formatAtCapacity(slo, best)
-    : formatAtCapacity(slo, best, `SLO ${sloLimit(slo)}`)
+    ? formatLatencyAtCapacity(slo, best)
+    : formatLatencyAtCapacity(slo, best, `SLO ${sloLimit(slo)}`)
   const figures = formatFigures(best, objective, latencies, slo, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,

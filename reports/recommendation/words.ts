@@ -26,6 +26,7 @@ export function formatCapacity({
 }: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'capacityCi90Rps' | 'bound'>): string {
   if (capacityRps === 0 && bound === 'upper')
     return Number.isFinite(high) ? `below ${rate(high)}` : 'not known'
+  // A lower bound is that of the estimate, where one is shown: `estimateText` says so.
   const isPlain = bound === undefined || estimateRps !== undefined || capacityRps === 0
   return `${isPlain ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
 }
@@ -72,7 +73,7 @@ const formatNotes = (notes: readonly string[]) => (notes.length > 0 ? ` (${notes
  * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
  * (unloaded; SLO 50 ms)'.
  */
-export const formatAtCapacity = (
+export const formatLatencyAtCapacity = (
   slo: Slo,
   { sloMsAtCapacity, sloMsFrom }: Candidate,
   ...notes: readonly string[]
@@ -80,7 +81,7 @@ export const formatAtCapacity = (
   `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
 /** As `formatAtCapacity`, without the percentile's name. */
-export const formatCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
+export const formatLatencyValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 
 /** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */

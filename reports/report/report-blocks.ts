@@ -44,8 +44,8 @@ import { formatGain } from '../recommendation/verdict.ts'
 import { describeRecommended, listVerdictLines } from '../recommendation/verdict-lines.ts'
 import {
   estimateText,
-  formatAtCapacity,
   formatCapacity,
+  formatLatencyAtCapacity,
   formatProof,
 } from '../recommendation/words.ts'
 import { createHistoryChart, createParetoOption, loadCurveOption } from './charts/chart-options.ts'
@@ -161,7 +161,7 @@ function listReasonLines(r: Recommendation): string[] {
   return [
     ...(subject
       ? [
-          `${formatStatusSentence(subject.status, r.provenance)} ${formatCapacity(subject)} ${r.slo.limits ? 'with' : 'at'} ${formatAtCapacity(r.slo, subject)}.`,
+          `${formatStatusSentence(subject.status, r.provenance)} ${formatCapacity(subject)} ${r.slo.limits ? 'with' : 'at'} ${formatLatencyAtCapacity(r.slo, subject)}.`,
         ]
       : []),
     ...(subject
@@ -306,7 +306,7 @@ function createRankedTable(r: Recommendation): Block[] {
     describeStatus(c.status, r.provenance).name,
     ...(qualities ? [String(c.quality ?? '')] : []),
     c.capacityRps > 0 ? formatCapacity(c) : '',
-    c.capacityRps > 0 ? formatAtCapacity(r.slo, c) : '',
+    c.capacityRps > 0 ? formatLatencyAtCapacity(r.slo, c) : '',
     estimateText(c),
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',

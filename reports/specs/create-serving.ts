@@ -7,7 +7,7 @@ import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { estimateText, formatAtCapacity, formatCapacity } from '../recommendation/words.ts'
+import { estimateText, formatCapacity, formatLatencyAtCapacity } from '../recommendation/words.ts'
 import { computeRequirements } from './requirements.ts'
 import { replaceSecrets } from './secret-variables.ts'
 import type { Container, Evidence, Serving, ServingOptions, Source } from './serving.ts'
@@ -165,7 +165,7 @@ function listSources(
   const trial = `trial ${candidate.trial}`
   const isImported = candidate.status === 'imported'
   const safe = `safe capacity ${formatCapacity(candidate)}`
-  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
   const interval = rateInterval(candidate.capacityCi90Rps)
   return [
     ...Object.entries(candidate.configuration).map(([name, value]) => ({

@@ -75,13 +75,16 @@ export interface SpecTarget {
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
   /** Its host name for pods of its namespace, if the spec alone decides that. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
-  /** It requires a --model-uri, because no placeholder would refuse to start. */
+  /**
+   * It requires a --model-uri: the platform fetches the weights itself, and no placeholder for the
+   * address would keep the pod from starting.
+   */
   readonly needsModelUri?: (serving: Serving) => boolean
   /** It deploys a pod of the user's own as it is. */
   readonly takesOwnPod?: boolean
   /**
-   * It deploys pools of prefill and decode servers, where their server is one whose router is
-   * known.
+   * It deploys pools of prefill and decode servers, where their server is one whose router is known
+   * (SGLang: see `checkPools`).
    */
   readonly takesPools?: boolean
   /** Throws SpecError where the target cannot say what was tuned. */
@@ -115,11 +118,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
       `${target.title} cannot deploy the experiment's own pod`,
       'choose --target kubernetes, or --patch your own manifest',
     )
-  if (
-    modelKind === 'decoder' &&
-    batching.has(server) &&
-    !wasMeasured(serving.evidence.measured, server)
-  )
+  if (needsEngineFiles(serving))
     throw new SpecError(
       `${title} has no settings for the tuned parameters of a language model: ${serving.model} would need files of its engine`,
       'choose --target vllm, or kubernetes without --server',
@@ -143,7 +142,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   }
 }
 
-/** @throws SpecError where pools would become something else */
+/** @throws SpecError for a target that deploys no pools, and for servers other than SGLang */
 function checkPools(target: SpecTarget, server: DeployedServer): void {
   if (!target.takesPools)
     throw new SpecError(
@@ -158,7 +157,16 @@ function checkPools(target: SpecTarget, server: DeployedServer): void {
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
-const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'mlserver'])
+const requestBatchingServers: ReadonlySet<DeployedServer> = new Set([
+  'tfserving',
+  'triton',
+  'mlserver',
+])
+/** Whether a language model was tuned on another server than such a one, which it is to run on. */
+const needsEngineFiles = ({ deployed: { server }, evidence: { measured } }: Serving): boolean =>
+  measured.modelKind === 'decoder' &&
+  requestBatchingServers.has(server) &&
+  !wasMeasured(measured, server)
 
 /** @throws SpecError for an option that would be ignored */
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {

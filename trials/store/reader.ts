@@ -7,7 +7,7 @@ import type { Transaction } from './connection.ts'
 import { isDamage } from './integrity-check.ts'
 import { openReadable, readIntoMemory } from './read-once.ts'
 import {
-  find,
+  findExperimentRow,
   type OnDamage,
   parseExperiment,
   readExperiments,
@@ -81,13 +81,13 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
       }),
     load: (id) =>
       read(async (sql) => {
-        const row = await find(sql, id)
+        const row = await findExperimentRow(sql, id)
         const experiment = row && parseExperiment(row, onDamage)
         return experiment && { experiment, trials: await readTrials(sql, id, onDamage) }
       }),
     experiment: (id) =>
       read(async (sql) => {
-        const row = await find(sql, id)
+        const row = await findExperimentRow(sql, id)
         return row && parseExperiment(row, onDamage)
       }),
     numbers: (id, after) =>

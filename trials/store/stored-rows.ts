@@ -131,7 +131,7 @@ function parseResult(row: ExperimentRow, onDamage: OnDamage): { result?: unknown
 
 /** The experiment's row. Throws StoreError if there is none. */
 export async function requireExperiment(sql: Transaction, id: string): Promise<ExperimentRow> {
-  const row = await find(sql, id)
+  const row = await findExperimentRow(sql, id)
   if (!row) throw createUnknownExperimentError(id)
   return row
 }
@@ -144,7 +144,10 @@ export function findHolder(
   return owner && { owner, state: findOwnerState(owner) }
 }
 
-export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
+export async function findExperimentRow(
+  sql: Transaction,
+  id: string,
+): Promise<ExperimentRow | undefined> {
   const [row] = await sql.all<ExperimentRow>('SELECT * FROM experiments WHERE id = ?', [id])
   return row
 }
@@ -226,7 +229,7 @@ export function parseTrial(
 }
 
 /** The load curve apart from the rest of a trial, each as its row's text. */
-export function split(trial: FinishedTrial): {
+export function splitTrial(trial: FinishedTrial): {
   readonly document: string
   readonly points: readonly string[]
 } {
@@ -263,7 +266,7 @@ const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', '
 
 const changedSince = 'it has changed since it was written: its digest does not match'
 
-/** Keys may be damaged too. */
+/** An id in a message, escaped and cut: that of a damaged row may be anything. */
 export const formatPlace = (id: unknown): string =>
   JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 

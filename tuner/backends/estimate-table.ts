@@ -23,6 +23,7 @@ interface EstimateRow extends ReplicaPrice {
   /** Standard error as a share of the capacity: about two of three true values are within it. */
   readonly relativeError: number
   readonly unloadedMs: number
+  /** What limits the capacity. */
   readonly binding: 'gpu' | 'cpu' | 'slo'
   readonly pricePerMillionRequests: number
   /** P(the GPU runs out of memory). */
@@ -60,14 +61,15 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'measure it first (tune calibrate, with the same flags), run trials, or estimate the built-in predictor',
       exitCodes.usage,
     )
-  const of = createEstimatorLookup(experiment)
-  if (of === undefined)
+  const findEstimator = createEstimatorLookup(experiment)
+  if (findEstimator === undefined)
     throw new UserError(
       'cannot estimate your own model: its architecture is unknown',
       'set the most similar one: architecture: bert-base',
       exitCodes.usage,
     )
   const { configurations, complete } = findCandidates(
+    // Keep configurations that cannot serve, to count them and say why.
     { ...problem, cannotServe: undefined },
     [],
     createRng(experiment.seed),
@@ -80,8 +82,8 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
   for (const configuration of configurations) {
-    const asked = of(configuration)
-    const estimated = asked.estimator.estimate(asked.configuration)
+    const { estimator, configuration: estimatedAs } = findEstimator(configuration)
+    const estimated = estimator.estimate(estimatedAs)
     if (!estimated.serves)
       failed.push({
         reason: `${label(configuration)}: ${estimated.reason}`,

@@ -42,12 +42,14 @@ async function runLoadJobOnce(
   const said: string[] = []
   const onLine = (line: string): boolean => {
     said.push(line)
+    // The version is the last line awaited: nodes report the end of a pod late.
     return /^\d+\.\d+\.\d+/.test(line)
   }
   const code = await runLoad(
     { ...job, api, watch, explainLoss, trial, owner: await owner(signal), deadlineS, onLine },
     signal,
   )
+  // undefined: it printed its version.
   if (code === undefined || code === 0) return
   throw new LaunchError(
     `the load generator's pod ended with exit code ${code}: ${findErrorLine(said) ?? 'it printed nothing'}`,

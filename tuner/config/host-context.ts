@@ -1,5 +1,5 @@
 /** The facts about this machine that resolving an experiment needs. */
-import { findMissingGguf, findMissingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { findGpuSupportFault, findMissingGguf } from '../../trials/launchers/builtin.ts'
 import { findShareBound, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { HostContext } from './context.ts'
@@ -27,7 +27,7 @@ export function createHostContext(machine: MachineFacts): HostContext {
       ),
       slices,
       shareBound: (serverBounds) => findShareBound(machine.gpus, machine.mps, serverBounds),
-      drivesGpus: (engine) => findMissingGpuDriver(engine, machine) === undefined,
+      drivesGpus: (engine) => findGpuSupportFault(engine, machine) === undefined,
       missingGguf: findMissingGguf(machine),
     },
   }

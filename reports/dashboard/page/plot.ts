@@ -49,14 +49,19 @@ const paperSizes: Readonly<Record<Size, readonly [number, number]>> = {
 /** Dots of a canvas to a px of paper: about 300 to the inch. */
 const paperDots = 3
 
-/** Many points are drawn some in each frame: paper has one, and the chart is gone in the next. */
+/**
+ * ECharts draws large series over several frames. Printing takes one, so everything is drawn in it.
+ */
 const atOnce = (option: ChartOption): ChartOption => ({
   ...option,
   series: [option.series ?? []].flat().map((series) => ({ ...(series as object), progressive: 0 })),
 })
 
 export interface Drawing {
-  /** @param still on paper and in files nothing can be moved, and what handles say is drawn */
+  /**
+   * @param still for paper and files, which have no drag handles: the chart itself writes what a
+   * handle would show, such as the SLO's limit
+   */
   make(still: boolean): ChartOption
   /** What stands beside an item that the mouse is over. */
   hover?(item: Hovered): ComponentChild
@@ -72,12 +77,12 @@ export class Plot {
   readonly #canvas: HTMLElement
   readonly #tip = document.createElement('div')
   #chart?: EChartsType
-  #onPaper?: EChartsType
+  #paperChart?: EChartsType
   #drawing?: Drawing
   #dirty = false
   #seen = false
-  readonly #onDraw = new Set<() => void>()
-  readonly #onInit: ((chart: EChartsType) => void)[] = []
+  readonly #drawListeners = new Set<() => void>()
+  readonly #initListeners: ((chart: EChartsType) => void)[] = []
   readonly #visible = new IntersectionObserver(
     ([entry]) => {
       this.#seen = entry?.isIntersecting ?? false
@@ -87,7 +92,7 @@ export class Plot {
   )
   readonly #resized = new ResizeObserver(() => {
     this.#chart?.resize()
-    for (const listener of this.#onDraw) listener()
+    for (const listener of this.#drawListeners) listener()
   })
 
   constructor(
@@ -119,37 +124,37 @@ export class Plot {
     if (!this.#chart) {
       this.#chart = init(this.#canvas, null, { renderer: 'canvas' })
       this.#chart.on('click', (item) => this.#drawing?.click?.(hovered(item)))
-      for (const listener of this.#onInit) listener(this.#chart)
+      for (const listener of this.#initListeners) listener(this.#chart)
     }
     this.#dirty = false
     this.#chart.setOption(this.#withHover(this.#drawing.make(false)), { notMerge: true })
-    for (const listener of this.#onDraw) listener()
+    for (const listener of this.#drawListeners) listener()
   }
 
   /** Draws it as it will stand on paper, beside the one on the screen, which paper does not show. */
   toPaper(): void {
     if (!this.#drawing) return
-    this.fromPaper()
+    this.clearPaper()
     const [width, height] = paperSizes[this.size]
-    this.#onPaper = init(this.figure.querySelector<HTMLElement>('.paper'), null, {
+    this.#paperChart = init(this.figure.querySelector<HTMLElement>('.paper'), null, {
       renderer: 'canvas',
       width,
       height,
       devicePixelRatio: paperDots,
     })
-    this.#onPaper.setOption({ ...atOnce(this.#drawing.make(true)), tooltip: { show: false } })
-    this.#onPaper.getZr().flush()
+    this.#paperChart.setOption({ ...atOnce(this.#drawing.make(true)), tooltip: { show: false } })
+    this.#paperChart.getZr().flush()
   }
 
-  fromPaper(): void {
-    this.#onPaper?.dispose()
-    this.#onPaper = undefined
+  clearPaper(): void {
+    this.#paperChart?.dispose()
+    this.#paperChart = undefined
   }
 
   /** After every drawing and change of size. Returns what ends it. */
   onDraw(listener: () => void): () => void {
-    this.#onDraw.add(listener)
-    return () => this.#onDraw.delete(listener)
+    this.#drawListeners.add(listener)
+    return () => this.#drawListeners.delete(listener)
   }
 
   /**
@@ -163,7 +168,7 @@ export class Plot {
     const listen = (chart: EChartsType) =>
       chart.getZr().on(kind, ({ offsetX, target }) => listener(offsetX, target !== undefined))
     if (this.#chart) listen(this.#chart)
-    else this.#onInit.push(listen)
+    else this.#initListeners.push(listen)
   }
 
   set cursor(cursor: string) {

@@ -16,7 +16,7 @@ export function printWell(app: App): void {
   })
   addEventListener('afterprint', () => {
     for (const details of opened) details.open = false
-    for (const plot of listPlots()) plot.fromPaper()
+    for (const plot of listPlots()) plot.clearPaper()
     app.print(false)
   })
 }

@@ -86,6 +86,7 @@ export function bindInputShapes(
       const number =
         names.get(size) ??
         (isBatchAxis(graph, input, axis, size) ? 1 : chooseSize(input, axis, sizes))
+      // '?2' is the unnamed axis 2, which shares its size with no other.
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -106,11 +107,15 @@ export const listDynamicAxes = (graph: OnnxGraph): string[] => {
   return [...new Set(open)]
 }
 
+/** Of images whose file leaves them open: RGB. */
+const assumedChannels = 3
+
 function chooseSize(
   input: GraphInput,
   axis: number,
   { sequenceLength, imageSize }: GraphSizes,
 ): number {
-  if (isImage(input)) return findSpatialAxes(input.shape).includes(axis) ? imageSize : 3
+  if (isImage(input))
+    return findSpatialAxes(input.shape).includes(axis) ? imageSize : assumedChannels
   return sequenceLength
 }

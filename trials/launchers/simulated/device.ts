@@ -80,7 +80,7 @@ export function modelServer(
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig =
     resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
-  const call = (batch: number): DeviceCall => ({
+  const createCall = (batch: number): DeviceCall => ({
     architecture,
     gpu,
     batch,
@@ -92,16 +92,16 @@ export function modelServer(
     mig,
   })
   const { precision, sequenceLength, imageSize, sharing } = serving
-  const known = memoiseLatencies(
+  const latenciesByBatch = findLatencyCache(
     architecture,
     gpu,
     [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join(),
   )
-  const bare = (batch: number): DeviceLatency => {
-    let found = known.get(batch)
+  const predictUncalibrated = (batch: number): DeviceLatency => {
+    let found = latenciesByBatch.get(batch)
     if (found === undefined) {
-      found = predictDeviceLatency(call(batch))
-      known.set(batch, found)
+      found = predictDeviceLatency(createCall(batch))
+      latenciesByBatch.set(batch, found)
     }
     return found
   }
@@ -112,15 +112,15 @@ export function modelServer(
     serving,
     cores,
     batchLatency: calibratedServer
-      ? (batch) => predictDeviceLatency({ ...call(batch), calibratedServer, processes })
-      : bare,
+      ? (batch) => predictDeviceLatency({ ...createCall(batch), calibratedServer, processes })
+      : predictUncalibrated,
     ...(calibratedServer && {
-      calibration: { calibratedServer, deviceMs: (batch: number) => bare(batch).ms },
+      calibration: { calibratedServer, deviceMs: (batch: number) => predictUncalibrated(batch).ms },
     }),
     neededMiB:
       serving.instances *
       predictGpuMemory({
-        ...call(serving.batchSize),
+        ...createCall(serving.batchSize),
         calibratedServer,
         framework: calibratedServer !== undefined,
       }).mib,
@@ -140,19 +140,19 @@ export function modelServer(
 
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
-/** Memoised device times by batch: thousands of configurations share a few devices. */
-function memoiseLatencies(
+/** The cache of device times by batch: thousands of configurations share a few devices. */
+function findLatencyCache(
   architecture: Architecture,
   gpu: Gpu,
-  rest: string,
+  settings: string,
 ): Map<number, DeviceLatency> {
   const ofArchitecture =
     latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
   latencies.set(architecture, ofArchitecture)
   const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
   ofArchitecture.set(gpu, ofGpu)
-  const found = ofGpu.get(rest) ?? new Map<number, DeviceLatency>()
-  ofGpu.set(rest, found)
+  const found = ofGpu.get(settings) ?? new Map<number, DeviceLatency>()
+  ofGpu.set(settings, found)
   return found
 }
 
@@ -161,6 +161,8 @@ function memoiseLatencies(
  * large products, measured.
  */
 const coreFlopsPerMs = 27e6
+/** n cores multiply products as fast as n^0.9 of them. */
+const coreScalingExponent = 0.9
 /**
  * Activation bytes that it reads and writes per ms between products, always on one core.
  * Convolutions fuse theirs into the products.
@@ -187,13 +189,13 @@ function modelCpuInference(
   { sequenceLength, imageSize, instances }: ServingParameters,
   coreSpeed: number,
 ) {
-  const known = new Map<number, DeviceLatency>()
+  const latenciesByBatch = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = known.get(batch) ?? {
+    const found = latenciesByBatch.get(batch) ?? {
       ms: computeBatchMs(batch) / coreSpeed,
       relativeError: cpuError,
     }
-    known.set(batch, found)
+    latenciesByBatch.set(batch, found)
     return found
   }
   function computeBatchMs(batch: number): number {
@@ -203,7 +205,7 @@ function modelCpuInference(
     return (
       callMs +
       batch * handOverMs +
-      countFlops(work) / (coreFlopsPerMs * coresEach ** 0.9) +
+      countFlops(work) / (coreFlopsPerMs * coresEach ** coreScalingExponent) +
       serialBytes / serialBytesPerMs
     )
   }

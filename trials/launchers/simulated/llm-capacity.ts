@@ -9,7 +9,7 @@
 
 import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
 import { computeSloLatency, type Slo } from '../../../profiler/model/slo.ts'
-import { computeTokensVariance, meanTokens } from '../../predictor/llm/speculation.ts'
+import { computeMeanTokens, computeTokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
@@ -106,7 +106,7 @@ interface LlmQueueing {
  */
 function describeStep({ limits: { speculation } }: LlmQueueing['server'], meanOutput: number) {
   if (speculation === undefined) return { drafts: 0, kept: 1, spread: 0 }
-  const [mean, variance] = [meanTokens(speculation), computeTokensVariance(speculation)]
+  const [mean, variance] = [computeMeanTokens(speculation), computeTokensVariance(speculation)]
   // The last step of an answer overshoots by E[k (k − 1)] / 2 E[k] tokens (renewal theory).
   const overshoot = (variance + mean ** 2 - mean) / (2 * mean)
   // Steps of an answer of n tokens: a renewal process, of variance n σ² / μ³.

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
-import { getAcceptance } from '../../predictor/llm/speculation.ts'
+import { inferAcceptance } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
 import { InfeasibleError } from '../../types.ts'
 import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
@@ -354,7 +354,7 @@ describe('speculative decoding', () => {
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
     predictor.target.server.play(open(5, 100))
     const { acceptedTokens } = await predictor.usage()
-    expect(getAcceptance(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
+    expect(inferAcceptance(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
   })
 
   const mixed = Array.from({ length: 200 }, (_, i) =>

@@ -71,8 +71,8 @@ const commonWords =
   )
 
 /**
- * Frequencies of letters in English texts, per cent (Norvig 2012, 'English Letter Frequency
- * Counts').
+ * Letters as often as in English texts, one for each per cent, rounded (Norvig 2012, 'English
+ * Letter Frequency Counts').
  */
 const letterShares =
   'eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiiinnnnnnnsssssssrrrrrrhhhhhllllddddcccuuummmffppggwwyybbvk'

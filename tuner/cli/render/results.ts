@@ -21,7 +21,7 @@ import {
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   formatProof,
 } from '../../../reports/recommendation/words.ts'
 import { getObjectiveWords } from '../../../search/objective.ts'
@@ -76,7 +76,7 @@ function formatRanking(recommendation: Recommendation, style: Style, columns: nu
       : `${candidate.label}, quality ${candidate.quality}`,
     describeStatus(candidate.status, provenance).name,
     candidate.capacityRps > 0 ? formatCapacity(candidate) : '-',
-    candidate.capacityRps > 0 ? formatCapacityValue(slo, candidate) : '-',
+    candidate.capacityRps > 0 ? formatLatencyValue(slo, candidate) : '-',
     formatRankedCost(recommendation, candidate),
     ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? formatTokenCells(candidate) : []),

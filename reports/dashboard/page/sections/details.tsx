@@ -28,7 +28,7 @@ import type { Candidate } from '../../../recommendation/types.ts'
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   nameInterval,
 } from '../../../recommendation/words.ts'
 import { createPercentilesOption, isDrawn } from '../../charts/curves-chart.ts'
@@ -197,7 +197,7 @@ const listCapacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: An
   c.estimateRps === undefined
     ? [`interval (${nameInterval(c)})`, rateInterval(c.capacityCi90Rps)]
     : ['estimate [90 %]', estimateText(c)],
-  [sloName(slo), `${formatCapacityValue(slo, c)}, at the safe capacity`],
+  [sloName(slo), `${formatLatencyValue(slo, c)}, at the safe capacity`],
   ...(c.tokens ? listTokenFacts(c.tokens) : []),
 ]
 

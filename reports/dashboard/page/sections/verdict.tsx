@@ -21,7 +21,7 @@ import { listVerdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   nameInterval,
 } from '../../../recommendation/words.ts'
 import type { Answer } from '../answer.ts'
@@ -121,7 +121,7 @@ function figures(r: Recommendation): Fact[] {
   return [
     ['status', status.name, status.meaning],
     ['safe capacity of one replica', formatCapacity(c), estimate],
-    [`${sloName(r.slo)} there`, formatCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
+    [`${sloName(r.slo)} there`, formatLatencyValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     ['one replica', `${money(c.pricePerHour)} / h`, perMillion],
     ...(c.tokens ? listTokenFigures(c.tokens) : []),
     [

@@ -93,9 +93,14 @@ export async function launchPod(
   const madeMs = performance.now()
   const { ip, unscheduledMs } = await waitForPod(launch, followed, objects)
   const runningMs = performance.now()
-  const { way, target } = await waitUntilServing(launch, followed, ip)
+  const { connection, target } = await waitUntilServing(launch, followed, ip)
   const launchSeconds = (performance.now() - madeMs - unscheduledMs) / 1000
-  const { node, usage, restartUsage } = await watchUsage(launch, followed, way.url, runningMs)
+  const { node, usage, restartUsage } = await watchUsage(
+    launch,
+    followed,
+    connection.url,
+    runningMs,
+  )
   const { options, neighbours } = shared
   const { template, protocol, port } = options
   return {
@@ -171,7 +176,7 @@ async function requestPod({
   // Register before the creation: its answer may be lost.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, {
-    othersMs: { ...defaultStartTimeouts, ...options.timeouts }.unschedulableMs,
+    maxForeignQuotaMs: { ...defaultStartTimeouts, ...options.timeouts }.unschedulableMs,
     signal,
     onWaiting,
   })
@@ -219,20 +224,20 @@ async function waitUntilServing(
   ip: string,
 ) {
   const { api, template, protocol, payload, port } = options
-  const way = await connectToPod(api, options.reach, { name: followed.name, ip, port })
-  cleanup.add(way.close)
+  const connection = await connectToPod(api, options.reach, { name: followed.name, ip, port })
+  cleanup.add(connection.close)
   const notRunning = followed.notRunning()
   try {
     const endpoint = {
       protocol,
-      url: way.url,
+      url: connection.url,
       model: template.model,
       payload,
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
     const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
     return {
-      way,
+      connection,
       target: await prepareOnceReady(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])),
     }
   } catch (error) {

@@ -122,8 +122,8 @@ export function readFlags(
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read(flags.ca === undefined ? 'cert' : 'ca', () => readTls(flags))
   const url = read('url', () => readUrl(flags.url)) ?? flags.url
-  const plain = tls && explainMissingTls(url)
-  if (plain !== undefined)
+  const missingTls = tls && explainMissingTls(url)
+  if (missingTls !== undefined)
     problems.push({
       where:
         flags.ca !== undefined
@@ -131,7 +131,7 @@ export function readFlags(
           : flags.cert !== undefined
             ? '--cert'
             : '--insecure-skip-verify',
-      ...plain,
+      ...missingTls,
     })
   const prompts = read('input-tokens', () => readPrompts(flags))
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order, prompts))

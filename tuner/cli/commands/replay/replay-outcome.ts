@@ -39,7 +39,7 @@ export interface SeedRun {
    * Look-ups until one was within 5 % of the cheapest, ignoring the stop rule; Infinity if none
    * was.
    */
-  readonly lookUpsToWithin: number
+  readonly lookUpsToWithin5Percent: number
 }
 
 const costTolerance = 0.05
@@ -102,7 +102,7 @@ export function searchTable(
     best,
     regret: cost < Number.POSITIVE_INFINITY ? Math.expm1(cost - truth.leastLogCost) : undefined,
     probabilityBetterExists: assessments.at(-1)?.probabilityBetterExists,
-    lookUpsToWithin: near(all),
+    lookUpsToWithin5Percent: near(all),
   }
 }
 
