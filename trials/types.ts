@@ -292,8 +292,8 @@ export interface TrialStore {
   /** Records a running trial; one that was running before retains its windows. */
   start(experimentId: string, trial: RunningTrial): Promise<void>
   /**
-   * Records the window at a position, from 0, of a confirmation under way,
-   * and removes later ones.
+   * Records the window at a position, from 0, of a confirmation under way, and removes
+   * later ones.
    */
   addWindow(
     experimentId: string,

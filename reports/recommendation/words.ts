@@ -80,7 +80,7 @@ export const formatLatencyAtCapacity = (
 ): string =>
   `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
-/** As `formatAtCapacity`, without the percentile's name. */
+/** As `formatLatencyAtCapacity`, without the percentile's name. */
 export const formatLatencyValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 

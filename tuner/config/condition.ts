@@ -36,8 +36,9 @@ type Type = 'boolean' | 'number' | 'string'
 type Value = boolean | number | string
 interface Expression {
   readonly type: Type
+  /** Where it begins in the condition. */
   readonly at: number
-  readonly of: (configuration: Configuration) => Value
+  readonly evaluate: (configuration: Configuration) => Value
 }
 interface Token {
   readonly kind: 'number' | 'string' | 'name' | 'sign' | 'end'
@@ -51,7 +52,7 @@ const tokenPattern =
 /** Longer conditions could nest deeper than the call stack allows. */
 const maxCharacters = 10_000
 
-function tokenize(text: string): Token[] {
+function readTokens(text: string): Token[] {
   const found: Token[] = []
   tokenPattern.lastIndex = 0
   let end = text.trimEnd().length
@@ -67,11 +68,11 @@ function tokenize(text: string): Token[] {
       0,
       "write, for example, 'batchSize <= queueSize'",
     )
-  let at = 0
-  while (at < end) {
-    tokenPattern.lastIndex = at
+  let offset = 0
+  while (offset < end) {
+    tokenPattern.lastIndex = offset
     const match = tokenPattern.exec(text)
-    const start = at + (/^\s*/.exec(text.slice(at))?.[0].length ?? 0)
+    const start = offset + (/^\s*/.exec(text.slice(offset))?.[0].length ?? 0)
     if (!match) {
       const quote = /['"`]/.test(text[start]!)
       throw new ConditionError(
@@ -88,7 +89,7 @@ function tokenize(text: string): Token[] {
     else if (name !== undefined)
       found.push({ kind: /^(and|or|not|in)$/i.test(name) ? 'sign' : 'name', text: name, at: start })
     else found.push({ kind: 'sign', text: sign!, at: start })
-    at = tokenPattern.lastIndex
+    offset = tokenPattern.lastIndex
   }
   end = text.length
   return [...found, { kind: 'end', text: '', at: end }]
@@ -100,9 +101,12 @@ function tokenize(text: string): Token[] {
  * compared with a text, a syntax error.
  */
 export function parseCondition(text: string, names: ConditionNames): Condition {
-  const parser = new ConditionParser(tokenize(text), names)
-  const expression = parser.whole()
-  return { text: text.trim(), holds: (configuration) => expression.of(configuration) === true }
+  const parser = new ConditionParser(readTokens(text), names)
+  const expression = parser.parseWhole()
+  return {
+    text: text.trim(),
+    holds: (configuration) => expression.evaluate(configuration) === true,
+  }
 }
 
 const comparisons: Record<string, (a: Value, b: Value) => boolean> = {
@@ -121,6 +125,7 @@ const operations: Record<string, (a: number, b: number) => number> = {
   '/': (a, b) => a / b,
   '%': (a, b) => a % b,
 }
+/** Parentheses, signs and `not` inside each other, each of which takes some of the call stack. */
 const maxDepth = 100
 
 class ConditionParser {
@@ -131,13 +136,13 @@ class ConditionParser {
     private readonly names: ConditionNames,
   ) {}
 
-  whole(): Expression {
-    const expression = this.or()
-    const rest = this.peek()
-    if (rest.kind !== 'end')
+  parseWhole(): Expression {
+    const expression = this.parseOr()
+    const token = this.peek()
+    if (token.kind !== 'end')
       throw new ConditionError(
-        `unexpected '${rest.text}'`,
-        rest.at,
+        `unexpected '${token.text}'`,
+        token.at,
         "join conditions with 'and' or 'or'",
       )
     return this.need(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
@@ -160,9 +165,11 @@ class ConditionParser {
     )
   }
 
-  private or = (): Expression => this.joined(this.and, ['or', '||'], (a, b) => a || b)
-  private and = (): Expression => this.joined(this.not, ['and', '&&'], (a, b) => a && b)
-  private joined(
+  private parseOr = (): Expression =>
+    this.parseJoined(this.parseAnd, ['or', '||'], (a, b) => a || b)
+  private parseAnd = (): Expression =>
+    this.parseJoined(this.parseNot, ['and', '&&'], (a, b) => a && b)
+  private parseJoined(
     part: () => Expression,
     signs: string[],
     join: (a: Value, b: Value) => Value,
@@ -172,21 +179,21 @@ class ConditionParser {
       const hint = `both sides of '${sign.text}' must be comparisons`
       const a = this.need(left, 'boolean', hint)
       const b = this.need(part(), 'boolean', hint)
-      left = { type: 'boolean', at: a.at, of: (c) => join(a.of(c), b.of(c)) }
+      left = { type: 'boolean', at: a.at, evaluate: (c) => join(a.evaluate(c), b.evaluate(c)) }
     }
     return left
   }
-  private not = (): Expression => {
+  private parseNot = (): Expression => {
     const sign = this.take('not', '!')
-    if (!sign) return this.chain()
-    const inner = this.nested(sign.at, () =>
-      this.need(this.not(), 'boolean', "write 'not' before a comparison in parentheses"),
+    if (!sign) return this.parseComparisons()
+    const inner = this.parseNested(sign.at, () =>
+      this.need(this.parseNot(), 'boolean', "write 'not' before a comparison in parentheses"),
     )
-    return { type: 'boolean', at: sign.at, of: (c) => !inner.of(c) }
+    return { type: 'boolean', at: sign.at, evaluate: (c) => !inner.evaluate(c) }
   }
 
-  private chain(): Expression {
-    const first = this.sum()
+  private parseComparisons(): Expression {
+    const first = this.parseSum()
     const negated = this.peek().text.toLowerCase() === 'not' ? this.take('not') : undefined
     if (this.take('in')) return this.parseMembership(first, negated !== undefined)
     if (negated)
@@ -203,7 +210,7 @@ class ConditionParser {
       sign;
       sign = this.take(...Object.keys(comparisons))
     ) {
-      const right = this.sum()
+      const right = this.parseSum()
       this.checkComparable(left, right, sign)
       links.push({ left, holds: comparisons[sign.text]!, right })
       left = right
@@ -212,7 +219,8 @@ class ConditionParser {
     return {
       type: 'boolean',
       at: first.at,
-      of: (c) => links.every((link) => link.holds(link.left.of(c), link.right.of(c))),
+      evaluate: (c) =>
+        links.every((link) => link.holds(link.left.evaluate(c), link.right.evaluate(c))),
     }
   }
   private checkComparable(left: Expression, right: Expression, sign: Token): void {
@@ -233,7 +241,7 @@ class ConditionParser {
     const open = this.expect('[', "write `gpu in ['T4', 'L4']`")
     const members: Expression[] = []
     do {
-      const member = this.sum()
+      const member = this.parseSum()
       this.checkComparable(first, member, { ...open, text: '==' })
       members.push(member)
     } while (this.take(','))
@@ -241,13 +249,14 @@ class ConditionParser {
     return {
       type: 'boolean',
       at: first.at,
-      of: (c) => members.some((member) => member.of(c) === first.of(c)) !== negated,
+      evaluate: (c) =>
+        members.some((member) => member.evaluate(c) === first.evaluate(c)) !== negated,
     }
   }
 
-  private sum = (): Expression => this.computed(this.term, ['+', '-'])
-  private term = (): Expression => this.computed(this.unary, ['*', '/', '%'])
-  private computed(part: () => Expression, signs: string[]): Expression {
+  private parseSum = (): Expression => this.parseOperations(this.parseTerm, ['+', '-'])
+  private parseTerm = (): Expression => this.parseOperations(this.parseUnary, ['*', '/', '%'])
+  private parseOperations(part: () => Expression, signs: string[]): Expression {
     let left = part()
     for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
       const operation = operations[sign.text]!
@@ -256,50 +265,50 @@ class ConditionParser {
       left = {
         type: 'number',
         at: a.at,
-        of: (c) => operation(a.of(c) as number, b.of(c) as number),
+        evaluate: (c) => operation(a.evaluate(c) as number, b.evaluate(c) as number),
       }
     }
     return left
   }
 
-  private unary = (): Expression => {
+  private parseUnary = (): Expression => {
     const minus = this.take('-')
     if (minus) {
-      const inner = this.nested(minus.at, () =>
-        this.need(this.unary(), 'number', "'-' needs a number"),
+      const inner = this.parseNested(minus.at, () =>
+        this.need(this.parseUnary(), 'number', "'-' needs a number"),
       )
-      return { type: 'number', at: minus.at, of: (c) => -(inner.of(c) as number) }
+      return { type: 'number', at: minus.at, evaluate: (c) => -(inner.evaluate(c) as number) }
     }
     const open = this.take('(')
     if (open) {
-      const inner = this.nested(open.at, () => this.or())
+      const inner = this.parseNested(open.at, () => this.parseOr())
       this.expect(')', `close the parenthesis of column ${open.at + 1}`)
       return inner
     }
     const token = this.peek()
     this.position++
     if (token.kind === 'number')
-      return { type: 'number', at: token.at, of: () => Number(token.text) }
-    if (token.kind === 'string') return { type: 'string', at: token.at, of: () => token.text }
-    if (token.kind === 'name') return this.named(token)
+      return { type: 'number', at: token.at, evaluate: () => Number(token.text) }
+    if (token.kind === 'string') return { type: 'string', at: token.at, evaluate: () => token.text }
+    if (token.kind === 'name') return this.parseName(token)
     throw new ConditionError(
       token.kind === 'end' ? 'the condition is incomplete' : `unexpected '${token.text}'`,
       token.at,
       'write a number, a name or a text here',
     )
   }
-  private named(token: Token): Expression {
-    const known = this.names.get(token.text)
-    if (known)
+  private parseName(token: Token): Expression {
+    const values = this.names.get(token.text)
+    if (values)
       return {
-        type: known === 'number' ? 'number' : 'string',
+        type: values === 'number' ? 'number' : 'string',
         at: token.at,
-        of: (c) => c[token.text]!,
+        evaluate: (c) => c[token.text]!,
       }
     const isValue = [...this.names.values()].some(
       (values) => values !== 'number' && values.includes(token.text),
     )
-    if (isValue) return { type: 'string', at: token.at, of: () => token.text }
+    if (isValue) return { type: 'string', at: token.at, evaluate: () => token.text }
     throw new ConditionError(
       `'${token.text}' is not a parameter`,
       token.at,
@@ -318,7 +327,7 @@ class ConditionParser {
       hint,
     )
   }
-  private nested<T>(at: number, inner: () => T): T {
+  private parseNested<T>(at: number, inner: () => T): T {
     if (++this.depth > maxDepth)
       throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'use fewer parentheses')
     const result = inner()

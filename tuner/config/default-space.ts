@@ -214,7 +214,7 @@ export function buildSpace(
     conditionNames.set(name, parameter.kind === 'categorical' ? parameter.values : 'number')
   }
 
-  const own = entries.constraints ?? []
+  const userConstraints = entries.constraints ?? []
   const paired =
     setting.isStored || Object.hasOwn(user, 'migProfile')
       ? []
@@ -228,8 +228,8 @@ export function buildSpace(
       ? []
       : buildSplitConditions(setting.split.architecture, parameters, ownGpus)
   const pooled = setting.isStored ? [] : buildPoolConditions(parameters, setting.split?.server)
-  const constraints = [...own, ...paired, ...split, ...pooled].flatMap((text, i) =>
-    refused && namesUnknownParameter(text, conditionNames)
+  const constraints = [...userConstraints, ...paired, ...split, ...pooled].flatMap((text, i) =>
+    refused && hasUnknownParameter(text, conditionNames)
       ? []
       : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
@@ -281,15 +281,16 @@ function checkName(
     )
     return false
   }
-  const own = declared && (entry.category !== undefined || setting.predictor !== 'builtin')
-  const meant = own && entry.category === undefined ? findIntendedName(name) : undefined
+  const isUserParameter =
+    declared && (entry.category !== undefined || setting.predictor !== 'builtin')
+  const meant = isUserParameter && entry.category === undefined ? findIntendedName(name) : undefined
   if (meant)
     report(
       at,
       `'${name}' looks like ${meant}`,
       `write ${meant}, or add category: env if ${name} is your own parameter`,
     )
-  if (findKnownParameter(name) || own) return meant === undefined
+  if (findKnownParameter(name) || isUserParameter) return meant === undefined
   if (!declared) report(at, `no parameter is called '${name}'`, suggestNames(name, candidates))
   else
     report(
@@ -415,23 +416,23 @@ function buildSplitConditions(
   parameters: readonly Parameter[],
   ownGpus: readonly Gpu[],
 ): string[] {
-  const splitsBy = (name: SplitParameter) => {
+  const listSplits = (name: SplitParameter) => {
     const splits = parameters.find((parameter) => parameter.name === name)
     return splits === undefined
       ? undefined
       : listParameterValues(splits)?.filter((value) => typeof value === 'number')
   }
-  const beside = parameters
+  const memorySettings = parameters
     .filter(({ name }) => memoryParameters.has(name))
     .map((one) => [one.name, listParameterValues(one) ?? []] as const)
-  const gpus = beside.some(([, values]) => values.length !== 1)
+  const gpus = memorySettings.some(([, values]) => values.length !== 1)
     ? []
     : listCategories(parameters, 'gpu').filter((name) => name !== 'none')
   const fixed = Object.fromEntries(
-    beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
+    memorySettings.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
   )
   return splitParameters.flatMap((name) =>
-    splitConditions(architecture, { name, gpus, splits: splitsBy(name) ?? [], fixed }, ownGpus),
+    splitConditions(architecture, { name, gpus, splits: listSplits(name) ?? [], fixed }, ownGpus),
   )
 }
 
@@ -452,16 +453,16 @@ const memoryParameters: ReadonlySet<string> = new Set([
 function resolveCondition(
   name: string,
   entry: ParameterEntry,
-  said: boolean,
+  isWritten: boolean,
   before: readonly Parameter[],
 ): string | undefined {
   if (
-    !said &&
+    !isWritten &&
     name === 'decodeGpus' &&
     before.some((parameter) => parameter.name === 'decodeReplicas')
   )
     return 'decodeReplicas > 0'
-  if (said || !gpuDivisionParameters.has(name)) return entry.when
+  if (isWritten || !gpuDivisionParameters.has(name)) return entry.when
   const both = [buildGpuCondition(before), entry.when].filter(
     (condition) => condition !== undefined,
   )
@@ -497,7 +498,7 @@ function readCondition(
   }
 }
 
-const namesUnknownParameter = (text: string, names: ConditionNames): boolean => {
+const hasUnknownParameter = (text: string, names: ConditionNames): boolean => {
   try {
     parseCondition(text, names)
     return false

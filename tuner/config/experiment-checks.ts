@@ -43,9 +43,9 @@ export function checkNoSecretChoices({ entries, report }: Context, space: Search
       !parameter.values.some((value) => isSecretChoice(parameter.name, value))
     )
       continue
-    const at = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
+    const section = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
     report(
-      [at, parameter.name],
+      [section, parameter.name],
       `the values of ${parameter.name} contain a secret`,
       'a secret cannot be tuned: put it into predictor.env',
     )
@@ -61,9 +61,9 @@ export function checkGpus(
 ): void {
   const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
   if (gpu?.kind !== 'categorical') {
-    const said = (name: string) =>
+    const isWritten = (name: string) =>
       Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
-    for (const name of said('gpu') ? [] : gpuParameters.filter(said))
+    for (const name of isWritten('gpu') ? [] : gpuParameters.filter(isWritten))
       report(
         Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
         `${name} has no effect without a GPU`,
@@ -73,24 +73,24 @@ export function checkGpus(
   }
   const here = listLocalGpus(host.machine, own.gpus)
   const local = entries.backend === 'local' && findServerUrl(entries.predictor) === undefined
-  const held = devicesUsed === 'gpu' && local && here.length > 0
-  const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
+  const mustExistHere = devicesUsed === 'gpu' && local && here.length > 0
+  const gpuPath: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
-    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'remove one of them')
+    report(gpuPath, `GPUs (${names.join(', ')}) with devices: cpu`, 'remove one of them')
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
-    if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
+    if (!book.gpus[name]) reportUnpriced(report, gpuPath, name, names, book)
     else if (book.instances)
-      checkInstances(report, at, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
-    if (held && !here.some((offer) => offer.name === name))
+      checkInstances(report, gpuPath, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
+    if (mustExistHere && !here.some((offer) => offer.name === name))
       report(
-        at,
+        gpuPath,
         `this machine has no GPU ${name}`,
         `it has ${here.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
       )
   }
-  if (held && !host.isStored) checkCount(report, space, here)
+  if (mustExistHere && !host.isStored) checkCount(report, space, here)
 }
 
 function reportUnpriced(
@@ -170,9 +170,9 @@ export function checkSequences(
     return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
   if (asked <= maxGgufSequences) return
-  const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
+  const section = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
   report(
-    [at, 'maxNumSeqs'],
+    [section, 'maxNumSeqs'],
     `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
     'use fewer',
   )
@@ -190,15 +190,15 @@ function checkMigProfiles(
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
   const models = gpus.map((gpu) => findGpu(gpu, own))
-  const known = models.flatMap(listMigProfiles).map(({ name }) => name)
+  const profiles = models.flatMap(listMigProfiles).map(({ name }) => name)
   const exists = (profile: string) =>
     models.some((gpu) => matchMigProfile(gpu, profile) !== undefined)
   for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
-      known.length > 0
-        ? suggestNames(profile, [...new Set(known)])
+      profiles.length > 0
+        ? suggestNames(profile, [...new Set(profiles)])
         : 'only A30, A100, H100 and later GPUs support MIG',
     )
 }

@@ -155,7 +155,7 @@ function describeIssue(issue: Issue, layer: Layer): ConfigProblem[] {
       what: `unknown key '${joinPath([...path, key])}'${i === maxKeysNamed - 1 && issue.keys.length > maxKeysNamed ? `, and ${issue.keys.length - maxKeysNamed} more` : ''}`,
       hint: suggestKeyCorrection(key, path),
     }))
-  const found = valueAt(layer.raw, path)
+  const found = getValueAt(layer.raw, path)
   const hint =
     issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
   const saysWhat = issue.code === 'custom' || issue.code === 'too_small'
@@ -214,7 +214,7 @@ function formatFoundValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }
 
-export function valueAt(value: unknown, path: Path): unknown {
+export function getValueAt(value: unknown, path: Path): unknown {
   let inner = value
   for (const step of path) {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
@@ -230,15 +230,16 @@ export function valueAt(value: unknown, path: Path): unknown {
 function removeInvalid(raw: unknown, issue: Issue): void {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys') {
-    const owner = valueAt(raw, path)
+    const owner = getValueAt(raw, path)
     for (const key of issue.keys) if (isRecord(owner)) Reflect.deleteProperty(owner, key)
     return
   }
   let whole = path[0] === 'space' ? path.slice(0, 2) : path
   const mustGoUp = (owner: unknown) =>
     Array.isArray(owner) || !isRecord(owner) || !Object.hasOwn(owner, whole.at(-1)!)
-  while (whole.length > 1 && mustGoUp(valueAt(raw, whole.slice(0, -1)))) whole = whole.slice(0, -1)
-  const owner = valueAt(raw, whole.slice(0, -1))
+  while (whole.length > 1 && mustGoUp(getValueAt(raw, whole.slice(0, -1))))
+    whole = whole.slice(0, -1)
+  const owner = getValueAt(raw, whole.slice(0, -1))
   if (isRecord(owner)) Reflect.deleteProperty(owner, whole.at(-1)!)
 }
 
@@ -308,8 +309,8 @@ function suggestKeyCorrection(key: string, path: Path): string {
   if (synonym !== undefined) return `did you mean ${keySynonyms[synonym]}?`
   const names = [...new Set(everywhere.map(([name]) => name))]
   const other = names.includes(key) ? key : findClosestNames(key, names)[0]
-  const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))
-  return place ? `did you mean ${place[1]}?` : suggestNames(key, here)
+  const match = everywhere.find(([name, where]) => name === other && !where.includes('*'))
+  return match ? `did you mean ${match[1]}?` : suggestNames(key, here)
 }
 
 const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const
@@ -319,10 +320,10 @@ const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', '
  * stay unless they are set again.
  */
 function mergeParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
-  const kept: Record<string, unknown> = { ...below }
+  const retained: Record<string, unknown> = { ...below }
   if (domainKeys.some((key) => above[key] !== undefined))
-    for (const key of domainKeys) delete kept[key]
-  return { ...kept, ...above } as ParameterEntry
+    for (const key of domainKeys) delete retained[key]
+  return { ...retained, ...above } as ParameterEntry
 }
 
 export interface Merged {
@@ -355,8 +356,8 @@ const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
   key === 'predictor' &&
   predictorKindKeys.some(
     (name) =>
-      name in asRecord(value) &&
-      !(urlKeys.includes(name) && urlKeys.some((key) => key in asRecord(below))),
+      name in toRecord(value) &&
+      !(urlKeys.includes(name) && urlKeys.some((key) => key in toRecord(below))),
   )
 const urlKeys: readonly string[] = ['url', 'urls']
 
@@ -403,14 +404,14 @@ export function mergeLayers(
       if (value === undefined) continue
       const inner = [...path, key]
       if (sections.has(joinPath(inner))) {
-        const kept = isAnotherPredictor(key, below[key], value)
+        const retained = isAnotherPredictor(key, below[key], value)
           ? {}
           : key === 'slo'
-            ? dropReplacedLimits(asRecord(below[key]), asRecord(value))
+            ? dropReplacedLimits(toRecord(below[key]), toRecord(value))
             : key === 'predictor'
-              ? dropReplacedUrls(asRecord(below[key]), asRecord(value))
-              : asRecord(below[key])
-        merged[key] = mergeInto(kept, asRecord(value), layer, inner)
+              ? dropReplacedUrls(toRecord(below[key]), toRecord(value))
+              : toRecord(below[key])
+        merged[key] = mergeInto(retained, toRecord(value), layer, inner)
       } else {
         merged[key] =
           path[0] === 'space'
@@ -441,5 +442,5 @@ export function mergeLayers(
   }
 }
 
-const asRecord = (value: unknown): Record<string, unknown> =>
+const toRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}

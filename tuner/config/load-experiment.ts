@@ -11,7 +11,12 @@
  */
 import type { HostContext } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
-import { defaultsLayer, environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
+import {
+  createDefaultsLayer,
+  createEnvironmentLayer,
+  createFlagsLayer,
+  type FlagValues,
+} from './flags/flags.ts'
 import { checkLayer, createUniformLayer, mergeLayers } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
@@ -56,10 +61,10 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
     else unread = true
   }
   if (given !== undefined) layers.push(createUniformLayer(given, { kind: 'given' }, cwd))
-  const fromFlags = flagsToLayer(flags, cwd)
+  const fromFlags = createFlagsLayer(flags, cwd)
   problems.push(...fromFlags.problems)
   const experiment = assemble(
-    [...layers, environmentToLayer(environment, cwd), fromFlags.layer],
+    [...layers, createEnvironmentLayer(environment, cwd), fromFlags.layer],
     problems,
     unread,
     file ?? (given === undefined ? 'command line' : 'experiment'),
@@ -79,7 +84,7 @@ export function loadExperimentDocument(
   flags: FlagValues = {},
 ): Experiment {
   const stored = createUniformLayer(document, { kind: 'stored', id }, host.cwd)
-  const fromFlags = flagsToLayer(flags, host.cwd)
+  const fromFlags = createFlagsLayer(flags, host.cwd)
   return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, {
     ...host,
     isStored: true,
@@ -93,7 +98,7 @@ function assemble(
   fallback: string,
   host: HostContext,
 ): Experiment {
-  const checked = [defaultsLayer(host.cwd), ...layers].map((layer) => {
+  const checked = [createDefaultsLayer(host.cwd), ...layers].map((layer) => {
     const found = checkLayer(layer)
     return { layer, ...found, ...extractSecrets(found.entries, layer) }
   })

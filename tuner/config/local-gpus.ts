@@ -24,23 +24,27 @@ export function listLocalGpus(
   { gpus, slices = [] }: MachineCapabilities,
   ownGpus: readonly Gpu[],
 ): LocalGpu[] {
-  const called = (name: string) => findCatalogueName(name, ownGpus)
-  const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
+  const toCatalogueName = (name: string) => findCatalogueName(name, ownGpus)
+  const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(toCatalogueName))]
   return names.map((name) => {
-    const wholeCount = gpus.filter((gpu) => called(gpu) === name).length
-    const made = [
-      ...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : []))),
+    const wholeCount = gpus.filter((gpu) => toCatalogueName(gpu) === name).length
+    const profiles = [
+      ...new Set(
+        slices.flatMap(({ gpu, profile }) => (toCatalogueName(gpu) === name ? [profile] : [])),
+      ),
     ]
     const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
-    const known = made.filter((profile) => model === undefined || matchMigProfile(model, profile))
+    const knownProfiles = profiles.filter(
+      (profile) => model === undefined || matchMigProfile(model, profile),
+    )
     // If the model offers nothing else, unknown profiles stay, and checkMigProfiles reports them.
-    return wholeCount + known.length === 0
-      ? { name, wholeCount, slices: made, unknownSlices: [] }
+    return wholeCount + knownProfiles.length === 0
+      ? { name, wholeCount, slices: profiles, unknownSlices: [] }
       : {
           name,
           wholeCount,
-          slices: known,
-          unknownSlices: made.filter((profile) => !known.includes(profile)),
+          slices: knownProfiles,
+          unknownSlices: profiles.filter((profile) => !knownProfiles.includes(profile)),
         }
   })
 }
@@ -108,8 +112,7 @@ export function checkGpuVisibility(
     )
 }
 
-/** Hint on how to enforce a share of these GPUs.
- */
+/** Hint on how to enforce a share of these GPUs. */
 export function formatShareHint(names: readonly string[]): string {
   const told =
     '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
@@ -128,16 +131,16 @@ export function describeGpuDivision(
   { shared, asked }: { readonly shared: boolean; readonly asked: boolean },
   ownGpus: readonly Gpu[],
 ): string[] {
-  const known = localGpus.filter(({ name }) => isKnownGpu(name, ownGpus))
-  const unknown = known.length === 0 || asked ? [] : describeUnknownGpus(localGpus, ownGpus)
-  const leftOut = known.flatMap(({ name, unknownSlices }) =>
+  const knownGpus = localGpus.filter(({ name }) => isKnownGpu(name, ownGpus))
+  const unknown = knownGpus.length === 0 || asked ? [] : describeUnknownGpus(localGpus, ownGpus)
+  const leftOut = knownGpus.flatMap(({ name, unknownSlices }) =>
     unknownSlices.length > 0
       ? [
           `MIG ${unknownSlices.join(', ')} of ${name} is not used, because tune does not know this profile`,
         ]
       : [],
   )
-  return [...unknown, ...leftOut, ...describeGpuShares(known, bound, shared, ownGpus)]
+  return [...unknown, ...leftOut, ...describeGpuShares(knownGpus, bound, shared, ownGpus)]
 }
 
 function describeGpuShares(

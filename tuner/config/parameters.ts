@@ -336,13 +336,13 @@ export function buildParameter(
     monotone: entry.monotone ?? known?.monotone,
     concurrency: entry.concurrency ?? known?.concurrency,
   }
-  const numeric = (value: number | string, at: string): number => {
+  const readNumber = (value: number | string, at: string): number => {
     const read = typeof value === 'number' ? value : parseText(value, known)
     const fault = checkNumber(read, value, known)
     if (fault) faults.push({ at, ...fault })
     return read
   }
-  const done = (parameter: Parameter) => (faults.length > 0 ? { faults } : { parameter, faults })
+  const finish = (parameter: Parameter) => (faults.length > 0 ? { faults } : { parameter, faults })
 
   if (entry.values !== undefined) {
     for (const key of ['min', 'max', 'step', 'factor'] as const)
@@ -359,17 +359,17 @@ export function buildParameter(
       known?.names !== undefined ||
       entry.kind === 'categorical' ||
       (entry.kind === undefined && known === undefined && texts.length > 0)
-    if (named) return done({ ...base, ...buildCategorical(name, entry, known, ownGpus, faults) })
+    if (named) return finish({ ...base, ...buildCategorical(name, entry, known, ownGpus, faults) })
     if (entry.features)
       faults.push({
         at: 'features',
         what: 'features for numbers',
         hint: 'features apply to names (kind: categorical), because numbers already have an order',
       })
-    return done({
+    return finish({
       ...base,
       ...buildOrdinal(
-        entry.values.map((value) => numeric(value, 'values')),
+        entry.values.map((value) => readNumber(value, 'values')),
         entry,
         known,
         faults,
@@ -405,8 +405,8 @@ export function buildParameter(
         },
       ],
     }
-  const min = numeric(entry.min, 'min')
-  const max = numeric(entry.max, 'max')
+  const min = readNumber(entry.min, 'min')
+  const max = readNumber(entry.max, 'max')
   if (min > max)
     faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
   const scale = entry.scale ?? known?.scale ?? 'linear'
@@ -427,19 +427,24 @@ export function buildParameter(
       what: 'min, max and step must be whole numbers',
       hint: known?.whole ? '' : 'or use kind: float',
     })
-  const rounded = (values: number[]) =>
+  const roundValues = (values: number[]) =>
     kind === 'int' ? [...new Set(values.map(Math.round))] : values
   if (entry.factor !== undefined && min <= 0)
     faults.push({ at: 'min', what: `a factor with min ${min}`, hint: 'a factor needs min above 0' })
   if (faults.length > 0) return { faults }
   if (entry.factor !== undefined)
-    return done({
+    return finish({
       ...base,
-      ...buildOrdinal(rounded(listGeometricValues(min, max, entry.factor)), entry, known, faults),
+      ...buildOrdinal(
+        roundValues(listGeometricValues(min, max, entry.factor)),
+        entry,
+        known,
+        faults,
+      ),
     })
   if (known?.powers && entry.step === undefined && entry.kind === undefined)
-    return done({ ...base, ...buildOrdinal(listPowersOfTwo(min, max), entry, known, faults) })
-  return done({
+    return finish({ ...base, ...buildOrdinal(listPowersOfTwo(min, max), entry, known, faults) })
+  return finish({
     ...base,
     kind: kind === 'float' ? 'float' : 'int',
     min,
@@ -524,8 +529,8 @@ function resolveGpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[])
 
 /** NaN if the text is no number of this parameter. */
 function parseText(text: string, known: KnownParameter | undefined): number {
-  const plain = text.trim() === '' ? Number.NaN : Number(text)
-  if (Number.isFinite(plain) || !known?.parse) return plain
+  const number = text.trim() === '' ? Number.NaN : Number(text)
+  if (Number.isFinite(number) || !known?.parse) return number
   try {
     return known.parse(text)
   } catch (error) {

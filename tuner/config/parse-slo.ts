@@ -73,18 +73,18 @@ export function joinLimits(listed: readonly SloEntry[]): SloEntry {
     limits.slice(0, i).some((before) => before.metric === metric),
   )
   if (twice) throw new UnitError(`two limits for ${twice.metric}`, 'use only the stricter one')
-  const one = (name: 'percentile' | 'errorRate'): number | undefined => {
-    const said = [...new Set(listed.flatMap((each) => each[name] ?? []))]
-    if (said.length > 1 && name === 'percentile')
+  const requireSingle = (name: 'percentile' | 'errorRate'): number | undefined => {
+    const distinct = [...new Set(listed.flatMap((each) => each[name] ?? []))]
+    if (distinct.length > 1 && name === 'percentile')
       throw new UnitError(
-        `several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
+        `several percentiles: ${distinct.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
         singlePercentileHint,
       )
-    if (said.length > 1)
+    if (distinct.length > 1)
       throw new UnitError('several error rates', 'all limits share one error rate: write it once')
-    return said[0]
+    return distinct[0]
   }
-  const [percentile, errorRate] = [one('percentile'), one('errorRate')]
+  const [percentile, errorRate] = [requireSingle('percentile'), requireSingle('errorRate')]
   return {
     ...(percentile !== undefined && { percentile }),
     ...(errorRate !== undefined && { errorRate }),
@@ -99,8 +99,8 @@ const groupByMetric = (limits: readonly SloLimit[]): SloEntry =>
 export function listLimits(entry: SloEntry): SloLimit[] {
   const { limit, metric = 'e2e' } = entry
   return latencyMetricNames.flatMap((name) => {
-    const own = entry[name] ?? (name === metric ? limit : undefined)
-    return own === undefined ? [] : [{ metric: name, limitMs: own }]
+    const limitMs = entry[name] ?? (name === metric ? limit : undefined)
+    return limitMs === undefined ? [] : [{ metric: name, limitMs }]
   })
 }
 

@@ -180,13 +180,13 @@ function checkRequest({ entries, report, host }: Context): void {
       `both a form and a ${body === undefined ? 'content type' : 'body'}`,
       'use only one of them: a form has its own content type',
     )
-  const asWritten = (text: string) => replaceReferences(text, () => '1')
+  const fillReferences = (text: string) => replaceReferences(text, () => '1')
   const fault = form
     ? undefined
-    : findRequestFault({ template: body && asWritten(body), contentType })
+    : findRequestFault({ template: body && fillReferences(body), contentType })
   if (fault !== undefined) report(at, fault.what, fault.hint)
   for (const [name, written] of listFields(form ?? {})) {
-    const text = asWritten(written)
+    const text = fillReferences(written)
     const wrong = findRequestFault({ form: { [name]: text } })
     if (wrong !== undefined) {
       report(['predictor', 'form', name], wrong.what, wrong.hint)
@@ -247,9 +247,9 @@ const isServerModelled = ({
 
 /** The kind that the keys imply. Reports keys that contradict each other. */
 function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
-  const given = entries.predictor ?? {}
-  const { command, server } = given
-  const url = findServerUrl(given)
+  const settings = entries.predictor ?? {}
+  const { command, server } = settings
+  const url = findServerUrl(settings)
   const started = command !== undefined || (server !== undefined && !isServerModelled(entries))
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
   const kind =
@@ -257,7 +257,7 @@ function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
       ? 'command'
       : url !== undefined
         ? 'url'
-        : given.from !== undefined
+        : settings.from !== undefined
           ? 'imported'
           : 'builtin'
   if (started && url !== undefined)
@@ -266,13 +266,13 @@ function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
       `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
       'use only one of them',
     )
-  if (given.kind !== undefined && given.kind !== kind)
+  if (settings.kind !== undefined && settings.kind !== kind)
     report(
       ['predictor', 'kind'],
-      `kind ${given.kind}, but its keys make it ${kind}`,
-      `a ${given.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[given.kind]}`,
+      `kind ${settings.kind}, but its keys make it ${kind}`,
+      `a ${settings.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[settings.kind]}`,
     )
-  for (const key of Object.keys(given))
+  for (const key of Object.keys(settings))
     if (!keysByKind[kind].includes(key) && !kindDecidingKeys.includes(key))
       report(['predictor', key], `'${key}' does not apply to a ${kind} predictor`, 'remove it')
   return kind
@@ -331,7 +331,7 @@ function createCommandTemplate(
       'leave it out',
     )
   const step = prepare && resolvePrepareStep(context, prepare)
-  const told = {
+  const startSettings = {
     env,
     envNames,
     argFormat,
@@ -340,7 +340,7 @@ function createCommandTemplate(
     reconfigure,
     cwd: folder,
   }
-  return { kind: 'command', command: started, server: preset, ...told, ...common }
+  return { kind: 'command', command: started, server: preset, ...startSettings, ...common }
 }
 
 /** The separate port of Triton's metrics, if a metric names one. */

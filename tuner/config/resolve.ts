@@ -479,12 +479,12 @@ function resolveModel(files: SettingsContext): {
   architectures?: readonly Architecture[]
 } {
   const { entries, report, invalidKeys } = files
-  const given = findHubName(files) ?? entries.model ?? {}
-  const { path } = given
-  const asked = 'architecture' in given ? given.architecture : undefined
+  const model = findHubName(files) ?? entries.model ?? {}
+  const { path } = model
+  const asked = 'architecture' in model ? model.architecture : undefined
   const architecturePath = asked !== undefined && isDimensionsFile(asked) ? asked : undefined
   const name =
-    ('name' in given ? given.name : undefined) ??
+    ('name' in model ? model.name : undefined) ??
     (architecturePath ? deriveModelName(architecturePath) : asked) ??
     listServedNames(files)[0] ??
     (path && basename(path).replace(/\.\w+$/, ''))
@@ -496,7 +496,7 @@ function resolveModel(files: SettingsContext): {
     )
   if (!name && !invalidKeys.has('model'))
     report(['model'], 'no model', 'set one: --model bert, or `model: bert` in the file')
-  const version = 'version' in given ? given.version : undefined
+  const version = 'version' in model ? model.version : undefined
   if (architecturePath === undefined) {
     const counted = readOnnxArchitecture(path, asked)
     return {
@@ -553,8 +553,8 @@ const describeDimensions = ({ name, path, architecturePath }: ModelSpec): string
 
 /** mine/config.json → mine; mine.json → mine. */
 function deriveModelName(path: string): string {
-  const own = basename(path).replace(/\.\w+$/, '')
-  return own === 'config' ? basename(dirname(path)) : own
+  const fileName = basename(path).replace(/\.\w+$/, '')
+  return fileName === 'config' ? basename(dirname(path)) : fileName
 }
 
 const findProtocolTraits = (predictor: PredictorTemplate) =>

@@ -267,7 +267,7 @@ const mapTextFields = <T extends object>(
 export function fillSecrets(experiment: Experiment): Experiment {
   const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
-  const secretFor = (name: string, asTemplate: boolean): string => {
+  const resolveSecret = (name: string, asTemplate: boolean): string => {
     const extractedValue = secrets.get(name)
     const value = extractedValue ?? lookUpSecret(name)
     if (typeof value !== 'string') {
@@ -280,7 +280,7 @@ export function fillSecrets(experiment: Experiment): Experiment {
     return asTemplate && extractedValue === undefined ? value.replaceAll('${', () => '$${') : value
   }
   const fill = <T>(part: T, asTemplate: boolean): T =>
-    mapTexts(part, (text) => replaceReferences(text, (name) => secretFor(name, asTemplate)))
+    mapTexts(part, (text) => replaceReferences(text, (name) => resolveSecret(name, asTemplate)))
   const filled = {
     ...experiment,
     predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),

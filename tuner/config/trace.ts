@@ -181,10 +181,10 @@ const assumeUtc = (cell: string): string =>
   cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
 
 function checkAscending(times: readonly number[], rows: readonly TextRow[], column: number): void {
-  const at = times.findIndex((time, i) => i > 0 && time < times[i - 1]!)
-  if (at >= 0)
+  const row = times.findIndex((time, i) => i > 0 && time < times[i - 1]!)
+  if (row >= 0)
     throw new UnitError(
-      `${rows[at]!.where}: '${rows[at]!.cells[column]}' is before the line above`,
+      `${rows[row]!.where}: '${rows[row]!.cells[column]}' is before the line above`,
       'sort its lines by time',
     )
 }

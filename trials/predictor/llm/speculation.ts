@@ -43,7 +43,7 @@ export function computeTokensVariance(
 }
 
 /**
- * The α that explains a server's accepted tokens: inverts `meanTokens` by bisection.
+ * The α that explains a server's accepted tokens: inverts `computeMeanTokens` by bisection.
  * @param accepted mean accepted draft tokens of a step, 0 to `tokens`
  */
 export function inferAcceptance(accepted: number, tokens: number): number {

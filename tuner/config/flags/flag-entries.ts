@@ -92,13 +92,13 @@ export function setRepeatedFlag(
   }
   const { long } = parseFlagNames(flag)
   const example = /: ('[^']*'|[^\s;,]+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
-  const said = new Map<string, unknown>()
+  const valuesByName = new Map<string, unknown>()
   for (const text of texts) {
     const entry = entryOf(text)
     if (entry) {
-      const before = flag.gather === 'fields' ? said.get(entry.name) : undefined
+      const before = flag.gather === 'fields' ? valuesByName.get(entry.name) : undefined
       const value = before === undefined ? entry.value : [before, entry.value].flat()
-      said.set(entry.name, value)
+      valuesByName.set(entry.name, value)
       draft.set([...flag.path, entry.name], value, origin)
     } else
       problems.push({

@@ -86,10 +86,10 @@ export function listClassLimits(
 ): SloLimit[] {
   const classes = Object.entries<ClassEntries[string]>(entries.load.payload?.classes ?? {})
   const at = ['load', 'payload', 'classes']
-  const own = classes.map(([name, { slo = {} }]) =>
+  const limitsByClass = classes.map(([name, { slo = {} }]) =>
     listLimits(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })),
   )
-  const without = classes.flatMap(([name], i) => (own[i]!.length > 0 ? [] : [name]))
+  const without = classes.flatMap(([name], i) => (limitsByClass[i]!.length > 0 ? [] : [name]))
   if (without.length < classes.length && without.length > 0 && !general && !invalidKeys.has('load'))
     report(
       [...at, without[0]!],
@@ -102,5 +102,5 @@ export function listClassLimits(
       'these limits apply to no request, because every class has its own',
       'write only the percentile here, or remove the slo of a class',
     )
-  return own.flat()
+  return limitsByClass.flat()
 }

@@ -53,14 +53,17 @@ export function checkSpeculation(
   predictor: PredictorTemplate,
   space: SearchSpace,
 ): void {
-  const at = (name: string) => [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
+  const findPath = (name: string) => [
+    Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space',
+    name,
+  ]
   const names = ['speculativeTokens', 'speculativeMethod', 'speculativeModel'].filter(
     (name) => listValues(space, name) !== undefined,
   )
   if (names.length === 0) return
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf') {
     report(
-      at(names[0]!),
+      findPath(names[0]!),
       `${names[0]}: the built-in predictor does not support speculative decoding through llama.cpp`,
       'leave it out',
     )
@@ -73,7 +76,7 @@ export function checkSpeculation(
   if (methods.length === 0)
     for (const name of names.filter((each) => each !== 'speculativeTokens'))
       report(
-        at(name),
+        findPath(name),
         `${name} has no effect, because no tokens are drafted`,
         'set their number: speculativeTokens: [0, 2, 4]',
       )
@@ -88,7 +91,9 @@ export function checkSpeculation(
     )
     if (fault)
       report(
-        at(listValues(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'),
+        findPath(
+          listValues(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens',
+        ),
         fault.what,
         fault.hint,
       )
@@ -99,7 +104,7 @@ export function checkSpeculation(
         )
         if (unknown)
           report(
-            at('speculativeModel'),
+            findPath('speculativeModel'),
             `speculativeModel: ${unknown.message}`,
             'use a model of the catalogue, or one under architectures',
           )

@@ -14,7 +14,7 @@ import { makeFolder } from '../../../../trials/private-files.ts'
 import { redactSecrets } from '../../../../trials/secrets.ts'
 import { findServerByHeader, recogniseServer } from '../../../../trials/servers/own-command.ts'
 import { quoteWord } from '../../../../trials/shell-words.ts'
-import { type FlagValues, flagsToLayer } from '../../../config/flags/flags.ts'
+import { createFlagsLayer, type FlagValues } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
 import { createExperimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
@@ -61,7 +61,7 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
       exitCodes.usage,
     )
   requireWritableFiles({ '-f': flags.file })
-  const { layer, problems } = flagsToLayer(flags, cwd)
+  const { layer, problems } = createFlagsLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
   const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   const ask = createPrompt(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
