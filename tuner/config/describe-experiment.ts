@@ -6,8 +6,7 @@ import { isOwnPredictor, listContainers } from './settings/kubernetes-settings.t
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-/** The rows of `tune config`: parameters, and every setting that is no section.
- */
+/** The rows of `tune config`: parameters, and every setting that is no section. */
 function listLeaves(document: ExperimentDocument): [Path, unknown][] {
   const parents = new Set([
     'model',

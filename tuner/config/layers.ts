@@ -334,8 +334,7 @@ export interface Merged {
   readonly findOrigin: (path: Path) => Origin | undefined
 }
 
-/** Sections that are merged entry by entry. Any other value replaces the lower one as a whole.
- */
+/** Sections that are merged entry by entry. Any other value replaces the lower one as a whole. */
 const sections = new Set([
   'slo',
   'load',

@@ -1,5 +1,4 @@
-/** GPUs of this machine that trials can use, and the parameters that choose among them.
- */
+/** GPUs of this machine that trials can use, and the parameters that choose among them. */
 import { findVendor, type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
 import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'

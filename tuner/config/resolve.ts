@@ -346,8 +346,7 @@ function resolveShareBound({ entries, host }: Context, predictor: PredictorTempl
   )
 }
 
-/** Reports shares of a local GPU that nothing enforces. @returns notices on how GPUs are divided
- */
+/** Reports shares of a local GPU that nothing enforces. @returns notices on how GPUs are divided */
 function checkGpuDivision(
   context: Context,
   serving: ServerSetup,

@@ -45,8 +45,7 @@ export function readClientPair(
 export const clientPairHint =
   'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
-/** Why certificate settings do not apply to a URL without TLS; undefined for a URL with TLS.
- */
+/** Why certificate settings do not apply to a URL without TLS; undefined for a URL with TLS. */
 export const explainMissingTls = (
   url: string | undefined,
 ): { readonly what: string; readonly hint: string } | undefined =>

@@ -105,8 +105,7 @@ export interface BudgetSpec {
   readonly maxTrials: number
   /** Whole tuning run, seconds. */
   readonly timeLimitS?: number
-  /** Maximum cost of all trials, $: price per hour × hours of each trial.
-   */
+  /** Maximum cost of all trials, $: price per hour × hours of each trial. */
   readonly maxCost?: number
 }
 
@@ -151,8 +150,7 @@ export interface Experiment extends PlainSettings {
   /** Devices of the trials, with 'auto' resolved. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
-  /** Values of the parameter 'variant' with their quality; empty without variants.
-   */
+  /** Values of the parameter 'variant' with their quality; empty without variants. */
   readonly variants: readonly Variant[]
   /** Parameters fixed at one value; `space` contains them with that value. */
   readonly pins: Configuration
@@ -189,8 +187,7 @@ export interface Experiment extends PlainSettings {
   readonly outDir?: string
   /** Receivers of the run while it goes on. */
   readonly outputs: readonly OutputTarget[]
-  /** Notices on how the experiment was read, e.g. ignored parts of an imported one.
-   */
+  /** Notices on how the experiment was read, e.g. ignored parts of an imported one. */
   readonly notices: readonly string[]
   /** The user's settings merged with defaults, in base units. */
   readonly settings: Settings

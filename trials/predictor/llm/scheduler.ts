@@ -232,17 +232,18 @@ export class ContinuousBatcher {
     return {
       work,
       sequences: parts.length,
-      repeats: () => (prefillTokens > 0 || speculation !== undefined ? 1 : this.#repeats(parts)),
+      repeats: () =>
+        prefillTokens > 0 || speculation !== undefined ? 1 : this.#countRepeats(parts),
       finish: (times = 1) => this.#finish(parts, times),
     }
   }
 
-  #repeats(parts: readonly Part[]): number {
+  #countRepeats(parts: readonly Part[]): number {
     const full =
       this.#waiting.length === 0 ||
       this.#running.length >= this.#limits.maxSequences ||
       !this.#hasRoom(this.#waiting[0]!)
-    // First tokens are told of.
+    // First tokens are reported, so the step that computes them is not repeated.
     if (
       !full ||
       parts.length < this.#running.length ||

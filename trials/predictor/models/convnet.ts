@@ -75,9 +75,9 @@ class Builder {
           activation: last ? undefined : this.#activation,
         })
       case 'bottleneck':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat, (i) =>
-            this.#bottleneck(
+            this.#buildBottleneck(
               `${name}/block${i}`,
               stage.mid,
               stage.out,
@@ -87,15 +87,15 @@ class Builder {
           ),
         )
       case 'separable':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat ?? 1, (i) =>
-            this.#separable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
+            this.#buildSeparable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
           ),
         )
       case 'inverted':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat, (i) =>
-            this.#inverted(
+            this.#buildInverted(
               `${name}/block${i}`,
               stage.expand,
               stage.out,
@@ -112,9 +112,15 @@ class Builder {
    * 1×1, 3×3 with the stride, 1×1, plus the input, projected where the shape changes (He et al.
    * 2015, figure 5 right).
    */
-  #bottleneck(name: string, mid: number, out: number, stride: number, projected: boolean): Step {
+  #buildBottleneck(
+    name: string,
+    mid: number,
+    out: number,
+    stride: number,
+    projected: boolean,
+  ): Step {
     const from = this.channels
-    const branch = chain([
+    const branch = chainSteps([
       this.#convolution(`${name}/reduce`, mid, 1, { activation: 'relu' }),
       this.#convolution(`${name}/spatial`, mid, 3, { stride, activation: 'relu' }),
       this.#convolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
@@ -128,8 +134,8 @@ class Builder {
   }
 
   /** Depthwise 3×3 then pointwise 1×1, each with ReLU6 (Howard et al. 2017, figure 3 right). */
-  #separable(name: string, out: number, stride: number): Step {
-    return chain([
+  #buildSeparable(name: string, out: number, stride: number): Step {
+    return chainSteps([
       this.#depthwise(`${name}/depthwise`, stride),
       this.#convolution(`${name}/pointwise`, out, 1, { activation: this.#activation }),
     ])
@@ -139,7 +145,7 @@ class Builder {
    * Widen 1×1, depthwise 3×3, narrow 1×1 without activation; the input is added where shapes agree
    * (Sandler et al. 2018, table 1).
    */
-  #inverted(name: string, expand: number, out: number, stride: number): Step {
+  #buildInverted(name: string, expand: number, out: number, stride: number): Step {
     const from = this.channels
     const wide = from * expand
     const widen =
@@ -148,7 +154,7 @@ class Builder {
         : []
     const residual = stride === 1 && from === out
     const gain = residual ? this.#branchGain : 1
-    const branch = chain([
+    const branch = chainSteps([
       ...widen,
       this.#depthwise(`${name}/depthwise`, stride),
       this.#convolution(`${name}/project`, out, 1, { gain }),
@@ -228,7 +234,7 @@ class Builder {
   }
 }
 
-const chain =
+const chainSteps =
   (steps: readonly Step[]): Step =>
   (x) =>
     steps.reduce((value, step) => step(value), x)

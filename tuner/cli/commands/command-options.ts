@@ -25,7 +25,6 @@ export const collectValues = (value: string, before: readonly string[] = []): re
   value,
 ]
 
-/** The flag `--db`; its default is TUNE_DB, as for runs.
- */
+/** The flag `--db`; its default is TUNE_DB, as for runs. */
 export const createStoreOption = (what = 'trial store (SQLite)'): Option =>
   new Option('--db <file>', what).default(process.env.TUNE_DB || defaults.db)

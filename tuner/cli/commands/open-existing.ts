@@ -19,8 +19,7 @@ export function requireStore(path: string): void {
   )
 }
 
-/** Opens an existing store read-only, also while others write to it. Prints damage on stderr.
- */
+/** Opens an existing store read-only, also while others write to it. Prints damage on stderr. */
 export async function openExistingStore(path: string): Promise<StoreReader> {
   requireStore(path)
   return openReader(path, createDamageReporter(path))

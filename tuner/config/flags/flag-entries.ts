@@ -35,8 +35,7 @@ interface Entry {
   readonly value: unknown
 }
 
-/** Parses one occurrence as an entry below the path; undefined if it is malformed.
- */
+/** Parses one occurrence as an entry below the path; undefined if it is malformed. */
 const entryParsers = {
   /** name=value */
   entries: (text: string) => parsePair(text),

@@ -1,5 +1,4 @@
-/** Resolves the classes of requests of `load.payload`, and checks them against each other.
- */
+/** Resolves the classes of requests of `load.payload`, and checks them against each other. */
 
 import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
@@ -78,8 +77,7 @@ export function resolveClasses(
   return named
 }
 
-/** Limits of single classes. @param general whether `slo` has limits for the other classes
- */
+/** Limits of single classes. @param general whether `slo` has limits for the other classes */
 export function listClassLimits(
   { report, invalidKeys, entries }: Context,
   general: boolean,

@@ -122,8 +122,7 @@ function catchDeviceModelError(find: () => unknown): DeviceModelError | undefine
   }
 }
 
-/** Notice on the assumed acceptance rate of simulated drafts; none for real servers.
- */
+/** Notice on the assumed acceptance rate of simulated drafts; none for real servers. */
 export function describeAcceptance({
   predictor,
   space,

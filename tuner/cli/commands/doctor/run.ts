@@ -71,8 +71,7 @@ function listFindings(machine: MachineFacts): Finding[] {
   ]
 }
 
-/** The GPUs with warnings, how they can be shared, and whether the built-in server can use them.
- */
+/** The GPUs with warnings, how they can be shared, and whether the built-in server can use them. */
 function listGpuFindings(machine: MachineFacts): Finding[] {
   const { gpus, gpuProblem, mps } = machine
   const broken: Finding[] =

@@ -1,5 +1,4 @@
-/** `tune estimate`: prints the predictions of the device model. Starts and measures nothing.
- */
+/** `tune estimate`: prints the predictions of the device model. Starts and measures nothing. */
 import {
   latency,
   percent,

@@ -152,17 +152,17 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       'list each kind once, with its total count',
       exitCodes.usage,
     )
-  const inFolder = (name: string) => resolve(dirname(path), name)
+  const resolvePath = (name: string) => resolve(dirname(path), name)
   const models = Object.entries(file.models).map(
     ([name, { slo, gpu: on, table, demand: given, ...rest }]): FleetModelEntry => {
       const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
         ...rest,
-        ...(table !== undefined && { table: inFolder(table) }),
+        ...(table !== undefined && { table: resolvePath(table) }),
         ...(measuredOn !== undefined && { gpu: measuredOn }),
         ...(slo !== undefined && { sloMs: slo }),
-        demand: 'trace' in given ? readTrace(inFolder(given.trace), name) : given,
+        demand: 'trace' in given ? readTrace(resolvePath(given.trace), name) : given,
       }
     },
   )

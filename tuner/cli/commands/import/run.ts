@@ -73,8 +73,7 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   return exitCodes.ok
 }
 
-/** Reads all files, and reports the problems of all of them at once.
- */
+/** Reads all files, and reports the problems of all of them at once. */
 function readAll(
   given: readonly string[],
   read: (files: readonly { source: Source; configuration: Configuration }[]) => ImportedTrials,

@@ -1,5 +1,4 @@
-/** Discovers how to call a running server: protocol, model, path, body, and one answer.
- */
+/** Discovers how to call a running server: protocol, model, path, body, and one answer. */
 
 import type { Target } from '../../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../../profiler/payload-source.ts'

@@ -39,8 +39,7 @@ const inferencePattern =
   /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
 const maxSchemaDepth = 6
 
-/** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first.
- */
+/** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first. */
 export function listDescribedCalls(document: unknown): JsonCall[] {
   const paths = isRecord(document) && isRecord(document.paths) ? document.paths : {}
   const calls = Object.entries(paths).flatMap(([path, item]): JsonCall[] => {
@@ -105,8 +104,7 @@ function buildTemplate(document: unknown, given: unknown, name: string, depth: n
   }
 }
 
-/** Templates of form fields; files become images. Optional fields are left out.
- */
+/** Templates of form fields; files become images. Optional fields are left out. */
 function buildForm(document: unknown, given: unknown): Record<string, string> {
   const schema = resolveReference(document, given)
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {}

@@ -189,8 +189,7 @@ export function suggestSlo(answerMs: number): string {
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
 }
 
-/** Why a typed SLO is invalid, to print before asking again; undefined for a valid or empty one.
- */
+/** Why a typed SLO is invalid, to print before asking again; undefined for a valid or empty one. */
 export function explainSloFault(text: string): string | undefined {
   try {
     if (text !== '') parseSlo(text)

@@ -31,24 +31,25 @@ interface UserChoices {
 }
 
 /**
- * @param given with placeholders for missing settings @throws ProtocolError, LaunchError,
- * InfeasibleError
+ * Finds out how a server is called, which is started first if it is a command.
+ * @param draft with placeholders for missing settings
+ * @throws ProtocolError, LaunchError, InfeasibleError
  */
 export async function probeServer(
-  given: Experiment,
-  said: UserChoices,
+  draft: Experiment,
+  choices: UserChoices,
   machine: MachineFacts,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const experiment = fillSecrets(given)
+  const experiment = fillSecrets(draft)
   const { predictor, load } = experiment
-  const protocol = protocolNames.find((name) => name === said.protocol)
+  const protocol = protocolNames.find((name) => name === choices.protocol)
   const options: ProtocolOptions = {
     ...createProtocol(experiment).options,
-    path: said.path,
+    path: choices.path,
     timeoutMs: undefined,
   }
-  const asked = { protocol, model: said.model, options, payload: load.payload }
+  const asked = { protocol, model: choices.model, options, payload: load.payload }
   if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
   if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)
   let found: DiscoveredServer | undefined
@@ -63,7 +64,7 @@ export async function probeServer(
       return found.target
     },
   }
-  const parts = await assemble(given, 'init', createMemoryStore(), machine)
+  const parts = await assemble(draft, 'init', createMemoryStore(), machine)
   try {
     process.stderr.write(`Starting ${redactSecrets(predictor.command.join(' '))}\n`)
     const runDirectory = join(experiment.dbPath, '..', 'init')
@@ -103,11 +104,11 @@ async function isAnswering(
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
     return protocolFor(protocol, options).ready(url, model, signal, onReason)
   const name = protocol ?? fallbackProtocol
-  let said = ''
+  let lastReason = ''
   const { status, loading } = await checkReadiness(name, url, options, signal, (reason) => {
-    said = reason
+    lastReason = reason
   })
-  if (loading) onReason?.(said)
+  if (loading) onReason?.(lastReason)
   if (status !== undefined || (await recognise(url, model, options, signal)) !== undefined)
     return true
   try {

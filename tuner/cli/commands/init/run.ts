@@ -173,7 +173,7 @@ class ExperimentInit {
     const found = target.kind === 'model' || isPresetServer ? undefined : await this.#probe()
     if (found) this.#applyDiscovery(found)
     await this.#chooseSlo(found)
-    const text = this.#renderText(this.#withoutSecrets())
+    const text = this.#renderText(this.#extractSecrets())
     const experiment = this.#load(text)
     this.#write(text)
     const next = `tune -f ${this.flags.file}`
@@ -349,7 +349,7 @@ class ExperimentInit {
   }
 
   /** Replaces secrets by references, because the file may be shared. */
-  #withoutSecrets(): Draft {
+  #extractSecrets(): Draft {
     const { predictor } = this.#document
     if (!isRecord(predictor)) return this.#document
     const extracted = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
@@ -388,7 +388,7 @@ class ExperimentInit {
     const head = [
       `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]
-    const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
+    const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#getSchemaPath())
     return renderExperimentFile({
       document: Object.fromEntries(entries),
       comments: this.#comments,
@@ -398,7 +398,7 @@ class ExperimentInit {
     })
   }
 
-  #schemaFile(): string {
+  #getSchemaPath(): string {
     return join(this.#cwd, '.tune', 'experiment.schema.json')
   }
 
@@ -407,8 +407,11 @@ class ExperimentInit {
   }
 
   #write(text: string): void {
-    makeFolder(dirname(this.#schemaFile()))
-    writeFileSync(this.#schemaFile(), `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`)
+    makeFolder(dirname(this.#getSchemaPath()))
+    writeFileSync(
+      this.#getSchemaPath(),
+      `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`,
+    )
     writeFileSync(resolve(this.#cwd, this.flags.file), text, {
       flag: this.flags.force ? 'w' : 'wx',
     })

@@ -16,8 +16,7 @@ interface SettingsFile {
   readonly parameters: readonly ServerKnob[]
 }
 
-/** Undefined for other servers, and for commands without such a file.
- */
+/** Undefined for other servers, and for commands without such a file. */
 export function rewriteSettingsFile(
   { server, command }: Pick<TunedCommand, 'server' | 'command'>,
   cwd: string,

@@ -90,8 +90,7 @@ function toJson({
   return { ...row, slo: sloText(slo), conclusion, status: best?.status, verdict }
 }
 
-/** A line of columns for each experiment, followed by its outcome and annotation.
- */
+/** A line of columns for each experiment, followed by its outcome and annotation. */
 function formatRows(rows: readonly Row[], now: number, columns: number): string[] {
   const heads = formatTable(
     rows.map(({ record, outcome }) => [

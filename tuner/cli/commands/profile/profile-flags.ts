@@ -102,7 +102,7 @@ export function readFlags(
       return undefined
     }
   }
-  const oneOf = <T extends string>(
+  const readChoice = <T extends string>(
     flag: string,
     value: string,
     known: readonly T[],
@@ -142,11 +142,13 @@ export function readFlags(
     url,
     model: flags.model,
     protocol:
-      flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
+      flags.protocol === undefined
+        ? undefined
+        : readChoice('protocol', flags.protocol, protocolNames),
     ...loads,
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
-    effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
+    effort: readChoice('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
     template: flags.body,
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),

@@ -116,8 +116,7 @@ function formatSteadyWindow(
   ]
 }
 
-/** All latencies of streamed answers, and which limits of a joint SLO were met.
- */
+/** All latencies of streamed answers, and which limits of a joint SLO were met. */
 function formatStream({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
   const row = (name: string, s: LatencySummary, metric: StreamLatency) => {

@@ -93,7 +93,7 @@ export class LogSource implements ProductionSource {
       throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
     const before = parsePosition(place)
     const files = listFilesSince(path, now, before)
-    const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
+    const format = this.#readStoredFormat(before) ?? (await this.#recognise(files, signal))
     // Nothing new.
     if (format === undefined)
       return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
@@ -106,8 +106,7 @@ export class LogSource implements ProductionSource {
       ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
       ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
     }
-    /** Time of the first request of a new log: its first window begins there.
-     */
+    /** Time of the first request of a new log: its first window begins there. */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     for (const { file, inode, offset } of files) {
       for await (const { text, end } of readLogLines(file, offset, signal)) {
@@ -139,7 +138,7 @@ export class LogSource implements ProductionSource {
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
       windows: closed.map(([fromS, window]) =>
-        this.#window(Math.max(fromS, beginsS), fromS + windowS, window),
+        this.#createWindow(Math.max(fromS, beginsS), fromS + windowS, window),
       ),
       place: next,
       notes: [
@@ -151,7 +150,7 @@ export class LogSource implements ProductionSource {
   }
 
   /** The stored format, unless flags set another one. */
-  #keptFormat(before: LogPosition | undefined): LogFormat | undefined {
+  #readStoredFormat(before: LogPosition | undefined): LogFormat | undefined {
     const { shape, fields } = this.#options
     return shape === undefined && fields.latency === undefined
       ? parseKeptFormat(before?.format)
@@ -188,7 +187,7 @@ export class LogSource implements ProductionSource {
     return true
   }
 
-  #window(
+  #createWindow(
     fromS: number,
     untilS: number,
     { latencies, requests, failed, versions, withoutStatus }: OpenWindow,

@@ -101,14 +101,14 @@ async function evaluateOnce(
   const reopened = await reopenExperiment(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  const kept = await loadWatch(flags.db, name, windowS)
-  const deployed = resolveDeployed(reopened, flags, kept?.state.trial)
+  const stored = await loadWatch(flags.db, name, windowS)
+  const deployed = resolveDeployed(reopened, flags, stored?.state.trial)
   const source = createSource(flags, windowS, reopened, deployed)
   const before =
-    kept?.state.trial === deployed.trial
-      ? kept
+    stored?.state.trial === deployed.trial
+      ? stored
       : { state: createWatchState(deployed.trial), windowS }
-  if (first) process.stderr.write(formatIntroduction(name, deployed, kept?.state.trial))
+  if (first) process.stderr.write(formatIntroduction(name, deployed, stored?.state.trial))
   const nowS = wallClockS()
   const {
     windows,
@@ -135,8 +135,8 @@ async function evaluateOnce(
           headroom: deployed.headroom,
           slowness: findSlowness(seen),
         })
-  const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
-  reportOutcome(told)
+  const outcome = { seen, proposal, notes, written, reopened, deployed, flags, name }
+  reportOutcome(outcome)
   return { experiment: reopened.record.id, seen, silent }
 }
 
