@@ -206,7 +206,7 @@ class Run {
       this.buffers.latency[request] = Number.NaN
       this.over++
       this.failed++
-      this.#answered(at + cpu.overheadMs)
+      this.#recordAnswer(at + cpu.overheadMs)
       return
     }
     const coreFree = this.#coreFree
@@ -269,12 +269,12 @@ class Run {
       const tookMs = answered - this.arrivals[request]!
       latency[request] = tookMs
       if (tookMs > limitMs) this.over++
-      this.#answered(answered)
+      this.#recordAnswer(answered)
     }
     this.#head += size
   }
 
-  #answered(at: number): void {
+  #recordAnswer(at: number): void {
     if (at > this.elapsedMs) this.elapsedMs = at
     if (!this.#closed || at >= this.#endMs) return
     if (this.#known === this.arrivals.length) this.#grow()

@@ -62,10 +62,10 @@ export class SimulatedLlmServer implements VirtualServer {
     const { server, requests } = options
     const { pools } = server
     this.#beginnings = new SeenBeginnings(requests)
-    const replicas = (count: number, of: LlmServer) =>
+    const createReplicas = (count: number, of: LlmServer) =>
       Array.from({ length: count }, () => new LlmReplica(of))
-    this.#first = replicas(pools?.prefill ?? 1, server)
-    this.#decoders = pools === undefined ? [] : replicas(pools.decode, pools.decoder)
+    this.#first = createReplicas(pools?.prefill ?? 1, server)
+    this.#decoders = pools === undefined ? [] : createReplicas(pools.decode, pools.decoder)
   }
 
   get usage(): SimulatedLlmUsage {
@@ -75,7 +75,7 @@ export class SimulatedLlmServer implements VirtualServer {
     const most = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
     return {
       elapsedMs: this.#elapsedMs,
-      ...this.#busy(),
+      ...this.#computeBusy(),
       steps: sum(({ usage }) => usage.steps),
       stepSequences: sum(({ usage }) => usage.stepSequences),
       sequences: most(({ usage }) => usage.sequences),
@@ -87,7 +87,7 @@ export class SimulatedLlmServer implements VirtualServer {
     }
   }
 
-  #busy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
+  #computeBusy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
     const { pools, device } = this.#options.server
     const prefill = computeMeanBusyMs(this.#first)
     if (pools === undefined) return { busyMs: prefill }
@@ -122,7 +122,8 @@ export class SimulatedLlmServer implements VirtualServer {
     )
     const gapsMs: number[] = []
     let now = 0
-    const route = server.pools === undefined ? this.#whole() : this.#split(server.pools, () => now)
+    const route =
+      server.pools === undefined ? this.#routeToOne() : this.#routeToPools(server.pools, () => now)
 
     const send = (ms: number) => {
       const number = answers.length
@@ -168,13 +169,13 @@ export class SimulatedLlmServer implements VirtualServer {
     return createRun(answers, gapsMs)
   }
 
-  #whole() {
+  #routeToOne() {
     const [server] = this.#first
     return (sent: Sent, ms: number) => tryDeliver(server!, server!.takeIn(ms), sent, sent)
   }
 
   /** Routes to each pool in turn, like a router with the policy round_robin. */
-  #split(pools: LlmPools, now: () => number) {
+  #routeToPools(pools: LlmPools, now: () => number) {
     const freeMs = new Map<LlmReplica, number>()
     return (sent: Sent, ms: number) => {
       const prefill = this.#first[sent.number % this.#first.length]!

@@ -61,7 +61,7 @@ class Builder {
   step(stage: Stage, name: string, last: boolean): Step {
     switch (stage.kind) {
       case 'conv':
-        return this.#convolution(name, stage.out, stage.kernel, {
+        return this.#buildConvolution(name, stage.out, stage.kernel, {
           stride: stage.stride,
           pad: stage.pad,
           activation: this.#activation,
@@ -71,7 +71,7 @@ class Builder {
       case 'global-pool':
         return (x) => tf.mean(x, [1, 2], true)
       case 'dense':
-        return this.#convolution(name, stage.out, 1, {
+        return this.#buildConvolution(name, stage.out, 1, {
           activation: last ? undefined : this.#activation,
         })
       case 'bottleneck':
@@ -121,13 +121,13 @@ class Builder {
   ): Step {
     const from = this.channels
     const branch = chainSteps([
-      this.#convolution(`${name}/reduce`, mid, 1, { activation: 'relu' }),
-      this.#convolution(`${name}/spatial`, mid, 3, { stride, activation: 'relu' }),
-      this.#convolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
+      this.#buildConvolution(`${name}/reduce`, mid, 1, { activation: 'relu' }),
+      this.#buildConvolution(`${name}/spatial`, mid, 3, { stride, activation: 'relu' }),
+      this.#buildConvolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
     ])
     this.channels = from
     const shortcut = projected
-      ? this.#convolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
+      ? this.#buildConvolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
       : (x: tf.Tensor4D) => x
     this.channels = out
     return (x) => tf.relu(tf.add(branch(x), shortcut(x)))
@@ -136,8 +136,8 @@ class Builder {
   /** Depthwise 3×3 then pointwise 1×1, each with ReLU6 (Howard et al. 2017, figure 3 right). */
   #buildSeparable(name: string, out: number, stride: number): Step {
     return chainSteps([
-      this.#depthwise(`${name}/depthwise`, stride),
-      this.#convolution(`${name}/pointwise`, out, 1, { activation: this.#activation }),
+      this.#buildDepthwise(`${name}/depthwise`, stride),
+      this.#buildConvolution(`${name}/pointwise`, out, 1, { activation: this.#activation }),
     ])
   }
 
@@ -150,19 +150,19 @@ class Builder {
     const wide = from * expand
     const widen =
       expand > 1
-        ? [this.#convolution(`${name}/expand`, wide, 1, { activation: this.#activation })]
+        ? [this.#buildConvolution(`${name}/expand`, wide, 1, { activation: this.#activation })]
         : []
     const residual = stride === 1 && from === out
     const gain = residual ? this.#branchGain : 1
     const branch = chainSteps([
       ...widen,
-      this.#depthwise(`${name}/depthwise`, stride),
-      this.#convolution(`${name}/project`, out, 1, { gain }),
+      this.#buildDepthwise(`${name}/depthwise`, stride),
+      this.#buildConvolution(`${name}/project`, out, 1, { gain }),
     ])
     return residual ? (x) => tf.add(branch(x), x) : branch
   }
 
-  #convolution(
+  #buildConvolution(
     name: string,
     out: number,
     kernel: number,
@@ -173,7 +173,7 @@ class Builder {
       gain = Math.SQRT2,
     }: { stride?: number; pad?: number; activation?: Activation; gain?: number },
   ): Step {
-    const { filter, bias } = this.#filter(
+    const { filter, bias } = this.#buildFilter(
       name,
       [kernel, kernel, this.channels, out],
       kernel ** 2 * this.channels,
@@ -193,8 +193,8 @@ class Builder {
       })
   }
 
-  #depthwise(name: string, stride: number): Step {
-    const { filter, bias } = this.#filter(
+  #buildDepthwise(name: string, stride: number): Step {
+    const { filter, bias } = this.#buildFilter(
       name,
       [3, 3, this.channels, 1],
       9,
@@ -218,7 +218,7 @@ class Builder {
    * Deviation gain/√inputs keeps activations' size through ReLU with gain √2 (He et al. 2015b,
    * equation 10).
    */
-  #filter(
+  #buildFilter(
     name: string,
     shape: [number, number, number, number],
     inputs: number,
