@@ -29,7 +29,8 @@ export function computeShareOfLoops(
 ): number | undefined {
   // The fastest of up to `maxLoops` loops is compared, so the significance level is shared among them.
   const errorFactor =
-    1 + (computeCriticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
+    1 +
+    (computeCriticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.requests)
   return model.refusesWhenFull ||
     isAsFastAsLoops(model, loops.rps) ||
     model.saturationRps * errorFactor >= loops.rps

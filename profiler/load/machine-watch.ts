@@ -72,13 +72,13 @@ export function watchMachine(
           sum + (coresAfter.get(core)?.[time] ?? 0) - (coresBefore.get(core)?.[time] ?? 0),
         0,
       )
-    const waitShare = (usage: Usage) =>
+    const computeShare = (usage: Usage) =>
       computeWaitShare(usage, usages, sumCores(usage.cores, 'busyMs'), wallMs)
     const allCores = [...coresAfter.keys()]
-    const generatorShare = waitShare(generator)
+    const generatorShare = computeShare(generator)
     const generatorInterferenceMs = generatorShare * wallMs
     return {
-      ...(server && { server: waitShare(server) / countFilledCores(server, wallMs) }),
+      ...(server && { server: computeShare(server) / countFilledCores(server, wallMs) }),
       generator: generatorShare,
       behindServerMs: Math.max(0, generator.waitMs - generatorInterferenceMs),
       generatorMs: generatorInterferenceMs / Math.max(1, generator.timeslices),

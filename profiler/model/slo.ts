@@ -24,8 +24,9 @@ export interface Slo {
    * Limits of a joint SLO on streamed answers, two or more. A request is good when it is within all
    * of them, and `percentile` is the required share of good requests (goodput: Zhong et al.,
    * DistServe, OSDI 2024, section 2). The latency of a request is then its largest fraction of a
-   * limit, in units of the first limit, `limitMs`: at most `limitMs` exactly where all limits are
-   * met. `metric` is absent. A single limit is allowed where it belongs to a class.
+   * limit, in units of the first limit: at most `limitMs` exactly where all limits are met.
+   * `limitMs` equals the first limit unless the SLO is scaled: another `limitMs` scales all limits.
+   * `metric` is absent. A single limit is allowed where it belongs to a class.
    */
   readonly limits?: readonly SloLimit[]
   /** Names of request classes; each class has to meet the percentile on its own. */
@@ -165,7 +166,7 @@ export const countNotObservable = (
  * Key that is equal for SLOs that count the same latency, in units of the first limit, for the same
  * groups of requests.
  */
-const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
+const createLatencyKey = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
     limits === undefined
       ? metric
@@ -179,7 +180,7 @@ const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatenc
 
 /** Whether two SLOs count the same latency for the same groups of requests. */
 export const haveSameLatency = (a: CountedLatency, b: CountedLatency): boolean =>
-  describeLatency(a) === describeLatency(b)
+  createLatencyKey(a) === createLatencyKey(b)
 
 /** Whether two SLOs are met by the same windows. */
 export const areSameSlo = (a: Slo, b: Slo): boolean =>
@@ -405,7 +406,10 @@ export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   return `${percent.toFixed(countDecimals(percent, 100, 0))} % of the limits`
 }
 
-/** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
+/**
+ * Formats a latency with its SLO percentile: 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the
+ * limits'.
+ */
 export const sloFigure = (slo: Slo, ms: number): string =>
   `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 

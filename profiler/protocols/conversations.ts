@@ -39,10 +39,10 @@ export function* readConversations(path: string): Generator<readonly Conversatio
   let found = 0
   try {
     for (const object of readObjects(path)) {
-      const exchanges = pairMessages(findMessages(object) ?? [])
-      if (exchanges.length === 0) continue
+      const turns = pairMessages(findMessages(object) ?? [])
+      if (turns.length === 0) continue
       found++
-      yield exchanges
+      yield turns
     }
   } catch (error) {
     throw new PayloadError(
@@ -64,16 +64,16 @@ function findMessages(object: unknown): readonly unknown[] | undefined {
 }
 
 function pairMessages(messages: readonly unknown[]): ConversationTurn[] {
-  const exchanges: ConversationTurn[] = []
+  const turns: ConversationTurn[] = []
   for (let i = 0; i + 1 < messages.length; i += 2) {
     const [prompt, answer] = [
       readMessage(userRoles, messages[i]),
       readMessage(modelRoles, messages[i + 1]),
     ]
     if (prompt === undefined || answer === undefined) break
-    exchanges.push({ prompt, answer })
+    turns.push({ prompt, answer })
   }
-  return exchanges
+  return turns
 }
 
 /** Text of a message by one of these speakers; undefined for another speaker or an empty text. */

@@ -1,7 +1,7 @@
 /**
- * Golden answers: the answers of the first configuration. Those of every other configuration are
- * compared with them, because a server with a batching bug or badly quantised weights is as fast as
- * a correct one, and would win.
+ * Golden answers: the answers of the first configuration, or of a file. Those of every other
+ * configuration are compared with them, because a server with a batching bug or badly quantised
+ * weights is as fast as a correct one, and would win.
  *
  * Some parts of an answer may differ and are not compared: those that differ when one server
  * repeats a request (sampled texts, ids, times), and those about the server (its port, process,
@@ -203,9 +203,10 @@ export interface Comparison {
   readonly tolerance?: number
   toleranceAt?(path: string): number | undefined
   /**
-   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   * Every field of the result comes from the model, as with tensors. Otherwise some may describe
+   * the server (its version, its device), and are not compared.
    */
-  readonly tensors: boolean
+  readonly isResultFromModelOnly: boolean
 }
 
 /** A path at which an answer differs from the golden one. */
@@ -248,13 +249,13 @@ export function findDifference(
 ): Difference | undefined {
   const leaves = golden.answers.find((one) => one.body === body)?.leaves
   if (leaves === undefined) return undefined
-  const { configuration, tensors, tolerance, toleranceAt } = comparison
+  const { configuration, isResultFromModelOnly, tolerance, toleranceAt } = comparison
   const actual = extractLeaves(answer)
   for (const path of unionPaths(leaves, actual)) {
     const [a = [], b = []] = [leaves[path], actual[path]]
     if (golden.random.includes(path)) continue
     if (
-      !tensors &&
+      !isResultFromModelOnly &&
       (describesServer(path) || repeatsParameter(a, b, configuration, golden.configuration))
     )
       continue

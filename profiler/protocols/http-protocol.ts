@@ -120,7 +120,7 @@ export function createHttpProtocol(
       return true
     },
     answers: {
-      tensors: dialect.result !== undefined,
+      isResultFromModelOnly: dialect.result !== undefined,
       ask: async (target, body, signal) =>
         Buffer.from(await fetchAnswer(name, target, target.bodies[body]!, signal)),
       read: async (answer) =>

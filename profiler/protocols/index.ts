@@ -36,7 +36,8 @@ function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
     ready: async (...args) => (await load()).create(resolved).ready(...args),
     prepare: async (...args) => (await load()).create(resolved).prepare(...args),
     answers: {
-      tensors: protocolTable[name].metadata,
+      // Servers that report the inputs of their model answer with tensors alone.
+      isResultFromModelOnly: protocolTable[name].metadata,
       ask: async (...args) => (await loadClient()).ask(...args),
       read: async (...args) => (await loadClient()).read(...args),
       fromDocument: async (document) => (await loadClient()).fromDocument(document),

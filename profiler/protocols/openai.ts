@@ -62,7 +62,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       return (await checkReadiness('openai', buildUrl(modelsPath), options, signal, onReason)).ok
     },
     answers: {
-      tensors: false,
+      isResultFromModelOnly: false,
       ask: async (target, body, signal) =>
         Buffer.from(await fetchAnswer('openai', target, target.bodies[body]!, signal)),
       read: async (answer) => {

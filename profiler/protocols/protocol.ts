@@ -52,9 +52,10 @@ export type OnReason = (reason: string) => void
 /** Sends single requests outside any load, and parses answers. */
 export interface AnswerClient {
   /**
-   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   * Every field of the result comes from the model, as with tensors. Otherwise some may describe
+   * the server (its version, its device), and are not compared.
    */
-  readonly tensors: boolean
+  readonly isResultFromModelOnly: boolean
   /**
    * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
    * ProtocolError without an answer.

@@ -29,7 +29,7 @@ function recording(fails?: number) {
       timeoutMs: 7,
     }),
     answers: {
-      tensors: false,
+      isResultFromModelOnly: false,
       ask: async (target: HttpTarget, body) => {
         asked.push(`${target.bodies[body]!.body} ${target.timeoutMs}`)
         most = Math.max(most, ++together)

@@ -2,7 +2,7 @@
  * Gaussian process regression with a Matérn-5/2 kernel on grouped lengthscales plus a Bayesian
  * linear trend.
  *
- *   symbol    meaning                                                        spec
+ *   symbol    meaning                                                        shape
  *   n         observations
  *   m         points to predict
  *   d         columns of the design matrix
@@ -64,7 +64,7 @@ export interface Gp {
    * Williams, eq. 5.12).
    */
   predictLeaveOneOut(): Marginals
-  /** Set when the fit fell back to default hyperparameters. */
+  /** Set where the fit failed; the process then has its starting hyperparameters. */
   readonly warning?: string
 }
 
@@ -203,16 +203,16 @@ export function computeLogLikelihood(
   const factor = factorise(g, h, pairs, knownNoise)
   if (!factor) return undefined
   const { l, alpha } = factor
-  const k = invertFromFactor(l, n)
+  const inverse = invertFromFactor(l, n)
   const gradient = new Float64Array(theta.length)
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++) {
-      const a = h.signalVariance * (alpha[i]! * alpha[j]! - k[i * n + j]!)
+      const a = h.signalVariance * (alpha[i]! * alpha[j]! - inverse[i * n + j]!)
       gradient[0] = gradient[0]! + a * pairs.values[pair]!
       const w = a * pairs.weights[pair]!
       for (let c = 0; c < G; c++) gradient[c + 1] = gradient[c + 1]! + w * distances[pair * G + c]!
     }
-    const a = 0.5 * (alpha[i]! * alpha[i]! - k[i * n + i]!)
+    const a = 0.5 * (alpha[i]! * alpha[i]! - inverse[i * n + i]!)
     gradient[0] = gradient[0]! + a * h.signalVariance
     if (isUnknown(knownNoise?.[i])) gradient[G + 1] = gradient[G + 1]! + a * h.noiseVariance
   }
@@ -278,7 +278,8 @@ export function conditionGp(
 
 /**
  * Observations in the subset of `predictFromSubset`, and the number of observations from which it
- * pays. No stop probability changed in 280 assessments on recorded tables (search/bench).
+ * pays. It changed no probability of the stop rule in 280 assessments on recorded tables
+ * (docs/research/search.md, speed).
  */
 const subsetSize = 32
 const minObservationsForSubset = 64

@@ -109,7 +109,7 @@ export function createProblem(experiment: Experiment, book: PriceBook): Problem 
   const { space, objective, slo } = experiment
   const hasKnownShape = modelsCapacityOrLatency(objective)
   return {
-    space: hasKnownShape ? space : withoutMonotonicity(space),
+    space: hasKnownShape ? space : removeMonotonicity(space),
     objective,
     pricePerHour: priceExperiment(experiment, book),
     constraintLimit: slo.limitMs,
@@ -118,7 +118,7 @@ export function createProblem(experiment: Experiment, book: PriceBook): Problem 
 }
 
 /** A metric of the user may rise where the capacity falls. */
-const withoutMonotonicity = (space: SearchSpace): SearchSpace => ({
+const removeMonotonicity = (space: SearchSpace): SearchSpace => ({
   ...space,
   parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
 })
@@ -158,8 +158,7 @@ export function createCapacityEstimator(
 
 /**
  * Undefined for a server that already runs, for a command without GPUs, and for a server whose
- * model
- * or batching is unknown.
+ * model or batching is unknown.
  */
 function createEstimators(experiment: Experiment): EstimatorLookup | undefined {
   const { predictor, calibrated } = experiment

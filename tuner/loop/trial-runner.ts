@@ -36,7 +36,10 @@ export interface TrialRequest {
   readonly attempt: number
   /** When the predictor was launched, if that was before the trial started; ms of `now`. */
   readonly launchedMs?: number
-  /** A predictor that reports its power and needs more energy is infeasible. */
+  /**
+   * Bound on the energy per request, J. A predictor above it, or without reported power, is
+   * infeasible.
+   */
   readonly maxJoulesPerRequest?: number
 }
 

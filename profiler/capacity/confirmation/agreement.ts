@@ -4,7 +4,7 @@
  * and a few seconds of load prove little.
  */
 
-import type { Load } from '../../model/load.ts'
+import type { OpenLoad } from '../../model/load.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
@@ -20,8 +20,8 @@ import {
 } from '../service-log/service-log.ts'
 import type { Played } from '../session.ts'
 
-/** Violations in a window of open load. JSON-safe. */
-interface WindowShare {
+/** Requests over the limit in one window of open load. JSON-safe. */
+interface WindowViolations {
   readonly rateRps: number
   readonly seconds: number
   readonly n: number
@@ -32,17 +32,19 @@ interface WindowShare {
   readonly met: boolean
 }
 
-type OpenLoad = Extract<Load, { kind: 'open' }>
 type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
 
 /** An earlier measurement of the same configuration. JSON-safe. */
 export interface EarlierMeasurement {
-  readonly windows: readonly WindowShare[]
+  readonly windows: readonly WindowViolations[]
   /** One request at a time. */
   readonly unloaded: Unloaded
 }
 
-/** Speeds within this share count as equal: half the safety margin of a confirmed rate. */
+/**
+ * Speeds within this share count as equal: the safety margin of a confirmed rate, which is 0.9 of
+ * the estimated capacity.
+ */
 const speedTolerance = 0.1
 /**
  * Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less.
@@ -71,7 +73,7 @@ export function extractEarlierMeasurement({
   slo,
 }: Measurement): EarlierMeasurement {
   const { requests, p50Ms, p90Ms } = unloaded
-  const windows = points.flatMap((point): WindowShare[] => {
+  const windows = points.flatMap((point): WindowViolations[] => {
     const { load, latencies } = point
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
     // Points store no count of violations; the goodput times the length is the number within the
@@ -90,8 +92,8 @@ function countViolations(
   {
     load: { rateRps, durationS },
     ...counts
-  }: { readonly load: OpenLoad } & Pick<WindowShare, 'over' | 'nEff'>,
-): WindowShare[] {
+  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'over' | 'nEff'>,
+): WindowViolations[] {
   const met = !point.cut && meetsSlo(point, slo)
   if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
   return [{ rateRps, seconds: durationS, n: point.requests, ...counts, met }]
@@ -111,7 +113,7 @@ interface AgreementOptions {
 
 /** Collects the measurements of a configuration, and lists their disagreements. */
 export class Agreement {
-  private readonly windows: WindowShare[]
+  private readonly windows: WindowViolations[]
   /** Windows of this confirmation, in time order. */
   private readonly ownWindows: {
     readonly rateRps: number
@@ -155,6 +157,7 @@ export class Agreement {
 
   /**
    * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   * @param spanS wall-clock time from the first to the end of the last window
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
     const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
@@ -223,8 +226,8 @@ export class Agreement {
           other.rateRps >= (1 - rateRounding) * window.rateRps &&
           other.seconds >= minComparedShare * window.seconds,
       )
-      if (met.length === 0 || !doSharesDiffer(window, poolShares(met))) continue
-      this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolShares(met))})`
+      if (met.length === 0 || !doSharesDiffer(window, poolViolations(met))) continue
+      this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolViolations(met))})`
       return
     }
   }
@@ -237,7 +240,7 @@ export const findOtherUnloaded = (
 ): Unloaded | undefined =>
   earlier.map(({ unloaded }) => unloaded).find((before) => doMediansDiffer(before, now))
 
-const poolShares = (windows: readonly WindowShare[]) => ({
+const poolViolations = (windows: readonly WindowViolations[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
   over: windows.reduce((sum, { over }) => sum + over, 0),
   nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),

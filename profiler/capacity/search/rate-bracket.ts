@@ -24,7 +24,10 @@ export interface RateBracket {
   readonly joint?: JointCapacity
 }
 
-/** @param answerS time of an unloaded answer, in which the queue builds up */
+/**
+ * @param answerS time of an unloaded answer: the ramp at the start in which the queue builds up,
+ * whose requests are left out where enough others remain
+ */
 export function judgeOpenWindow(
   run: LoadRun,
   point: LoadPoint,

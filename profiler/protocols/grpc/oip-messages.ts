@@ -93,8 +93,8 @@ const dialect: GrpcDialect = {
   async messages(to, model, payload, form, signal) {
     if (payload.kind === 'rows')
       return {
-        messages: payload.rows.map((row, i) =>
-          convertRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
+        messages: payload.rows.map((body, i) =>
+          convertBody(model, String(i), body, form, `${payload.path}, body ${i + 1}`),
         ),
       }
     const { inputs: declared, outputs } = await fetchTensors(to, model, signal)
@@ -226,10 +226,10 @@ function resolveTypedField(datatype: string): string {
 }
 
 /** Converts a body of the REST form to a message; BYTES elements are text, or {"b64": "..."}. */
-function convertRow(
+function convertBody(
   model: string,
   id: string,
-  row: unknown,
+  body: unknown,
   form: GrpcForm,
   place: string,
 ): Buffer {
@@ -240,7 +240,7 @@ function convertRow(
     )
   }
   const inputs: unknown[] =
-    isRecord(row) && Array.isArray(row.inputs) ? row.inputs : throwFault("no list of 'inputs'")
+    isRecord(body) && Array.isArray(body.inputs) ? body.inputs : throwFault("no list of 'inputs'")
   const tensors = inputs.map((input) => {
     if (
       !isRecord(input) ||

@@ -95,7 +95,7 @@ export function createGrpcProtocol(
       )
     },
     answers: {
-      tensors: true,
+      isResultFromModelOnly: true,
       ask: (target, body, signal) => {
         const to = endpoint(target.url)
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)

@@ -83,8 +83,8 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
     const { inputs, outputs } = signature
     if (payload.kind === 'rows')
       return {
-        messages: payload.rows.map((row, i) =>
-          convertRow(model, signature, row, `${payload.path}, body ${i + 1}`),
+        messages: payload.rows.map((body, i) =>
+          convertBody(model, signature, body, `${payload.path}, body ${i + 1}`),
         ),
         outputs,
       }
@@ -111,10 +111,9 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
       predict.request,
       request,
     )
-    return (
-      findModelFault(model, requestedModel) ??
-      findTensorsFault(tensors, declared, readDimensions(Object.values(inputs)[0])[0])
-    )
+    // The first dimension is the batch.
+    const items = readDimensions(Object.values(inputs)[0])[0]
+    return findModelFault(model, requestedModel) ?? findTensorsFault(tensors, declared, items)
   },
 })
 
@@ -207,13 +206,13 @@ async function buildTensor(input: TensorFlowInput, content: Content, items: numb
 }
 
 /** Converts a body of the REST form, rows ("instances") or columns ("inputs"), to a message. */
-function convertRow(
+function convertBody(
   model: string,
   { name: signature, inputs }: Signature,
-  row: unknown,
+  body: unknown,
   place: string,
 ): Buffer {
-  const columns = splitColumns(inputs, row, place)
+  const columns = splitColumns(inputs, body, place)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
     if (!input)
@@ -232,21 +231,21 @@ function convertRow(
     return [name, buildTensorProto(input.dtype, shape, contents)] as const
   })
   const requestedSignature =
-    isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
+    isRecord(body) && typeof body.signature_name === 'string' ? body.signature_name : signature
   return encodeRequest(model, requestedSignature, Object.fromEntries(tensors))
 }
 
 /** Converts a body of the REST form to values by input. */
 function splitColumns(
   inputs: readonly TensorFlowInput[],
-  row: unknown,
+  body: unknown,
   place: string,
 ): Record<string, unknown[]> {
   // {"b64": ...} is one binary value.
   const isNamed = (value: unknown): value is Record<string, unknown> =>
     isRecord(value) && typeof value.b64 !== 'string'
-  if (isRecord(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>
-  const values = isRecord(row) ? (row.instances ?? row.inputs) : undefined
+  if (isRecord(body) && isNamed(body.inputs)) return body.inputs as Record<string, unknown[]>
+  const values = isRecord(body) ? (body.instances ?? body.inputs) : undefined
   if (!Array.isArray(values) || values.length === 0)
     throw new PayloadError(
       `${place}: neither 'instances' nor 'inputs'`,
