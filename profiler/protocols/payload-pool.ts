@@ -8,7 +8,7 @@ import { countElements } from './tensor-bytes.ts'
 const words =
   `the of and to in is that for it was on are as with they be at one have this from by had not but what all were when we there can an your which their if will each about how up out
   them then she many some so these would other into has more her two like him see time could no make than first been its who now people my made over did down only way find use may water
-  long little very after called just where maxValue know get through back much before go good new write our used me man too any day same right look think also around another came come work
+  long little very after called just where most know get through back much before go good new write our used me man too any day same right look think also around another came come work
   three word must because does part even place well such here take why things help put years different away again off went old number great tell men say small every found still between
   name should home big give air line set own under read last never us left end along while might next sound below saw something thought both few those always looked show large often
   together asked house world going want school important until form food keep children feet land side without boy once animals life enough took sometimes four head above kind began almost
