@@ -35,7 +35,7 @@ test('version 1: quota and memory in its files', async () => {
 test('no limit, no group, and the command as it was', async () => {
   const group = await createControlGroup(paper(2), 't', {})
   expect(group.wrap(['serve'])).toEqual(['serve'])
-  expect(group).toMatchObject({ folders: [], words: undefined })
+  expect(group).toMatchObject({ folders: [], limitsText: undefined })
   expect(readdirSync(join(root, 'cpu'))).toEqual([])
 })
 
