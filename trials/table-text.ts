@@ -86,11 +86,12 @@ export function readHeaderLine({ text }: Source): string {
  * @throws TableError for an unclosed quote
  */
 export function readRows({ file, text: given }: Source): TextRows {
-  const marked = given.startsWith('\uFEFF') ? given.slice(1) : given
-  const [told, named] = separatorLine.exec(marked) ?? []
-  const text = marked.slice(told?.length ?? 0)
-  const separator = named ?? detectSeparator(text)
-  const all = placeRows(parseText({ file, text }, separator, told ? 2 : 1), file, told ? 2 : 1)
+  const unmarked = given.startsWith('\uFEFF') ? given.slice(1) : given
+  const [firstLineText, namedSeparator] = separatorLine.exec(unmarked) ?? []
+  const text = unmarked.slice(firstLineText?.length ?? 0)
+  const separator = namedSeparator ?? detectSeparator(text)
+  const firstLine = firstLineText === undefined ? 1 : 2
+  const all = placeRows(parseText({ file, text }, separator, firstLine), file, firstLine)
   const rows = all.filter(({ cells }) => cells.some((cell) => cell.trim() !== ''))
   return separator === ',' ? { rows, notes: [] } : replaceDecimalCommas(rows, file)
 }

@@ -208,7 +208,10 @@ function computeFigures(
   }
 }
 
-/** Trials of objectives that model another figure predict no rate. */
+/**
+ * The predicted capacity of a trial; none where the objective measures a quantity of its own,
+ * because the prediction is then of that quantity.
+ */
 const selectPrediction = (
   { predicted }: FinishedTrial,
   { objective }: RankingCriteria,

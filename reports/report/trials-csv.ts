@@ -232,7 +232,7 @@ const hasResult = ({ status }: Candidate): boolean =>
 const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => Cell): Cell =>
   candidate && measurement && hasResult(candidate) ? of(candidate) : undefined
 
-/** Of a trial that does not stand for its configuration: what it measured by itself. */
+/** Of confirmations and repeated trials, which have no candidate: their own measurement. */
 const pickOwnMeasurement = ({
   candidate,
   measurement,

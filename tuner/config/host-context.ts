@@ -5,8 +5,8 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { HostContext } from './context.ts'
 
 /**
- * The built-in predictor can use a GPU only if the package that drives it works. The user's own
- * command may use every GPU.
+ * What this machine offers: whole GPUs, MIG slices, what enforces GPU shares (`shareBound`), and
+ * whether an engine of the built-in predictor can use the GPUs (`drivesGpus`).
  */
 export function createHostContext(machine: MachineFacts): HostContext {
   const gpus = machine.gpus.filter(isWhole).map(({ name }) => name)

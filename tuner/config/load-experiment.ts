@@ -91,22 +91,23 @@ export function loadExperimentDocument(
   })
 }
 
+/** @param problemPlace place of problems without an origin: the file's name or 'command line' */
 function assemble(
   layers: readonly Layer[],
-  found: readonly ConfigProblem[],
+  earlierProblems: readonly ConfigProblem[],
   unread: boolean,
-  fallback: string,
+  problemPlace: string,
   host: HostContext,
 ): Experiment {
   const checked = [createDefaultsLayer(host.cwd), ...layers].map((layer) => {
-    const found = checkLayer(layer)
-    return { layer, ...found, ...extractSecrets(found.entries, layer) }
+    const checkedLayer = checkLayer(layer)
+    return { layer, ...checkedLayer, ...extractSecrets(checkedLayer.entries, layer) }
   })
-  const problems = [...found, ...checked.flatMap((layer) => layer.problems)]
+  const problems = [...earlierProblems, ...checked.flatMap((layer) => layer.problems)]
   const invalidKeys = new Set(checked.flatMap((layer) => [...layer.invalidKeys]))
   // An unreadable file may contain what seems to be missing, so nothing is reported as missing.
   if (unread) throw new ConfigError(sortProblems(problems))
-  const resolved = resolveExperiment(mergeLayers(checked), fallback, invalidKeys, host)
+  const resolved = resolveExperiment(mergeLayers(checked), problemPlace, invalidKeys, host)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sortProblems(problems))
   return {

@@ -28,7 +28,10 @@ export const languageProbeTimeoutSeconds: Readonly<Record<LanguageServer, number
   'tensorrt-llm': 10,
 }
 
-/** GPUs, and the longest sequence of the trials: the model's own may not fit beside its weights. */
+/**
+ * The GPUs, and the longest sequence that the trials allowed: the model's own maximum may not fit
+ * into the GPU memory beside its weights.
+ */
 const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
   ...(gpu ? { gpu } : {}),
@@ -37,7 +40,7 @@ const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Se
 })
 
 /**
- * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
+ * The tuned values, with the draft model's name on the Hub, its folder, or a placeholder for them.
  * @throws SpecError for drafts of a kind that the server does not have
  */
 export function resolveLanguageKnobs(
@@ -50,13 +53,16 @@ export function resolveLanguageKnobs(
   if (fault) throw new SpecError(fault.what, fault.hint)
   return new Knobs(
     needsDraftModel(drafts.method)
-      ? { ...configuration, speculativeModel: findDraftPlace(drafts.model) }
+      ? { ...configuration, speculativeModel: resolveDraftWeights(drafts.model) }
       : configuration,
   )
 }
 
-/** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
-const findDraftPlace = (model = ''): string =>
+/**
+ * Name on the Hub or folder of the draft model. The placeholder where only the name of an
+ * architecture is known, as in simulated trials: it has no weights.
+ */
+const resolveDraftWeights = (model = ''): string =>
   parseHubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
 /** A note where the weights of the draft model are a placeholder. */
@@ -65,7 +71,7 @@ function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): stri
   if (
     drafts === undefined ||
     !needsDraftModel(drafts.method) ||
-    findDraftPlace(drafts.model) !== draftToFill
+    resolveDraftWeights(drafts.model) !== draftToFill
   )
     return []
   return [
@@ -81,8 +87,8 @@ function describeQuantization({
   configuration,
   deployed,
 }: Pick<Serving, 'configuration' | 'deployed'>): string[] {
-  const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
-  if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
+  const convertsToFp8 = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
+  if (!convertsToFp8 || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
   return [
     '--quantization fp8 converts 16-bit weights while it loads them: remove it for weights that are quantized already (compressed-tensors, ModelOpt), with which the server refuses it',
   ]
@@ -146,7 +152,7 @@ export function buildLanguageContainer(
     image,
     command:
       namesByFolder && modelUri !== undefined && parseHubName(weights) === undefined
-        ? byLink(command, weights, model)
+        ? linkWeights(command, weights, model)
         : command(weights),
     args,
     port,
@@ -157,8 +163,8 @@ export function buildLanguageContainer(
   }
 }
 
-/** Starts the server on a link to its weights that has the model's name, which clients use. */
-function byLink(
+/** Command that starts the server on a link to its weights that has the model's name, which clients use. */
+function linkWeights(
   command: (weights: string) => readonly string[],
   weights: string,
   model: string,
@@ -188,12 +194,12 @@ export function completeLanguageContainer(
     selectServerLimits(serving),
     optionsFolder,
   )
-  const hub = modelUri !== undefined && parseHubName(modelUri) !== undefined
+  const isOnHub = modelUri !== undefined && parseHubName(modelUri) !== undefined
   const notes = [
     ...(container.notes ?? []),
     ...describeLanguageServer(knobs, serving),
     ...describeNodeSize(serving),
-    ...(hub ? [describeCache(evidence.measured)] : []),
+    ...(isOnHub ? [describeCache(evidence.measured)] : []),
   ]
   return {
     ...container,
@@ -206,7 +212,7 @@ export function completeLanguageContainer(
       HF_HOME: `${cachePath}/huggingface`,
       ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }),
     },
-    ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
+    ...((isOnHub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
     notes,
     sharedMemory: true,
     cachePath,

@@ -72,8 +72,15 @@ class GraphWalk {
       if (name !== '') this.#tensors.set(name, outputs[i])
     })
     const output = outputs[0]
-    if (output === undefined) this.#recordUncounted(node, inputs)
-    else if (!output.constant && output.values === undefined)
+    if (output === undefined) {
+      // An operator that lacks only the shapes of uncounted operators before it is not recorded again.
+      if (
+        shapeRules[node.op] === undefined ||
+        isCounted(node.op) ||
+        inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
+      )
+        this.#recordUncounted(node)
+    } else if (!output.constant && output.values === undefined)
       this.#addOperator(node, inputs, output)
   }
 
@@ -90,13 +97,8 @@ class GraphWalk {
     })
   }
 
-  #recordUncounted(node: GraphNode, inputs: readonly MaybeTensor[]): void {
-    if (
-      shapeRules[node.op] === undefined ||
-      isCounted(node.op) ||
-      inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
-    )
-      this.#uncounted[node.op] = (this.#uncounted[node.op] ?? 0) + 1
+  #recordUncounted({ op }: GraphNode): void {
+    this.#uncounted[op] = (this.#uncounted[op] ?? 0) + 1
   }
 
   #addOperator(
@@ -107,15 +109,15 @@ class GraphWalk {
     const written = countElements(output.shape)
     if (isCounted(node.op)) {
       const work = countNodeWork(node, inputs, output)
-      if (work === undefined) this.#recordUncounted(node, [undefined])
+      if (work === undefined) this.#recordUncounted(node)
       else this.#addProduct(node, work, inputs, written)
       return
     }
-    if (shapeRules[node.op] === undefined) this.#recordUncounted(node, inputs)
+    if (shapeRules[node.op] === undefined) this.#recordUncounted(node)
     const role = classifyOperator(node.op)
     const before = this.#findLatestProducer(node)
     if (role !== 'view') this.#stored += written
-    if (role === 'joined') return
+    if (role === 'concatenation') return
     const lookedUp = role === 'lookup' && inputs[0]?.constant === true
     const joins =
       role === 'view' ||
@@ -204,7 +206,7 @@ class GraphWalk {
   ): void {
     if (!view) {
       kernel.reads += this.#countOtherInputs(node, kernel, inputs)
-      kernel.writes = Math.max(written, Math.min(kernel.writes, written))
+      kernel.writes = written
     }
     this.#setProducer(node, kernel)
   }

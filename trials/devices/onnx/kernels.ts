@@ -215,8 +215,11 @@ function countRecurrent(node: GraphNode, x: TensorInfo, w: TensorInfo, r: Tensor
   }
 }
 
-/** How an operator without products is executed. */
-type Role = 'elementwise' | 'view' | 'joined' | 'reduction' | 'lookup' | 'kernel'
+/**
+ * How an operator without products is executed. A concatenation needs no kernel: the kernels before
+ * it write into its output.
+ */
+type Role = 'elementwise' | 'view' | 'concatenation' | 'reduction' | 'lookup' | 'kernel'
 
 const listRoles = (role: Role, list: string): [string, Role][] =>
   list.split(' ').map((op) => [op, role])
@@ -225,7 +228,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
     'view',
     'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike',
   ),
-  ...listRoles('joined', 'Concat com.microsoft:QLinearConcat'),
+  ...listRoles('concatenation', 'Concat com.microsoft:QLinearConcat'),
   ...listRoles(
     'reduction',
     'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp',

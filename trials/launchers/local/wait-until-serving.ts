@@ -12,7 +12,7 @@ import {
 import { awaitWithDeadline } from '../readiness.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { host, type Launch, type LocalLauncherOptions } from './launch.ts'
-import { areListenersForeign, listListeners, listPorts } from './processes.ts'
+import { areListenersForeign, countListeningSockets, listPorts } from './processes.ts'
 import { installHint, type StartedProcess } from './start-process.ts'
 
 export interface ServingPredictor {
@@ -92,7 +92,7 @@ function explainFailure(
 /** Whether another server listens on the port, in addition to or instead of the predictor. */
 function isPortTaken(port: number, { group, log }: StartedProcess): boolean {
   const pids = group.members().map(({ pid }) => pid)
-  const listeners = listListeners(port, pids)
+  const listeners = countListeningSockets(port, pids)
   if (listeners === undefined || listeners.total === 0) return false
   if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
   return reportsTakenPort(log.tail(200)) || areListenersForeign(port, group.identity)

@@ -5,6 +5,7 @@ import {
   getInputKind,
 } from '../../devices/architecture.ts'
 import type { CalibratedServer } from '../../devices/device-model.ts'
+import type { ServerFit } from '../../devices/server-fit.ts'
 
 export interface CpuStage {
   /** On the single event loop of the server: reading, parsing and answering, ms. */
@@ -15,10 +16,10 @@ export interface CpuStage {
   readonly jitter: number
   /** Network and hand-overs between threads: latency without load, ms. */
   readonly overheadMs: number
-  /** As `DeviceLatency.relativeError`, of the CPU times. */
+  /** Relative error of the CPU times, defined as `DeviceLatency.relativeError`. */
   readonly relativeError: number
   /** The times are part of the batch times: they bound the rate and add no latency. */
-  readonly within?: boolean
+  readonly isInBatchTimes?: boolean
 }
 
 /** The cores of the machine that server and load generator share. */
@@ -65,17 +66,16 @@ export function createCpuStage(
 /**
  * The stage of a server whose batch times include host work, each process on a core. Requests wait
  * for a core if there are more processes than cores, and for the server's single event loop.
- * @param at parameters of the server's fit
  */
 export const createCalibratedStage = (
-  at: readonly number[],
+  [, lnHostMsPerItem]: ServerFit['parameters'],
   { instances, cpuCores }: { readonly instances: number; readonly cpuCores: number },
   perRequest?: CalibratedServer['perRequest'],
 ): CpuStage => ({
   acceptMs: perRequest?.ms ?? 0,
-  prepareMs: instances > cpuCores ? Math.exp(at[1]!) : 0,
+  prepareMs: instances > cpuCores ? Math.exp(lnHostMsPerItem!) : 0,
   jitter: 0,
   overheadMs: 0,
   relativeError: perRequest?.relativeError ?? 0,
-  within: true,
+  isInBatchTimes: true,
 })

@@ -1,7 +1,7 @@
 /** TensorFlow Serving's REST API: https://www.tensorflow.org/tfx/serving/api_rest */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
-import { readJsonNumbers } from './oip-http.ts'
+import { formatJsonNumbers } from './oip-http.ts'
 import {
   formatShape,
   maxDimensions,
@@ -174,7 +174,7 @@ const encodeRow = (tensor: Tensor, name: string): string[] => {
 
 function nestValues(tensor: Tensor, name: string): string {
   if (tensor.shape.length <= 1) {
-    const numbers = readJsonNumbers(tensor.data, name)
+    const numbers = formatJsonNumbers(tensor.data, name)
     return tensor.shape.length === 0 ? numbers : `[${numbers}]`
   }
   return `[${encodeRow(tensor, name)}]`

@@ -19,6 +19,7 @@ import type { Context } from '../context.ts'
 import { findLanguageModel } from '../predictor-template.ts'
 import type { Experiment } from '../types.ts'
 
+/** Infinity stands for the values of a float without a step, which cannot be listed: it drafts. */
 const listValues = (
   { parameters }: Pick<SearchSpace, 'parameters'>,
   name: string,
@@ -82,7 +83,7 @@ export function checkSpeculation(
       )
   const models = listValues(space, 'speculativeModel')
   for (const method of methods) {
-    // The simulation derives the EAGLE-3 layer from the model itself.
+    // The simulation derives the EAGLE-3 layer from the model itself: '' stands for its draft model.
     const model = models === undefined ? undefined : String(models[0])
     const fault = findDraftFault(
       server,

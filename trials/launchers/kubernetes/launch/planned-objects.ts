@@ -63,9 +63,12 @@ export interface KubernetesLauncherOptions {
   readonly reach: Reach
   /** The scheme for every GPU. Absent: chosen by `offers`, or by what is tuned. */
   readonly gpuScheme?: GpuScheme
-  /** The GPUs of the nodes, where one scheme may not fit every GPU of the search. */
+  /**
+   * GPUs of the nodes that the search may use, each with its scheme: that of a trial is chosen among
+   * them. Absent with `gpuScheme`.
+   */
   readonly offers?: readonly ClusterGpu[]
-  /** The GPUs of the nodes, for their memory, where the scheme is given. Default: `offers`. */
+  /** GPUs of the nodes, to limit the memory of a trial to theirs. Default: `offers`. */
   readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   /** The version of DRA that the server has. Default v1. */
@@ -103,8 +106,8 @@ export function planObjects(
   owner: Owner,
   name: string,
 ): TrialObjects {
-  const all = { ...options.defaults, ...configuration }
-  const requested = readResources(all, {}, options.ownGpus)
+  const complete = { ...options.defaults, ...configuration }
+  const requested = readResources(complete, {}, options.ownGpus)
   const gpu = chooseGpuSelection(requested, options)
   const labels = createLabels(options.experimentId, 'predictor', trialNumber)
   const deadlineS = options.podDeadlineS ?? 3600
@@ -113,20 +116,20 @@ export function planObjects(
     requested.gpu !== undefined &&
     (options.template.kind !== 'builtin' || resolveEngine(options.template) !== 'emulated')
   const image = (onGpu && options.gpuImage) || options.image
-  const whole = createTrialPod({
+  const podWithSecrets = createTrialPod({
     ...options,
     image,
     name,
     labels,
     owner,
-    configuration: all,
+    configuration: complete,
     trialNumber,
     requested,
     gpu,
     deadlineS,
   })
   const objects = {
-    ...extractSecrets(whole, metadata),
+    ...extractSecrets(podWithSecrets, metadata),
     ...(options.throughService && {
       service: createTrialService(
         { name, labels, owner, port: options.port },

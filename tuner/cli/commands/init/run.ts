@@ -137,7 +137,7 @@ class ExperimentInit {
   #document: Draft
   readonly #comments: Record<string, string | undefined> = {}
   readonly #footer: string[] = []
-  /** The process of the running server names it. */
+  /** The running server was recognised by its process, so its answers are not searched for its name. */
   #isRecognised = false
   readonly #variables: string[] = []
 
@@ -357,6 +357,7 @@ class ExperimentInit {
     })
     for (const [reference, value] of extracted.secrets) {
       const name = reference.replace(/^env:/, '')
+      // The file refers to the secret by this variable: the check and the smoke test read it.
       process.env[name] = value
       this.#variables.push(name)
     }
