@@ -218,7 +218,7 @@ class Run {
     const prepareMs =
       cpu.prepareMs * factors[(this.#jitter.fromRequest + request) & (factors.length - 1)]!
     const service = slowdown * (cpu.acceptMs + prepareMs)
-    const ready = cpu.isInBatchTimes ? start : start + service
+    const ready = cpu.within ? start : start + service
     this.#acceptFree = start + slowdown * cpu.acceptMs
     coreFree[core] = start + service
     this.cpuBusyMs += service / slowdown

@@ -19,7 +19,7 @@ export interface CpuStage {
   /** Relative error of the CPU times, defined as `DeviceLatency.relativeError`. */
   readonly relativeError: number
   /** The times are part of the batch times: they bound the rate and add no latency. */
-  readonly isInBatchTimes?: boolean
+  readonly within?: boolean
 }
 
 /** The cores of the machine that server and load generator share. */
@@ -77,5 +77,5 @@ export const createCalibratedStage = (
   jitter: 0,
   overheadMs: 0,
   relativeError: perRequest?.relativeError ?? 0,
-  isInBatchTimes: true,
+  within: true,
 })

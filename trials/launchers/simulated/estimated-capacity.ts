@@ -131,7 +131,7 @@ export function computeLatencyPercentileMs(
     (fullMs / B / devices)
   return (
     cpu.overheadMs +
-    (cpu.isInBatchTimes ? 0 : cpuMs) +
+    (cpu.within ? 0 : cpuMs) +
     cpuWait +
     Math.max(company, underWay) +
     queued +
@@ -158,7 +158,7 @@ export function predictTimedCapacity(
   const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A single request waits for the whole delay in its batch of one.
-  const besideMs = cpu.isInBatchTimes ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
+  const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
   const unloadedMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (unloadedMs > slo.limitMs) return { capacityRps: 0, saturationRps, unloadedMs, binding: 'slo' }
   const capacityRps = findMaxRate(model, slo, saturationRps)

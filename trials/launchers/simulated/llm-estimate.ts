@@ -12,13 +12,14 @@ import { countLayerWeights, resolveArithmetic } from '../../predictor/llm/step-m
 import { parseResources, readServingParameters } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import { type PredictedCapacity, softenCapacity } from './estimated-capacity.ts'
-import { type LlmLoad, predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import {
   explainRefusal,
   type LlmModelOptions,
   type LlmRequest,
   modelLlm,
 } from './llm-configuration.ts'
+import { type LlmLoad, summariseLlmLoad } from './llm-load.ts'
 import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {

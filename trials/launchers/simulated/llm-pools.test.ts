@@ -4,10 +4,11 @@ import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { countGpus } from '../../resources.ts'
-import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import { type LlmModelOptions, type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
+import { summariseLlmLoad } from './llm-load.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
 const small = findArchitecture('llama-3.1-8b') as Decoder

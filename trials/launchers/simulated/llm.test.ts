@@ -4,10 +4,11 @@ import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { inferAcceptance } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
 import { InfeasibleError } from '../../types.ts'
-import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import { type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
+import { summariseLlmLoad } from './llm-load.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
 const llama = findArchitecture('llama-3.1-8b') as Decoder
