@@ -154,7 +154,8 @@ const thousands = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/
 
 /**
  * Converts decimal commas, with a note; not if a number has a decimal point, or if every comma may
- * separate thousands, which readers then reject.
+ * separate thousands, which readers then reject. If every point may separate thousands, the points
+ * stay decimal ones, and a note says so.
  */
 function replaceDecimalCommas(rows: readonly TextRow[], file: string): TextRows {
   let decimal: string | undefined

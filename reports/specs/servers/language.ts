@@ -163,7 +163,10 @@ export function buildLanguageContainer(
   }
 }
 
-/** Command that starts the server on a link to its weights that has the model's name, which clients use. */
+/**
+ * Command that links to the weights under the model's name, and starts the server on that link:
+ * clients then use the name.
+ */
 function linkWeights(
   command: (weights: string) => readonly string[],
   weights: string,

@@ -73,7 +73,7 @@ class GraphWalk {
     })
     const output = outputs[0]
     if (output === undefined) {
-      // An operator that lacks only the shapes of uncounted operators before it is not recorded again.
+      // An operator with a shape rule, behind one whose shapes are unknown, is not recorded as well.
       if (
         shapeRules[node.op] === undefined ||
         isCounted(node.op) ||

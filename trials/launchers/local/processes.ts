@@ -26,7 +26,8 @@ export interface GroupIdentity {
   /** Value of the environment variable `cookieVariable` that every member inherited. */
   readonly cookie: string
   /**
-   * Folders of its control groups. They also hold processes that members started without the cookie.
+   * Folders of its control groups. They also hold processes that members started without the
+   * cookie.
    */
   readonly controlGroups?: readonly string[]
   /** Sockets of its output, as in /proc/PID/fd: processes that write there were started by it. */

@@ -137,7 +137,7 @@ class ExperimentInit {
   #document: Draft
   readonly #comments: Record<string, string | undefined> = {}
   readonly #footer: string[] = []
-  /** The running server was recognised by its process, so its answers are not searched for its name. */
+  /** The running server was recognised by its process: its answers need not identify it. */
   #isRecognised = false
   readonly #variables: string[] = []
 
