@@ -73,7 +73,7 @@ class GraphWalk {
     })
     const output = outputs[0]
     if (output === undefined) {
-      // An operator with a shape rule, behind one whose shapes are unknown, is not recorded as well.
+      // An operator with a shape rule is not recorded if it only lacks shapes from those before it.
       if (
         shapeRules[node.op] === undefined ||
         isCounted(node.op) ||

@@ -38,8 +38,8 @@ function predictLlmLatencies(
   const { promptsApart } = server.limits
   const z = computeNormalQuantile(q)
 
-  // Prompt groups interrupt an answer. Their number is taken for a Poisson variable, so its standard
-  // deviation is the root of its mean.
+  // Prompt groups interrupt an answer. Their number is taken for a Poisson variable, so its
+  // standard deviation is the root of its mean.
   const groupMs = steps.promptGroupMs(groupSize * meanPromptTokens, groupSize, sequences)
   const groupsPerAnswer = Math.max(0, (arrivalsPerMs * meanOutputTokens * tokenMs) / groupSize)
   const promptsExtraMs = (z * groupMs * Math.sqrt(groupsPerAnswer)) / meanOutputTokens

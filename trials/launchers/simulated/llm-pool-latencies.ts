@@ -34,8 +34,8 @@ const addIndependent = (a: TimeSummary, b: TimeSummary): number =>
 /**
  * Quantile q of the time from a request to the end of its prefill, ms; undefined beyond saturation.
  * A step takes the prompts that arrived during the last one, up to its token limit. At low load,
- * each prompt has its own step and waits for those before it. At high load, prompts share steps, and
- * each waits for the rest of one. The smaller of the two times applies.
+ * each prompt has its own step and waits for those before it. At high load, prompts share steps,
+ * and each waits for the rest of one. The smaller of the two times applies.
  * @param servers prefill servers, which get the requests in turn
  * @param longTokens quantile q of the prompt lengths
  */

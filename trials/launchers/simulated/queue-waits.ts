@@ -15,13 +15,13 @@ export interface Queue {
   readonly utilization: number
   /** Squared coefficient of variation of the service times. */
   readonly serviceCv2: number
-  /** Squared coefficient of variation of the times between arrivals. Default 1: Poisson arrivals. */
+  /** The same of the times between arrivals. Default 1: Poisson arrivals. */
   readonly arrivalCv2?: number
 }
 
 /**
- * Mean wait of the requests that wait at all, ms: s (ca² + cs²) / 2 (1 − ρ). For Poisson arrivals it
- * follows from the formula of Pollaczek and Khinchine, for others from Kingman's (1961).
+ * Mean wait of the requests that wait at all, ms: s (ca² + cs²) / 2 (1 − ρ). For Poisson arrivals
+ * it follows from the formula of Pollaczek and Khinchine, for others from Kingman's (1961).
  */
 const computeMeanDelayedMs = ({
   serviceMs,

@@ -83,7 +83,7 @@ export function checkSpeculation(
       )
   const models = listValues(space, 'speculativeModel')
   for (const method of methods) {
-    // The simulation derives the EAGLE-3 layer from the model itself: '' stands for its draft model.
+    // The simulation derives the EAGLE-3 layer from the model itself, so '' passes as its name.
     const model = models === undefined ? undefined : String(models[0])
     const fault = findDraftFault(
       server,

@@ -64,8 +64,8 @@ export interface KubernetesLauncherOptions {
   /** The scheme for every GPU. Absent: chosen by `offers`, or by what is tuned. */
   readonly gpuScheme?: GpuScheme
   /**
-   * GPUs of the nodes that the search may use, each with its scheme: that of a trial is chosen among
-   * them. Absent with `gpuScheme`.
+   * GPUs of the nodes that the search may use, each with its scheme: that of a trial is chosen
+   * among them. Absent with `gpuScheme`.
    */
   readonly offers?: readonly ClusterGpu[]
   /** GPUs of the nodes, to limit the memory of a trial to theirs. Default: `offers`. */
