@@ -160,27 +160,31 @@ export class Hpa {
     while (this.#recommendations[0]!.at <= at - windowSeconds && this.#recommendations.length > 1)
       this.#recommendations.shift()
     let [up, down] = [desired, desired]
-    for (const { at: then, replicas } of this.#recommendations) {
-      if (then > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
-      if (then > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
+    for (const { at: recommendedAt, replicas } of this.#recommendations) {
+      if (recommendedAt > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
+      if (recommendedAt > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
     }
     return Math.min(down, Math.max(up, current))
   }
 
   #applyPolicies(at: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const before = (seconds: number) =>
+    const countReplicasBefore = (seconds: number) =>
       current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
-        const from = before(periodSeconds)
-        return type === 'Pods' ? from + value : Math.ceil(from * (1 + value / 100))
+        const replicasBefore = countReplicasBefore(periodSeconds)
+        return type === 'Pods'
+          ? replicasBefore + value
+          : Math.ceil(replicasBefore * (1 + value / 100))
       })
       return Math.max(current, Math.min(wanted, Math.max(...limits)))
     }
     const limits = scaleDown.policies.map(({ type, value, periodSeconds }) => {
-      const from = before(periodSeconds)
-      return type === 'Pods' ? from - value : Math.floor(from * (1 - value / 100))
+      const replicasBefore = countReplicasBefore(periodSeconds)
+      return type === 'Pods'
+        ? replicasBefore - value
+        : Math.floor(replicasBefore * (1 - value / 100))
     })
     return Math.min(current, Math.max(wanted, Math.min(...limits)))
   }

@@ -22,7 +22,7 @@ export class ObservedRate {
     return this.#ageSeconds + windowSeconds
   }
 
-  add(until: number, flow: Flow): void {
+  addFlow(until: number, flow: Flow): void {
     this.#sums.push({ at: until, sum: this.#sums.at(-1)!.sum + flow[this.#countedRequests] })
   }
 

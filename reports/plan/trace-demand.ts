@@ -80,14 +80,14 @@ function readSamples(
   perSeconds: number,
 ): Sample[] {
   const samples = rows.map(({ cells, line }): Sample => {
-    const at = `${file}:${line}: '${cells.join(',')}'`
+    const place = `${file}:${line}: '${cells.join(',')}'`
     const columns = cells.findLastIndex((cell) => cell !== '') + 1
     if (columns !== 2)
       throw new DemandError(
-        `${at} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
+        `${place} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
         formHint,
       )
-    if (!isSample(cells)) throw new DemandError(`${at} is not a timestamp and a rate`, formHint)
+    if (!isSample(cells)) throw new DemandError(`${place} is not a timestamp and a rate`, formHint)
     return { line, at: parseTime(cells[0]!, unitsPerSecond), rps: readRate(cells[1]!, perSeconds) }
   })
   if (samples.length < 2)

@@ -6,9 +6,10 @@ const spanSeconds = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 /** Seconds that a unit counts requests over: 'req/s' 1, 'rpm' 60. Undefined: it is no rate's. */
 function parseUnitSeconds(unit: string): number | undefined {
   const words = unit.toLowerCase().replaceAll(/[\s_]+/g, ' ')
-  const [, short] = /\b[rq]p([smhd])\b/.exec(words) ?? []
-  const [, long] = /(?:\/|\bper) ?(s|sec|second|m|min|minute|h|hour|d|day)s?\b/.exec(words) ?? []
-  const span = short ?? long?.[0]
+  const [, shortUnit] = /\b[rq]p([smhd])\b/.exec(words) ?? []
+  const [, longUnit] =
+    /(?:\/|\bper) ?(s|sec|second|m|min|minute|h|hour|d|day)s?\b/.exec(words) ?? []
+  const span = shortUnit ?? longUnit?.[0]
   return span === undefined ? undefined : spanSeconds[span as keyof typeof spanSeconds]
 }
 
@@ -34,8 +35,8 @@ export function readRateHeading(heading: string): number | 'unknown span' {
  * @param perSeconds of a number without a unit
  */
 export function readRate(cell: string, perSeconds = 1): number {
-  const plain = readNumber(cell)
-  if (!Number.isNaN(plain)) return plain / perSeconds
+  const plainNumber = readNumber(cell)
+  if (!Number.isNaN(plainNumber)) return plainNumber / perSeconds
   const [, number, thousands = '', unit = ''] =
     /^\s*([\d.]+)\s*([kKM]?)(?![a-z])\s*(.*?)\s*$/.exec(cell) ?? []
   const seconds =

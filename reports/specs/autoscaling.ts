@@ -37,9 +37,9 @@ export function buildAutoscaling(
   requested: Autoscaler,
   { deployment, prometheus }: { readonly deployment: string; readonly prometheus?: string },
 ): Autoscaling {
-  const fixed = (...notes: string[]) => ({ objects: [], notes, isScraped: false })
-  if (requested === 'none') return fixed()
-  if (!serving.isScalable) return fixed(describeFixedReplicas(serving))
+  const buildFixed = (...notes: string[]) => ({ objects: [], notes, isScraped: false })
+  if (requested === 'none') return buildFixed()
+  if (!serving.isScalable) return buildFixed(describeFixedReplicas(serving))
   const isCounted = serving.container.requestsMetric !== undefined
   if (requested === 'keda')
     return {
@@ -57,7 +57,7 @@ export function buildAutoscaling(
     }
   const cpu = resolveCpuTarget(serving)
   if ('problem' in cpu)
-    return fixed(
+    return buildFixed(
       `no autoscaler: this server exports no request counter that tune knows, and ${cpu.problem}. --autoscaler keda scales on requests that Istio counts`,
     )
   return {
@@ -101,13 +101,13 @@ export function describeRange({
   requestedBounds,
   isSized,
 }: Serving): string {
-  const source = (value: number | undefined, computed: string) =>
+  const describeSource = (value: number | undefined, computed: string) =>
     value === undefined ? computed : 'requested'
-  const min = source(
+  const min = describeSource(
     requestedBounds.minReplicas,
     isSized ? 'enough for the demand' : 'no demand is configured',
   )
-  const max = source(
+  const max = describeSource(
     requestedBounds.maxReplicas,
     maxReplicas === minReplicas ? 'the minimum' : 'twice as many as the demand needs',
   )

@@ -26,17 +26,17 @@ const zones = 'topology.kubernetes.io/zone'
 const nodes = 'kubernetes.io/hostname'
 
 /**
- * Fields of a pod's spec: its time to end, and its spread. @param several more than one runs at any
+ * Fields of a pod's spec: its time to end, and its spread. @param isReplicated whether more than one runs at any
  * time @param topologyKeys over which they are spread
  */
 export const buildLifetime = (
   { requirements }: Pick<Serving, 'requirements'>,
   labels: Labels,
-  several: boolean,
+  isReplicated: boolean,
   topologyKeys: readonly string[] = [zones, nodes],
 ): Manifest => ({
   terminationGracePeriodSeconds: requirements.graceSeconds,
-  topologySpreadConstraints: several
+  topologySpreadConstraints: isReplicated
     ? topologyKeys.map((topologyKey) => ({
         maxSkew: 1,
         topologyKey,
@@ -50,16 +50,16 @@ export const buildLifetime = (
 export const buildZonalLifetime = (
   serving: Pick<Serving, 'requirements'>,
   labels: Labels,
-  several: boolean,
-): Manifest => buildLifetime(serving, labels, several, [zones])
+  isReplicated: boolean,
+): Manifest => buildLifetime(serving, labels, isReplicated, [zones])
 
 /** One replica at a time may be evicted; none where there is only one. @param labels of the pods */
 export const buildDisruptionBudget = (
   { name }: Pick<Serving, 'name'>,
-  several: boolean,
+  isReplicated: boolean,
   labels: Labels,
 ): Manifest[] =>
-  several
+  isReplicated
     ? [
         {
           apiVersion: 'policy/v1',

@@ -111,7 +111,7 @@ export function createServing(
       candidate.replicas,
       options.minReplicas,
       options.maxReplicas,
-    ].some((given) => given !== undefined),
+    ].some((value) => value !== undefined),
     minReplicas,
     maxReplicas,
     requestedBounds: { minReplicas: options.minReplicas, maxReplicas: options.maxReplicas },
@@ -151,9 +151,9 @@ export const resizeServing = (serving: Serving, resources: Resources): Serving =
  * core or byte.
  */
 function describeNodes(bundle: Bundle | undefined, replicas: number): string {
-  const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
-  if (!bundle?.isFull) return why
-  return `${why}; ${bundle.replicas} per node leave${bundle.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
+  const reason = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
+  if (!bundle?.isFull) return reason
+  return `${reason}; ${bundle.replicas} per node leave${bundle.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
 }
 
 function listSources(
@@ -164,8 +164,8 @@ function listSources(
 ): Source[] {
   const trial = `trial ${candidate.trial}`
   const isImported = candidate.status === 'imported'
-  const safe = `safe capacity ${formatCapacity(candidate)}`
-  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const safeCapacity = `safe capacity ${formatCapacity(candidate)}`
+  const observation = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
   const interval = rateInterval(candidate.capacityCi90Rps)
   return [
     ...Object.entries(candidate.configuration).map(([name, value]) => ({
@@ -174,10 +174,10 @@ function listSources(
     })),
     candidate.estimateRps === undefined
       ? {
-          value: safe,
-          from: `${observed}, ${isImported ? 'between loads' : '90 % interval'} ${interval}`,
+          value: safeCapacity,
+          from: `${observation}, ${isImported ? 'between loads' : '90 % interval'} ${interval}`,
         }
-      : { value: `${safe} (estimate ${estimateText(candidate)})`, from: observed },
+      : { value: `${safeCapacity} (estimate ${estimateText(candidate)})`, from: observation },
     {
       value: `replicas ${replicas}`,
       from: replicaPlan

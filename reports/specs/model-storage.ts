@@ -37,29 +37,40 @@ type ModelStorage =
  * service account.
  */
 const fetchImage = 'kserve/storage-initializer:v0.15.2'
-const fetched = ['s3', 'gs', 'hf', 'https', 'http', 'hdfs', 'webhdfs', 'abfs', 'azure'] as const
+const fetchedSchemes = [
+  's3',
+  'gs',
+  'hf',
+  'https',
+  'http',
+  'hdfs',
+  'webhdfs',
+  'abfs',
+  'azure',
+] as const
 
 /** @throws SpecError for a place of no known kind. */
-function modelStorage(uri: string): ModelStorage {
-  const [, scheme, rest = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
+function parseModelStorage(uri: string): ModelStorage {
+  const [, scheme, location = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
   if (/^\/\S*$/.test(uri)) return { kind: 'path', path: uri }
-  if (scheme === 'file' && rest.startsWith('/')) return { kind: 'path', path: rest }
+  if (scheme === 'file' && location.startsWith('/')) return { kind: 'path', path: location }
   if (scheme === 'pvc') {
-    const [claim = '', ...folders] = rest.split('/').filter((part) => part !== '')
+    const [claim = '', ...folders] = location.split('/').filter((part) => part !== '')
     const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
     if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(claim) && !folders.includes('..'))
       return { kind: 'claim', claim, ...subPath, path: modelFolder }
   }
   if (scheme === 'csi') {
-    const csi = createCsiVolume(rest)
+    const csi = createCsiVolume(location)
     if (csi) return csi
   }
-  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest))
-    return { kind: 'image', reference: rest, path: modelFolder }
-  if (fetched.some((known) => known === scheme)) return { kind: 'fetched', uri, path: modelFolder }
+  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(location))
+    return { kind: 'image', reference: location, path: modelFolder }
+  if (fetchedSchemes.some((known) => known === scheme))
+    return { kind: 'fetched', uri, path: modelFolder }
   throw new SpecError(
     `the weights cannot be fetched from ${JSON.stringify(uri)}`,
-    `give --model-uri as ${fetched.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, csi://DRIVER/FOLDER?ATTRIBUTE=VALUE, oci://IMAGE, or an absolute path in the image`,
+    `give --model-uri as ${fetchedSchemes.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, csi://DRIVER/FOLDER?ATTRIBUTE=VALUE, oci://IMAGE, or an absolute path in the image`,
   )
 }
 
@@ -67,9 +78,9 @@ function modelStorage(uri: string): ModelStorage {
  * 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of
  * the volume.
  */
-function createCsiVolume(rest: string): ModelStorage | undefined {
+function createCsiVolume(location: string): ModelStorage | undefined {
   const [, driver, folder = '', query = ''] =
-    /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
+    /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(location) ?? []
   const folders = folder.split('/').filter((part) => part !== '')
   if (driver === undefined || folders.includes('..')) return undefined
   const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
@@ -87,7 +98,7 @@ export function resolveWeightsPath(uri: string, server: DeployedServer): string 
   const hub = isLanguageServer(server) ? parseHubName(uri) : undefined
   if (hub !== undefined) return hub
   try {
-    return modelStorage(uri).path
+    return parseModelStorage(uri).path
   } catch (error) {
     if (error instanceof SpecError) return uri
     throw error
@@ -107,7 +118,7 @@ export function resolveScriptPath(uri: string): string {
   return uri.startsWith('file:///') ? uri.slice('file://'.length) : uri
 }
 
-const volume = 'model'
+const volumeName = 'model'
 
 export interface PodStorage {
   readonly initContainers: readonly Manifest[]
@@ -142,7 +153,7 @@ export const resolveStorage = ({
   modelUri === undefined ||
   (isLanguageServer(deployed.server) && parseHubName(modelUri) !== undefined)
     ? undefined
-    : modelStorage(modelUri)
+    : parseModelStorage(modelUri)
 
 /** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
 export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
@@ -158,10 +169,10 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       return {
         ...noStorage,
         volumes: [
-          { name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } },
+          { name: volumeName, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } },
         ],
         volumeMounts: [
-          { name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true },
+          { name: volumeName, mountPath: modelFolder, subPath: storage.subPath, readOnly: true },
         ],
       }
     case 'csi': {
@@ -169,8 +180,10 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       const sidecar = sidecars[driver]
       return {
         ...noStorage,
-        volumes: [{ name: volume, csi: { driver, readOnly: true, volumeAttributes: attributes } }],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, subPath, readOnly: true }],
+        volumes: [
+          { name: volumeName, csi: { driver, readOnly: true, volumeAttributes: attributes } },
+        ],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, subPath, readOnly: true }],
         annotations: sidecar === undefined ? {} : { [sidecar]: 'true' },
         notes: [
           `needs the CSI driver ${driver} with ephemeral volumes; the pod's service account may need read access to the data`,
@@ -181,9 +194,9 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       return {
         ...noStorage,
         volumes: [
-          { name: volume, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } },
+          { name: volumeName, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } },
         ],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, readOnly: true }],
         notes: [
           'needs image volumes: Kubernetes 1.35, or 1.31 and later with feature gate ImageVolume and a runtime that supports them',
         ],
@@ -201,11 +214,11 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
               requests: { cpu: '100m', memory: '100Mi' },
               limits: { cpu: '1', memory: '1Gi' },
             },
-            volumeMounts: [{ name: volume, mountPath: modelFolder }],
+            volumeMounts: [{ name: volumeName, mountPath: modelFolder }],
           },
         ],
-        volumes: [{ name: volume, emptyDir: {} }],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        volumes: [{ name: volumeName, emptyDir: {} }],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, readOnly: true }],
         notes: [
           `fetch-model downloads ${storage.uri}: unless that is public, it needs credentials from the pod's service account or its environment`,
         ],
@@ -223,13 +236,13 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
   readonly mounts: readonly Manifest[]
   readonly volumes: Manifest
 } {
-  const none = { services: {}, dependsOn: {}, mounts: [], volumes: {} }
+  const noParts = { services: {}, dependsOn: {}, mounts: [], volumes: {} }
   switch (storage?.kind) {
     case undefined:
-      return none
+      return noParts
     case 'path':
       return {
-        ...none,
+        ...noParts,
         mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }],
       }
     case 'claim':
@@ -249,12 +262,12 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
           'fetch-model': {
             image: fetchImage,
             command: [storage.uri, modelFolder],
-            volumes: [{ type: 'volume', source: volume, target: modelFolder }],
+            volumes: [{ type: 'volume', source: volumeName, target: modelFolder }],
           },
         },
         dependsOn: { 'fetch-model': { condition: 'service_completed_successfully' } },
-        mounts: [{ type: 'volume', source: volume, target: modelFolder, read_only: true }],
-        volumes: { [volume]: {} },
+        mounts: [{ type: 'volume', source: volumeName, target: modelFolder, read_only: true }],
+        volumes: { [volumeName]: {} },
       }
   }
 }
@@ -264,7 +277,7 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
  * a path, and for storage that only a pod can mount
  */
 export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
-  const storage = modelStorage(uri)
+  const storage = parseModelStorage(uri)
   if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))
     throw new SpecError(
       `${platform} fetches the model itself and does not support ${storage.kind === 'csi' ? 'csi' : 'oci'}://`,

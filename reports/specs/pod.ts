@@ -26,13 +26,13 @@ export interface PodParts {
   /** Prometheus reads a counter of the pods. */
   readonly isScraped: boolean
   /** More than one runs at any time. */
-  readonly several: boolean
+  readonly isReplicated: boolean
   /** Requests and probes reach it: default true. */
   readonly receivesRequests?: boolean
 }
 
 export function buildPodTemplate(serving: Serving, parts: PodParts, labels: Labels): Manifest {
-  const { container, storage, isScraped, several, receivesRequests = true } = parts
+  const { container, storage, isScraped, isReplicated, receivesRequests = true } = parts
   const gpu = selectServingGpus(serving)
   const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
   const template = {
@@ -45,7 +45,7 @@ export function buildPodTemplate(serving: Serving, parts: PodParts, labels: Labe
       }),
     },
     spec: {
-      ...buildZonalLifetime(serving, labels, several),
+      ...buildZonalLifetime(serving, labels, isReplicated),
       ...buildScheduling(serving, gpu, labels),
       initContainers: omitEmpty(storage.initContainers),
       containers: [
@@ -190,15 +190,15 @@ function buildScratch(
   { sharedMemory, cachePath }: ServerContainer,
 ): Volumes {
   const sizeLimit = sharedMemoryMiB === undefined ? undefined : formatMemory(sharedMemoryMiB)
-  const empty = [
+  const emptyVolumes = [
     ...(sharedMemory
       ? [{ name: 'shared-memory', path: '/dev/shm', emptyDir: { medium: 'Memory', sizeLimit } }]
       : []),
     ...(cachePath === undefined ? [] : [{ name: 'cache', path: cachePath, emptyDir: {} }]),
   ]
   return {
-    volumes: empty.map(({ name, emptyDir }) => ({ name, emptyDir })),
-    volumeMounts: empty.map(({ name, path }) => ({ name, mountPath: path })),
+    volumes: emptyVolumes.map(({ name, emptyDir }) => ({ name, emptyDir })),
+    volumeMounts: emptyVolumes.map(({ name, path }) => ({ name, mountPath: path })),
   }
 }
 

@@ -23,7 +23,7 @@ export function buildCronScaler(serving: Serving): Manifest[] {
   const counts = replicaPlan?.byHour ?? []
   const least = Math.min(...counts)
   if (replicaPlan === undefined || counts.every((count) => count === least)) return []
-  const minutes = (hoursOfDay * 60) / counts.length
+  const stepMinutes = (hoursOfDay * 60) / counts.length
   return [
     {
       apiVersion: 'keda.sh/v1alpha1',
@@ -37,8 +37,8 @@ export function buildCronScaler(serving: Serving): Manifest[] {
           type: 'cron',
           metadata: {
             timezone: replicaPlan.timezone,
-            start: formatCron(from * minutes - computeLeadMinutes(serving)),
-            end: formatCron(to * minutes),
+            start: formatCron(from * stepMinutes - computeLeadMinutes(serving)),
+            end: formatCron(to * stepMinutes),
             desiredReplicas: String(replicas),
           },
         })),
@@ -60,14 +60,14 @@ export const fullFleetNote =
 export function describeSchedule(serving: Serving, isScheduled: boolean): string[] {
   const { replicaPlan } = serving
   if (replicaPlan === undefined) return []
-  const together = replicaPlan.claim
+  const claimNotes = replicaPlan.claim
     ? [
         `it shares its GPU through the claim ${replicaPlan.claim} in shared/: MPS limits each process by CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`,
       ]
     : []
   return [
     fullFleetNote,
-    ...together,
+    ...claimNotes,
     ...(isScheduled
       ? [
           `needs KEDA, which sets the replicas by the hour (${replicaPlan.timezone}), each change ${computeLeadMinutes(serving)} min before its hour`,
@@ -78,8 +78,8 @@ export function describeSchedule(serving: Serving, isScheduled: boolean): string
 
 const hoursOfDay = 24
 const formatCron = (minute: number): string => {
-  const ofDay = (minute + hoursOfDay * 60) % (hoursOfDay * 60)
-  return `${ofDay % 60} ${Math.floor(ofDay / 60)} * * *`
+  const minuteOfDay = (minute + hoursOfDay * 60) % (hoursOfDay * 60)
+  return `${minuteOfDay % 60} ${Math.floor(minuteOfDay / 60)} * * *`
 }
 
 /**
@@ -91,13 +91,13 @@ function findSpansAbove(
   least: number,
 ): { readonly from: number; readonly to: number; readonly replicas: number }[] {
   // From one of the least on no span goes over the end.
-  const first = counts.indexOf(least)
+  const firstLeast = counts.indexOf(least)
   const spans: { from: number; to: number; replicas: number }[] = []
-  for (let at = first; at < first + counts.length; at++) {
-    const replicas = counts[at % counts.length]!
+  for (let step = firstLeast; step < firstLeast + counts.length; step++) {
+    const replicas = counts[step % counts.length]!
     const last = spans.at(-1)
-    if (last?.to === at && last.replicas === replicas) last.to = at + 1
-    else if (replicas > least) spans.push({ from: at, to: at + 1, replicas })
+    if (last?.to === step && last.replicas === replicas) last.to = step + 1
+    else if (replicas > least) spans.push({ from: step, to: step + 1, replicas })
   }
   return spans
 }

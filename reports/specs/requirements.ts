@@ -77,33 +77,34 @@ const [languageMiB, workerMiB, languageCores] = [2048, 4096, 2]
  */
 const resolveSharedMiB = (gpus: number): number => (gpus > 1 ? 4096 * gpus : 2048)
 
-/** @param holds the figures are those of what is deployed @param modelUri where its weights come from */
+/** @param figuresHold the figures are those of what is deployed @param modelUri where its weights come from */
 export function computeRequirements(
   evidence: MeasuredUse,
   deployed: Deployed,
-  holds: boolean,
+  figuresHold: boolean,
   resources: Resources,
   configuration: Configuration,
   modelUri?: string,
 ): ReplicaRequirements {
   const { measured, launchSeconds, nodeWaitSeconds } = evidence
-  const language = isLanguageServer(deployed.server)
-  const cpu = computeCores(measured, deployed, holds, resources, configuration)
-  const memory = computeMemory(evidence, deployed, holds, resources, configuration)
+  const isLanguage = isLanguageServer(deployed.server)
+  const cpu = computeCores(measured, deployed, figuresHold, resources, configuration)
+  const memory = computeMemory(evidence, deployed, figuresHold, resources, configuration)
   const fetchSeconds = Math.ceil((measured.weightsMiB ?? 0) / fetchMiBPerSecond)
-  const downloads = language && modelUri !== undefined && parseHubName(modelUri) !== undefined
+  const serverDownloads =
+    isLanguage && modelUri !== undefined && parseHubName(modelUri) !== undefined
   const startup = computeStartup(
     measured,
-    holds ? { launchSeconds, nodeWaitSeconds } : {},
-    downloads ? fetchSeconds : 0,
+    figuresHold ? { launchSeconds, nodeWaitSeconds } : {},
+    serverDownloads ? fetchSeconds : 0,
   )
-  const grace = computeGrace(evidence, language, configuration)
+  const grace = computeGrace(evidence, isLanguage, configuration)
   return {
     cpuCores: cpu.cores,
     memoryMiB: memory.mib,
-    sharedMemoryMiB: language ? resolveSharedMiB(resources.gpus) : undefined,
+    sharedMemoryMiB: isLanguage ? resolveSharedMiB(resources.gpus) : undefined,
     startupSeconds: startup.seconds,
-    progressSeconds: rolloutSeconds + startup.seconds + (downloads ? 0 : fetchSeconds),
+    progressSeconds: rolloutSeconds + startup.seconds + (serverDownloads ? 0 : fetchSeconds),
     graceSeconds: grace.seconds,
     reasons: { cpu: cpu.from, memory: memory.from, startup: startup.from, grace: grace.from },
   }
@@ -112,27 +113,27 @@ export function computeRequirements(
 function computeCores(
   { server }: MeasuredWith,
   deployed: Deployed,
-  holds: boolean,
+  figuresHold: boolean,
   { cpuCores, gpus }: Resources,
   configuration: Configuration,
 ) {
-  const tuned = 'cpuCores' in configuration
-  if (!tuned && server === 'url')
+  const isTuned = 'cpuCores' in configuration
+  if (!isTuned && server === 'url')
     return { from: 'the cores of the server are unknown: set the request yourself' }
-  const least = isLanguageServer(deployed.server) ? languageCores + gpus : minCores
-  const cores = holds ? cpuCores : Math.max(cpuCores, least)
+  const minRealCores = isLanguageServer(deployed.server) ? languageCores + gpus : minCores
+  const cores = figuresHold ? cpuCores : Math.max(cpuCores, minRealCores)
   if (cores > cpuCores)
     return {
       cores,
-      from: `${tuned ? 'tuned' : 'every trial had'} ${cpuCores}, which the price is for; a real start needs ${least}`,
+      from: `${isTuned ? 'tuned' : 'every trial had'} ${cpuCores}, which the price is for; a real start needs ${minRealCores}`,
     }
-  return { cores, from: tuned ? 'tuned' : 'not tuned; as in every trial' }
+  return { cores, from: isTuned ? 'tuned' : 'not tuned; as in every trial' }
 }
 
 function computeMemory(
   { measured, peakRssMiB }: MeasuredUse,
   deployed: Deployed,
-  holds: boolean,
+  figuresHold: boolean,
   { memoryMiB, gpus }: Resources,
   configuration: Configuration,
 ) {
@@ -141,22 +142,22 @@ function computeMemory(
     ? resolveLanguageFloor(measured, gpus)
     : resolveFloorMiB(measured, deployed)
   if ('memoryMiB' in configuration) {
-    if (!holds && floor !== undefined && floor > memoryMiB)
+    if (!figuresHold && floor !== undefined && floor > memoryMiB)
       return {
         mib: floor,
         from: `tuned ${memoryMiB} MiB; a real start needs about ${floor} MiB`,
       }
     return {
       mib: Math.ceil(memoryMiB),
-      from: holds ? 'tuned' : 'tuned with another server',
+      from: figuresHold ? 'tuned' : 'tuned with another server',
     }
   }
-  if (holds && peakRssMiB !== undefined && peakRssMiB > 0) {
+  if (figuresHold && peakRssMiB !== undefined && peakRssMiB > 0) {
     const mib = Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
-    const more = shared > 0 ? `, plus ${shared} MiB of shared memory` : ''
+    const sharedText = shared > 0 ? `, plus ${shared} MiB of shared memory` : ''
     return {
       mib,
-      from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${minMemoryMiB} MiB${more}`,
+      from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${minMemoryMiB} MiB${sharedText}`,
     }
   }
   if (shared === 0 || floor === undefined)
@@ -187,23 +188,23 @@ function computeStartup(
   { launchSeconds, nodeWaitSeconds = 0 }: Pick<MeasuredUse, 'launchSeconds' | 'nodeWaitSeconds'>,
   downloadSeconds: number,
 ) {
-  const reading = Math.ceil(weightsMiB / weightsMiBPerSecond)
-  const read = reading > 0 ? ` + ${reading} s to read the weights` : ''
-  const more = downloadSeconds > 0 ? ` + ${downloadSeconds} s to download them` : ''
+  const readSeconds = Math.ceil(weightsMiB / weightsMiBPerSecond)
+  const readText = readSeconds > 0 ? ` + ${readSeconds} s to read the weights` : ''
+  const downloadText = downloadSeconds > 0 ? ` + ${downloadSeconds} s to download them` : ''
   if (launchSeconds === undefined || !(launchSeconds > 0))
     return {
-      seconds: unmeasuredStartSeconds + reading + downloadSeconds,
-      from: `the launch of this server was not measured: ${unmeasuredStartSeconds} s${read}${more}`,
+      seconds: unmeasuredStartSeconds + readSeconds + downloadSeconds,
+      from: `the launch of this server was not measured: ${unmeasuredStartSeconds} s${readText}${downloadText}`,
     }
-  const floor = startFloorSeconds + reading
+  const floor = startFloorSeconds + readSeconds
   // No probe runs before there is a node.
-  const without =
+  const nodeWaitText =
     nodeWaitSeconds < 1
       ? ''
       : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node are not included`
   return {
     seconds: Math.max(floor, Math.ceil(3 * launchSeconds)) + downloadSeconds,
-    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${read}${more}${without}`,
+    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${readText}${downloadText}${nodeWaitText}`,
   }
 }
 
@@ -214,7 +215,7 @@ function computeStartup(
  */
 function computeGrace(
   { measured, slo, slowestMs = 0 }: MeasuredUse,
-  language: boolean,
+  isLanguage: boolean,
   configuration: Configuration,
 ) {
   const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
@@ -222,13 +223,14 @@ function computeGrace(
   // Of several classes of requests the longest.
   const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) =>
     limits.reduce<number | undefined>(
-      (most, of) => (of.metric === metric ? Math.max(most ?? 0, of.limitMs) : most),
+      (highest, limit) =>
+        limit.metric === metric ? Math.max(highest ?? 0, limit.limitMs) : highest,
       undefined,
     ),
   )
   const tokens = getMaxSequence(new Knobs(configuration)) ?? measured.maxModelLen
   const longest =
-    language && tpot !== undefined && tokens !== undefined
+    isLanguage && tpot !== undefined && tokens !== undefined
       ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000)
       : 0
   const seconds = Math.max(

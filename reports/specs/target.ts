@@ -102,13 +102,13 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   const notLanguage = modelKind !== 'decoder'
   if (isLanguageServer(server) && notLanguage)
     throw new SpecError(
-      `${title} serves language models, but ${serving.model} is ${kinds[modelKind]}`,
+      `${title} serves language models, but ${serving.model} is ${modelKindTexts[modelKind]}`,
       'choose --target kubernetes, tfserving or triton',
     )
   if (!target.servers.includes(server)) {
-    const others = target.servers.map((known) => serverTitles[known]).join(', ')
+    const deployable = target.servers.map((known) => serverTitles[known]).join(', ')
     throw new SpecError(
-      `${target.title} cannot deploy ${title} as measured; it deploys ${others}`,
+      `${target.title} cannot deploy ${title} as measured; it deploys ${deployable}`,
       getServerHint(target, serving),
     )
   }
@@ -211,7 +211,7 @@ export const specFlags: Readonly<Record<keyof SpecOptions, string>> = {
   tunerImage: '--tuner-image',
 }
 
-const kinds = {
+const modelKindTexts = {
   encoder: 'an encoder',
   convnet: 'an image model',
   decoder: 'a language model',
@@ -221,8 +221,10 @@ const kinds = {
 function getServerHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')
     return 'name the server to deploy, such as --server triton; the figures are then from another server'
-  const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
-  if (evidence.measured.modelKind === 'decoder' || others.length === 0)
+  const alternatives = target.servers.filter(
+    (server) => server === 'tfserving' || server === 'triton',
+  )
+  if (evidence.measured.modelKind === 'decoder' || alternatives.length === 0)
     return 'choose another --target: kubernetes deploys what was measured'
-  return `give --server ${others.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
+  return `give --server ${alternatives.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
 }

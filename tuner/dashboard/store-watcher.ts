@@ -20,7 +20,7 @@ const maxTrialsPerRead = 500
 /** Everything read of one experiment, in the order of reading. */
 export interface Feed {
   readonly id: string
-  readonly described?: ExperimentView
+  readonly view?: ExperimentView
   readonly trials: readonly FinishedTrial[]
   /** The same, packed for the page. */
   readonly packed: readonly string[]
@@ -36,7 +36,7 @@ export const noAnnotations: SentAnnotations = []
 
 interface MutableFeed extends Feed {
   record?: ExperimentRecord
-  described?: ExperimentView
+  view?: ExperimentView
   readonly trials: FinishedTrial[]
   readonly packed: string[]
   annotations: SentAnnotations
@@ -75,8 +75,8 @@ export class StoreWatcher {
 
   /** Outcomes of all experiments; unchanged ones are cached.
    */
-  async outcomes(): Promise<ExperimentOutcome[]> {
-    const found: ExperimentOutcome[] = []
+  async listOutcomes(): Promise<ExperimentOutcome[]> {
+    const outcomes: ExperimentOutcome[] = []
     for (const record of await this.reader.list()) {
       const { id, state, trials } = record
       const asOf = `${state} ${trials}`
@@ -88,19 +88,19 @@ export class StoreWatcher {
           outcome: { id, slo: formatOutcomeSlo(outcome), text: formatOutcome(outcome) },
         })
       }
-      found.push(this.#outcomes.get(id)!.outcome)
+      outcomes.push(this.#outcomes.get(id)!.outcome)
     }
-    return found
+    return outcomes
   }
 
   /** Current experiment and trials. @throws the problem of the experiment */
-  async current(id: string): Promise<Feed & { readonly described: ExperimentView }> {
+  async readCurrent(id: string): Promise<Feed & { readonly view: ExperimentView }> {
     const feed = this.#feed(id)
     await this.#enqueue(() => this.#update(feed))
-    const { described, problem } = feed
-    if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
-    if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
-    return { ...feed, described }
+    const { view, problem } = feed
+    if (feed.listeners.size === 0 && !view) this.#feeds.delete(id)
+    if (!view) throw problem ?? new Error(`experiment ${id} could not be read`)
+    return { ...feed, view }
   }
 
   /** Follows an experiment: `changed` is called after each update until `stop`.
@@ -112,7 +112,7 @@ export class StoreWatcher {
     this.#timer ??= setInterval(() => this.#poll(), pollMs)
     const stop = () => {
       feed.listeners.delete(changed)
-      if (feed.listeners.size === 0 && !feed.described) this.#feeds.delete(id)
+      if (feed.listeners.size === 0 && !feed.view) this.#feeds.delete(id)
       if ([...this.#feeds.values()].some((f) => f.listeners.size > 0)) return
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -162,7 +162,7 @@ export class StoreWatcher {
       this.#version = version
       for (const feed of followed) {
         // A process that dies commits nothing, so running experiments are checked every time.
-        if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
+        if (changed || feed.view?.dashboard.state === 'running') await this.#update(feed)
       }
       this.#polling = false
     })
@@ -177,7 +177,7 @@ export class StoreWatcher {
     }
     try {
       const record = await this.reader.experiment(feed.id)
-      if (!record) feed.described = undefined
+      if (!record) feed.view = undefined
       if (!record)
         throw new UserError(
           `there is no experiment ${feed.id} in the store`,
@@ -187,7 +187,7 @@ export class StoreWatcher {
         feed.record?.state !== record.state ||
         JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
       ) {
-        feed.described = await createExperimentView(record, this.host)
+        feed.view = await createExperimentView(record, this.host)
         feed.record = record
         tell()
       }

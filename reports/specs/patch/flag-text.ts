@@ -80,12 +80,12 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
     [...text.content.matchAll(pattern)].flatMap((match): FlagSwitch[] => {
       const { index } = match
       if (isInComment(text.content, index)) return []
-      const [whole, between = '', value] = match
+      const [whole, separatorText = '', value] = match
       const end = index + whole.length
       if (value !== undefined) {
         const start = end - value.length
         const found = createMatch(text, start, end)
-        return [{ ...createMatch(text, index, start - between.length), value: found }]
+        return [{ ...createMatch(text, index, start - separatorText.length), value: found }]
       }
       const next = texts[i + 1]
       const isAlone = text.isArgument && whole === text.content
@@ -133,9 +133,9 @@ export const findAssignments = (texts: readonly ArgumentText[], variable: string
 export function findVariable(
   written: string,
 ): { readonly name: string; readonly hasDefault: boolean } | undefined {
-  const plain = stripQuotes(written)
+  const unquoted = stripQuotes(written)
   const [, , inParentheses, inBraces, bare, byDefault] =
-    /^\$(\((\w+)\)|\{(\w+)\}|(\w+)|\{(\w+):?[-=][^}]*\})$/.exec(plain) ?? []
+    /^\$(\((\w+)\)|\{(\w+)\}|(\w+)|\{(\w+):?[-=][^}]*\})$/.exec(unquoted) ?? []
   const name = inParentheses ?? inBraces ?? bare ?? byDefault
   return name === undefined ? undefined : { name, hasDefault: byDefault !== undefined }
 }
@@ -149,11 +149,11 @@ export function createReplacement({ text, start, end, written }: FlagValue, valu
   const isWholeArgument =
     text.isArgument && end === text.content.length && !/\s/.test(text.content.slice(0, start))
   const quote = /^(["'])[\s\S]*\1$/.exec(written)?.[1]
-  const holds = quote === "'" ? !value.includes("'") : !/["$`\\]/.test(value)
+  const fitsQuotes = quote === "'" ? !value.includes("'") : !/["$`\\]/.test(value)
   // Only a flag precedes the value, so no shell parses this text.
   const insert = isWholeArgument
     ? value
-    : quote !== undefined && holds
+    : quote !== undefined && fitsQuotes
       ? `${quote}${value}${quote}`
       : quoteWord(value)
   return { start, end, insert }

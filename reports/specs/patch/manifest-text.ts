@@ -36,25 +36,25 @@ export function readDocuments(
     )
   const lines = new LineCounter()
   const documents = parseDocuments(text, lines)
-  const lineAt = (offset: number) => lines.linePos(offset).line
+  const findLine = (offset: number) => lines.linePos(offset).line
   const [error] = documents.flatMap((d) => [...d.errors, ...d.warnings])
   if (error)
     throw new SpecError(
-      `${file}:${lineAt(error.pos[0])}: not valid YAML: ${error.message.slice(0, 300)}`,
+      `${file}:${findLine(error.pos[0])}: not valid YAML: ${error.message.slice(0, 300)}`,
       'correct it first',
     )
   for (const { contents } of documents) {
     const again = findRepeatedKey(contents)
     if (again)
       throw new SpecError(
-        `${file}:${lineAt(again.range![0])}: ${String(again)} appears twice in one block`,
+        `${file}:${findLine(again.range![0])}: ${String(again)} appears twice in one block`,
         'remove one of them: programs differ in which one they use',
       )
   }
   return {
     documents,
     values: documents.map((document) => readValue(document, file)),
-    lineOf: (node) => lineAt(node.range![0]),
+    lineOf: (node) => findLine(node.range![0]),
   }
 }
 

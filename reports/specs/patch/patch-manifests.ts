@@ -8,7 +8,7 @@ import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import { type Edit, joinEdits } from './edits.ts'
 import { findContainer, type ServerContainer } from './find-container.ts'
-import { gpuEdits } from './gpu-edits.ts'
+import { listGpuEdits } from './gpu-edits.ts'
 import { readObjects } from './manifest-objects.ts'
 import { isJson, readDocuments } from './manifest-text.ts'
 import { listReplicaEdits } from './replica-edits.ts'
@@ -68,7 +68,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     listReplicaEdits(objects, target, serving, figures.hold),
     listResourceEdits(target, serving),
     listSettingEdits(target, serving),
-    ...(tunesGpu(serving) ? [gpuEdits(target, serving)] : []),
+    ...(tunesGpu(serving) ? [listGpuEdits(target, serving)] : []),
   ])
   const patched = applyEdits(text, edits, file)
   checkNothingElse(text, patched, edits, file)
@@ -94,14 +94,14 @@ function classifyPatchedFigures(
   const { evidence, deployed } = serving
   if (server === deployed.server) return serving.figures
   const image = getValueAt(value, ['image'])
-  const what = typeof image === 'string' ? `the image ${image}` : 'the server'
+  const serverText = typeof image === 'string' ? `the image ${image}` : 'the server'
   const { weights } = deployed
   if (server !== undefined) return classifyFigures(evidence.measured, { server, weights })
   const isBuiltin = deployed.server === 'builtin'
   return classifyFigures(
     evidence.measured,
     isBuiltin ? { server: 'command', weights } : deployed,
-    `${what} of ${label}`,
+    `${serverText} of ${label}`,
   )
 }
 
@@ -126,9 +126,9 @@ function applyEdits(text: string, edits: readonly Edit[], file: string): string 
 
 function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {
   const place = { index: object.document, file }
-  const at = [...object.base, ...path]
-  if (value === undefined) return removeAt(text, place, at)
-  return spans ? replaceWithin(text, place, at, spans) : setAt(text, place, at, value)
+  const fullPath = [...object.base, ...path]
+  if (value === undefined) return removeAt(text, place, fullPath)
+  return spans ? replaceWithin(text, place, fullPath, spans) : setAt(text, place, fullPath, value)
 }
 
 /** @throws SpecError where an edit changed more than it says: aliases and merge keys may share it */

@@ -35,20 +35,22 @@ function listSizeEdits(
 ): Edits {
   if (!serving.isSized) return noEdits
   const owner = findRollout(objects, target.object) ?? target.object
-  const scalers = objects.filter((one) => scales(one, target.object) || scales(one, owner))
-  const bounds = isMeasured && serving.isScalable
+  const scalers = objects.filter((one) => isScalerOf(one, target.object) || isScalerOf(one, owner))
+  const isCapacityMeasured = isMeasured && serving.isScalable
   if (scalers.length > 0)
     return joinEdits(
-      scalers.map((one) => listBoundEdits(one, readScalerBounds(one.kind)!, serving, bounds)),
+      scalers.map((one) =>
+        listBoundEdits(one, getBoundPaths(one.kind)!, serving, isCapacityMeasured),
+      ),
     )
   if (owner.kind === 'InferenceService') {
     const names = ['minReplicas', 'maxReplicas'].map((name) => ['spec', 'predictor', name])
-    return listBoundEdits(owner, names as [string[], string[]], serving, bounds)
+    return listBoundEdits(owner, names as [string[], string[]], serving, isCapacityMeasured)
   }
   const { replicas } = serving
-  const beside = [...target.podPath.slice(0, -1), 'hpaSpec']
-  if (getValueAt(target.object.value, beside) !== undefined)
-    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${beside.join('.')} scales them`] }
+  const hpaPath = [...target.podPath.slice(0, -1), 'hpaSpec']
+  if (getValueAt(target.object.value, hpaPath) !== undefined)
+    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`] }
   const path = findReplicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
@@ -70,7 +72,7 @@ const findRollout = (
   )
 
 /** Where an autoscaler has its bounds, the lower one first; undefined for what is none. */
-function readScalerBounds(kind: string): [Path, Path] | undefined {
+function getBoundPaths(kind: string): [Path, Path] | undefined {
   const names = (
     {
       HorizontalPodAutoscaler: ['minReplicas', 'maxReplicas'],
@@ -80,18 +82,19 @@ function readScalerBounds(kind: string): [Path, Path] | undefined {
   return names?.map((name) => ['spec', name]) as [Path, Path] | undefined
 }
 
-function scales(scaler: ManifestObject, workload: ManifestObject): boolean {
-  if (readScalerBounds(scaler.kind) === undefined) return false
+function isScalerOf(scaler: ManifestObject, workload: ManifestObject): boolean {
+  if (getBoundPaths(scaler.kind) === undefined) return false
   const reference = getValueAt(scaler.value, ['spec', 'scaleTargetRef'])
   // KServe makes a Deployment of its own for each predictor.
-  const made = {
+  const kserveDeployment = {
     ...workload,
     kind: 'Deployment',
   }
-  const madeNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
+  const kserveNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
   return (
     isReferenceTo(reference, scaler, workload) ||
-    (workload.kind === 'InferenceService' && isReferenceTo(reference, scaler, made, madeNames))
+    (workload.kind === 'InferenceService' &&
+      isReferenceTo(reference, scaler, kserveDeployment, kserveNames))
   )
 }
 
@@ -99,21 +102,21 @@ function listBoundEdits(
   object: ManifestObject,
   paths: readonly [Path, Path],
   serving: Serving,
-  isMeasured: boolean,
+  isCapacityMeasured: boolean,
 ): Edits {
   const { requestedBounds, figures } = serving
-  const found = [serving.minReplicas, serving.maxReplicas]
+  const computed = [serving.minReplicas, serving.maxReplicas]
   const wanted = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
-    (given, i) => given ?? (isMeasured ? found[i] : undefined),
+    (requested, i) => requested ?? (isCapacityMeasured ? computed[i] : undefined),
   )
-  const named = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
+  const describeBound = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
   const present = paths.map((path) => getValueAt(object.value, path))
   const [min = present[0], max = present[1]] = wanted
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
       ...noEdits,
       unplaced: [
-        `${named(0, min)} of ${object.title}: ${named(1, max)} is below it; give --min-replicas and --max-replicas`,
+        `${describeBound(0, min)} of ${object.title}: ${describeBound(1, max)} is below it; give --min-replicas and --max-replicas`,
       ],
     }
   const edits = paths.flatMap((path, i) =>
@@ -121,16 +124,16 @@ function listBoundEdits(
   )
   const why = figures.how === 'measured' ? 'from another server' : figures.how
   const unplaced = wanted.flatMap((value, i) =>
-    value !== undefined || present[i] === found[i]
+    value !== undefined || present[i] === computed[i]
       ? []
       : [
-          `${named(i, found[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
+          `${describeBound(i, computed[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
         ],
   )
   return { edits, unplaced, remaining: [] }
 }
 
-const withReplicas: ReadonlySet<string> = new Set([
+const kindsWithReplicas: ReadonlySet<string> = new Set([
   'Deployment',
   'StatefulSet',
   'ReplicaSet',
@@ -143,9 +146,9 @@ const withReplicas: ReadonlySet<string> = new Set([
 ])
 
 function findReplicasPath(owner: ManifestObject, { podPath }: ServerContainer): Path | undefined {
-  if (withReplicas.has(owner.kind)) return ['spec', 'replicas']
-  const inPredictor = ['SeldonDeployment', 'Inference'].includes(owner.kind)
-  return inPredictor && podPath[1] === 'predictors'
+  if (kindsWithReplicas.has(owner.kind)) return ['spec', 'replicas']
+  const hasPredictors = ['SeldonDeployment', 'Inference'].includes(owner.kind)
+  return hasPredictors && podPath[1] === 'predictors'
     ? [...podPath.slice(0, 3), 'replicas']
     : undefined
 }

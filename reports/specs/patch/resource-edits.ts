@@ -15,19 +15,19 @@ export const tunesGpu = ({ configuration }: Serving): boolean =>
  */
 export function listResourceEdits(target: ServerContainer, serving: Serving): Edits {
   const { configuration, requirements } = serving
-  const tuned: Readonly<Record<string, string>> = {
+  const tunedQuantities: Readonly<Record<string, string>> = {
     ...('cpuCores' in configuration &&
       requirements.cpuCores !== undefined && { cpu: formatCpu(requirements.cpuCores) }),
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const remaining = readPodResources(target, Object.keys(tuned))
-  const gpus = tunesGpu(serving) ? gpuResources(target, serving) : undefined
+  const remaining = readPodResources(target, Object.keys(tunedQuantities))
+  const gpus = tunesGpu(serving) ? resolveGpuResources(target, serving) : undefined
   return {
     edits: [
       ...(['requests', 'limits'] as const).flatMap((field) =>
         listQuantityEdits(target, field, {
-          ...tuned,
+          ...tunedQuantities,
           ...(gpus && listWantedGpus(target, field, gpus.limits)),
         }),
       ),
@@ -45,8 +45,10 @@ function listQuantityEdits(
   wanted: Readonly<Record<string, string>>,
 ): Edit[] {
   return Object.entries(wanted).flatMap(([name, value]) => {
-    const at: Path = [...path, 'resources', field, name]
-    return isSameQuantity(getValueAt(object.value, at), value) ? [] : [{ object, path: at, value }]
+    const quantityPath: Path = [...path, 'resources', field, name]
+    return isSameQuantity(getValueAt(object.value, quantityPath), value)
+      ? []
+      : [{ object, path: quantityPath, value }]
   })
 }
 
@@ -81,7 +83,7 @@ interface GpuResources {
   readonly remaining: readonly string[]
 }
 
-function gpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
+function resolveGpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
   const pods = countPodsPerReplica(target)
@@ -116,12 +118,12 @@ const isGpuResource = (name: string): boolean =>
   (/^nvidia\.com\/(?!hostdev|.*(rdma|roce|nic))/.test(name) ||
     /gpu|\/mig-|vcuda|neuron|\/tpu|gaudi|ascend|\/mlu|\/npu|\/dcu/i.test(name))
 
-const gpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
+const listGpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
   listEntriesAt(object.value, [...path, 'resources', field]).filter(([name]) => isGpuResource(name))
 
 const listPresentGpus = (target: ServerContainer): Record<string, string> =>
   Object.fromEntries(
-    [...gpusIn(target, 'requests'), ...gpusIn(target, 'limits')].map(([name, value]) => [
+    [...listGpusIn(target, 'requests'), ...listGpusIn(target, 'limits')].map(([name, value]) => [
       name,
       String(value),
     ]),
@@ -134,7 +136,7 @@ function listWantedGpus(
   limits: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   if (field === 'limits') return limits
-  const requested = gpusIn(target, 'requests').map(([name]) => name)
+  const requested = listGpusIn(target, 'requests').map(([name]) => name)
   return Object.fromEntries(Object.entries(limits).filter(([name]) => requested.includes(name)))
 }
 
@@ -143,7 +145,7 @@ const listRemovedGpus = (
   limits: Readonly<Record<string, string>>,
 ): Edit[] =>
   (['requests', 'limits'] as const).flatMap((field) =>
-    gpusIn(target, field)
+    listGpusIn(target, field)
       .filter(([name]) => !(name in limits))
       .map(([name]) => ({
         object: target.object,

@@ -37,15 +37,20 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
       setVariable(change, variable, settings.readsVariables, serving),
     ),
     ...settings.contrary.flatMap(([setting, flag]) => {
-      const valued = findValues(change.texts, flag).map(
+      const conflictingValues = findValues(change.texts, flag).map(
         ({ written }) => `--${flag.names[0]} ${written}`,
       )
-      const [found] = [...valued, ...findSwitches(change.texts, flag).map(({ written }) => written)]
-      return found === undefined ? [] : [`${setting}: the container has ${found}: remove it`]
+      const [conflicting] = [
+        ...conflictingValues,
+        ...findSwitches(change.texts, flag).map(({ written }) => written),
+      ]
+      return conflicting === undefined
+        ? []
+        : [`${setting}: the container has ${conflicting}: remove it`]
     }),
     ...settings.elsewhere,
   ]
-  return joinEdits([{ edits: change.edits(), unplaced, remaining: [] }])
+  return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
 }
 
 const getLine = ({ text, start, end }: FlagValue): string =>
@@ -69,21 +74,21 @@ class ContainerChange {
         isArgument: true,
       }))
     })
-    this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#valueText(i))]
+    this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#listValueText(i))]
   }
 
   /** The value of a variable, where the manifest itself gives it. */
-  #valueText(index: number): ArgumentText[] {
+  #listValueText(index: number): ArgumentText[] {
     const value = getValueAt(this.variables[index], ['value'])
     if (value === undefined || value === null) return []
     return [{ path: ['env', index, 'value'], content: String(value), isArgument: false }]
   }
 
-  valueOf(index: number): ArgumentText | undefined {
-    return this.#valueText(index)[0]
+  getVariableText(index: number): ArgumentText | undefined {
+    return this.#listValueText(index)[0]
   }
 
-  indexesOf(isNamed: (name: string) => boolean): number[] {
+  findVariableIndexes(isNamed: (name: string) => boolean): number[] {
     return this.variables.flatMap((one, i) =>
       isNamed(String(getValueAt(one, ['name']))) ? [i] : [],
     )
@@ -93,8 +98,8 @@ class ContainerChange {
   replace(text: ArgumentText, span: Span): boolean {
     const key = text.path.join('.')
     const { spans } = this.#spans.get(key) ?? { spans: [] }
-    const same = spans.find(({ start, end }) => start < span.end && span.start < end)
-    if (same) return same.insert === span.insert
+    const overlapping = spans.find(({ start, end }) => start < span.end && span.start < end)
+    if (overlapping) return overlapping.insert === span.insert
     this.#spans.set(key, { text, spans: [...spans, span] })
     return true
   }
@@ -103,18 +108,18 @@ class ContainerChange {
     return this.replace(text, { start: 0, end: text.content.length, insert: value })
   }
 
-  add(entry: YamlValue): void {
+  addVariable(entry: YamlValue): void {
     this.#added.push(entry)
   }
 
-  edits(): Edit[] {
+  listEdits(): Edit[] {
     const { object, path } = this.target
     const changed = [...this.#spans.values()].flatMap(({ text, spans }): Edit[] => {
-      const at: Path = [...path, ...text.path]
+      const fullPath: Path = [...path, ...text.path]
       const value = addSpans(text.content, spans)
       const isWhole = spans.length === 1 && spans[0]!.end - spans[0]!.start === text.content.length
-      if (getValueAt(object.value, at) === value) return []
-      return [{ object, path: at, value, ...(!isWhole && { spans }) }]
+      if (getValueAt(object.value, fullPath) === value) return []
+      return [{ object, path: fullPath, value, ...(!isWhole && { spans }) }]
     })
     const added = this.#added.map(
       (value, i): Edit => ({ object, path: [...path, 'env', this.variables.length + i], value }),
@@ -137,10 +142,12 @@ function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
   if (value === undefined) return setSwitch(change, flag)
   const found = findValues(change.texts, flag)
   const problems = found.flatMap((one) => setValue(change, one, value))
-  const variables = change.indexesOf((name) => flag.names.some((own) => isNamedAfter(name, own)))
+  const variables = change.findVariableIndexes((name) =>
+    flag.names.some((flagName) => isNamedAfter(name, flagName)),
+  )
   const inVariables = variables.flatMap((i) => setWholeVariable(change, i, value))
-  const places = found.length + variables.length
-  if (places === 0)
+  const placeCount = found.length + variables.length
+  if (placeCount === 0)
     return flag.isOptional ? [] : [`${flag.text}: the container has no such argument: add it`]
   return [...problems, ...inVariables].map((why) => `${flag.text}: ${why}`)
 }
@@ -158,7 +165,7 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
     return isSet ? [] : [`${getLine(found)} is shared with another value`]
   }
   const { name, hasDefault } = variable
-  const indexes = change.indexesOf((own) => own === name)
+  const indexes = change.findVariableIndexes((other) => other === name)
   if (indexes.length > 0) return indexes.flatMap((i) => setWholeVariable(change, i, value))
   const assigned = depth > 2 ? [] : findAssignments(change.texts, name)
   if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
@@ -169,7 +176,7 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
 }
 
 function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
-  const text = change.valueOf(index)
+  const text = change.getVariableText(index)
   const name = String(getValueAt(change.variables[index], ['name']))
   if (text === undefined) return [`the manifest takes ${name} from elsewhere (valueFrom)`]
   if (isSameValue(text.content, value) && isText(change, index)) return []
@@ -190,11 +197,12 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
   const [name] = flag.names
   const isOn = !name!.startsWith('no-')
   const positive = isOn ? name! : name!.slice('no-'.length)
-  const spelled = { ...flag, names: [positive] }
+  const positiveFlag = { ...flag, names: [positive] }
   const found = findSwitches(change.texts, { ...flag, names: [positive, `no-${positive}`] })
   if (found.length === 0) return [`${flag.text}: the container has no such argument: add it`]
   return found.flatMap((one) => {
-    const isPositive = findSwitches([{ ...one.text, content: one.written }], spelled).length > 0
+    const isPositive =
+      findSwitches([{ ...one.text, content: one.written }], positiveFlag).length > 0
     const span = one.value
       ? findBoolSpan(one.value, isOn === isPositive)
       : findWordSpan(one, isOn, isPositive)
@@ -241,13 +249,13 @@ function setVariable(
   isRead: boolean,
   { deployed }: Serving,
 ): string[] {
-  const indexes = change.indexesOf((own) => own === name)
+  const indexes = change.findVariableIndexes((other) => other === name)
   if (indexes.length > 0)
     return indexes
       .flatMap((i) => setWholeVariable(change, i, value))
       .map((why) => `${name} = ${value}: ${why}`)
   if (isRead) {
-    change.add({ name, value })
+    change.addVariable({ name, value })
     return []
   }
   if (isResource(name, value)) return []

@@ -48,8 +48,8 @@ export function listTunedSettings(
   isOnePod: boolean,
 ): TunedSettings {
   const { container, deployed } = serving
-  const own = {
-    flags: listOwnFlags(container.tunedArgs ?? []),
+  const passed = {
+    flags: parsePassedFlags(container.tunedArgs ?? []),
     variables: (container.tunedEnv ?? []).flatMap((name) => {
       const value = container.env?.[name]
       return value === undefined ? [] : [{ name, value }]
@@ -57,34 +57,37 @@ export function listTunedSettings(
   }
   const isMeasured = server === undefined || server === deployed.server
   const measured = recogniseCommandServer(serving.evidence.measured.command ?? [])
-  const read = server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
-  const known = listKnownSettings(serving, read, isOnePod && tunesGpu(serving))
-  const isOwn = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
-  const names = listNonResources(serving.configuration).filter(
+  const startedServer =
+    server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
+  const known = listKnownSettings(serving, startedServer, isOnePod && tunesGpu(serving))
+  const isOwnStart = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
+  const unsetNames = listNonResources(serving.configuration).filter(
     (name) =>
-      !known.taken.has(name) &&
+      !known.setParameters.has(name) &&
       (container.tunedElsewhere?.includes(name) ?? !isPassed(name, serving)),
   )
   return {
     flags: [
       ...known.flags,
-      ...own.flags.filter(
+      ...passed.flags.filter(
         ({ names }) =>
           !known.flags.some((flag) => flag.names.some((one) => isSame(one, names[0]!))),
       ),
     ],
     variables: [
       ...known.variables,
-      ...own.variables.filter(({ name }) => ![...known.taken].some((one) => isSame(one, name))),
+      ...passed.variables.filter(
+        ({ name }) => ![...known.setParameters].some((one) => isSame(one, name)),
+      ),
     ],
     readsVariables:
       known.variables.length > 0 ||
       server === 'builtin' ||
-      (isOwn && deployed.server === 'command'),
+      (isOwnStart && deployed.server === 'command'),
     contrary: known.contrary,
-    elsewhere: names.map(
+    elsewhere: unsetNames.map(
       (name) =>
-        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} accepts it neither as an argument nor as a variable`,
+        `${name} = ${serving.configuration[name]}: ${startedServer === undefined ? 'the server' : serverTitles[startedServer]} accepts it neither as an argument nor as a variable`,
     ),
   }
 }
@@ -105,20 +108,22 @@ const isPassed = (name: string, { container }: Serving): boolean =>
   ].some((one) => isSame(one, name))
 
 /** Of arguments as a trial had them: '--a=1', '--a 1', or two words. */
-function listOwnFlags(words: readonly string[]): FlagSetting[] {
+function parsePassedFlags(words: readonly string[]): FlagSetting[] {
   return words.flatMap((word, i): FlagSetting[] => {
     const [, name, value] = /^--?([a-zA-Z][\w.-]*)(?:[=\s]([\s\S]*))?$/.exec(word) ?? []
     if (name === undefined) return []
     const next = words[i + 1]
-    const paired = value ?? (next !== undefined && !/^--?[a-z]/i.test(next) ? next : undefined)
-    const text = value === undefined && paired !== undefined ? `${word} ${paired}` : word
-    return [{ names: [name], isLoose: false, text, ...(paired !== undefined && { value: paired }) }]
+    const flagValue = value ?? (next !== undefined && !/^--?[a-z]/i.test(next) ? next : undefined)
+    const text = value === undefined && flagValue !== undefined ? `${word} ${flagValue}` : word
+    return [
+      { names: [name], isLoose: false, text, ...(flagValue !== undefined && { value: flagValue }) },
+    ]
   })
 }
 
 interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'contrary'> {
   /** Parameters that are told so. */
-  readonly taken: ReadonlySet<string>
+  readonly setParameters: ReadonlySet<string>
 }
 
 /** @param hasGpus those that were tuned are the container's */
@@ -127,7 +132,7 @@ function listKnownSettings(
   server: DeployedServer | undefined,
   hasGpus: boolean,
 ): KnownSettings {
-  const nothing = { flags: [], variables: [], contrary: [], taken: new Set<string>() }
+  const noSettings = { flags: [], variables: [], contrary: [], setParameters: new Set<string>() }
   const { configuration } = serving
   if (server === 'mlserver') {
     const { env = {}, tunedEnv = [] } = buildMlserverContainer(serving, '')
@@ -141,36 +146,37 @@ function listKnownSettings(
       'workers',
     ]
     return {
-      ...nothing,
+      ...noSettings,
       variables: tunedEnv.map((name) => ({ name, value: env[name]! })),
-      taken: new Set(knobs),
+      setParameters: new Set(knobs),
     }
   }
-  if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server))) return nothing
-  const flagsOf =
+  if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server)))
+    return noSettings
+  const listFlags =
     server === 'tfserving' ? listTfservingFlags : listLanguageFlags(serving, server, hasGpus)
-  const flags = flagsOf(configuration)
+  const flags = listFlags(configuration)
   const contrary = listNonResources(configuration).flatMap((name) => {
-    if (changedBy(name, configuration, flagsOf).length > 0) return []
-    const could = listPossibleFlags(name, configuration, flagsOf)
-    return could.length === 0 ? [] : [[name, could] as const]
+    if (listFlagsChangedBy(name, configuration, listFlags).length > 0) return []
+    const possibleFlags = listPossibleFlags(name, configuration, listFlags)
+    return possibleFlags.length === 0 ? [] : [[name, possibleFlags] as const]
   })
   const taken = listNonResources(configuration).filter(
     (name) =>
-      changedBy(name, configuration, flagsOf).length > 0 ||
+      listFlagsChangedBy(name, configuration, listFlags).length > 0 ||
       contrary.some(([other]) => other === name),
   )
   return {
-    ...nothing,
+    ...noSettings,
     flags: [
       ...flags.map(createFlagSetting),
-      ...(server === 'tfserving' ? [] : splitSetting(serving, flags, hasGpus)),
+      ...(server === 'tfserving' ? [] : listSplitSettings(serving, flags, hasGpus)),
     ],
-    contrary: contrary.map(([name, could]) => [
+    contrary: contrary.map(([name, possibleFlags]) => [
       `${name} = ${configuration[name]}`,
-      { names: could.flatMap(listSpellings), isLoose: true },
+      { names: possibleFlags.flatMap(listSpellings), isLoose: true },
     ]),
-    taken: new Set(taken),
+    setParameters: new Set(taken),
   }
 }
 
@@ -196,23 +202,33 @@ const listTfservingFlags = (configuration: Configuration): readonly Flag[] =>
     // These name a file that only the user has.
     .filter(([name]) => !/batching/.test(name))
 
-type FlagsOf = (configuration: Configuration) => readonly Flag[]
+type ListFlags = (configuration: Configuration) => readonly Flag[]
 
 /** Flags that are others without a parameter. */
-function changedBy(name: string, configuration: Configuration, flagsOf: FlagsOf): readonly Flag[] {
+function listFlagsChangedBy(
+  name: string,
+  configuration: Configuration,
+  listFlags: ListFlags,
+): readonly Flag[] {
   const { [name]: _, ...others } = configuration
-  const without = flagsOf(others).map((flag) => flag.join('='))
-  return flagsOf(configuration).filter((flag) => !without.includes(flag.join('=')))
+  const otherFlags = listFlags(others).map((flag) => flag.join('='))
+  return listFlags(configuration).filter((flag) => !otherFlags.includes(flag.join('=')))
 }
 
 /** Names of flags that a parameter has for other values than the tuned one. */
-function listPossibleFlags(name: string, configuration: Configuration, flagsOf: FlagsOf): string[] {
+function listPossibleFlags(
+  name: string,
+  configuration: Configuration,
+  listFlags: ListFlags,
+): string[] {
   const values = [7, 'on', 'off', 'fp8', 'ngram']
-  const drafting = { speculativeTokens: 4, ...configuration }
+  const draftingConfiguration = { speculativeTokens: 4, ...configuration }
   return [
     ...new Set(
       values.flatMap((value) =>
-        changedBy(name, { ...drafting, [name]: value }, flagsOf).map(([flag]) => flag),
+        listFlagsChangedBy(name, { ...draftingConfiguration, [name]: value }, listFlags).map(
+          ([flag]) => flag,
+        ),
       ),
     ),
   ]
@@ -226,10 +242,14 @@ const createFlagSetting = ([name, value]: Flag): FlagSetting => ({
 })
 
 /** The GPUs that one copy is split over are those of the pod, one or several. */
-function splitSetting(serving: Serving, flags: readonly Flag[], hasGpus: boolean): FlagSetting[] {
+function listSplitSettings(
+  serving: Serving,
+  flags: readonly Flag[],
+  hasGpus: boolean,
+): FlagSetting[] {
   if (!hasGpus || serving.resources.gpus !== 1) return []
-  const split = listSpellings('tensor-parallel-size')
-  if (flags.some(([name]) => split.includes(name))) return []
+  const spellings = listSpellings('tensor-parallel-size')
+  if (flags.some(([name]) => spellings.includes(name))) return []
   return [{ ...createFlagSetting(['tensor-parallel-size', '1']), isOptional: true }]
 }
 

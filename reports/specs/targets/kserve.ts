@@ -98,7 +98,7 @@ function renderInferenceService(
   const gpu = selectServingGpus(serving)
   if (isKnative) refuseClaim(gpu, 'Knative takes')
   const pods = { 'serving.kserve.io/inferenceservice': name, component: 'predictor' }
-  const several = countMinReplicas(serving, !scaling.isFixed) > 1
+  const isReplicated = countMinReplicas(serving, !scaling.isFixed) > 1
   const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
   const { lifecycle: _, startupProbe: __, ...knativeFields } = fields
   const { metadata, spec } = applyOverlay(
@@ -114,7 +114,7 @@ function renderInferenceService(
       spec: {
         ...buildScheduling(serving, gpu),
         // Knative ends and spreads pods itself, and on older releases has no startup probe.
-        ...(isKnative ? {} : buildLifetime(serving, pods, several)),
+        ...(isKnative ? {} : buildLifetime(serving, pods, isReplicated)),
         volumes,
         containers: [
           {
@@ -133,7 +133,7 @@ function renderInferenceService(
     body: [
       ...buildConfigMaps(serving, container),
       ...buildClaimTemplates(serving, gpu),
-      ...buildDisruptionBudget(serving, several, pods),
+      ...buildDisruptionBudget(serving, isReplicated, pods),
       {
         apiVersion: 'serving.kserve.io/v1beta1',
         kind: 'InferenceService',

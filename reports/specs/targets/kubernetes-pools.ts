@@ -91,17 +91,17 @@ export function renderPools(
   }
 }
 
-type SharedParts = Omit<PodParts, 'container' | 'several'>
+type SharedParts = Omit<PodParts, 'container' | 'isReplicated'>
 
 function buildPool(server: Serving, pool: Pool, replicas: number, parts: SharedParts): Manifest[] {
   const name = `${server.name}-${pool}`
   const labels = buildComponentLabels(server, pool)
-  const several = replicas > 1
+  const isReplicated = replicas > 1
   const container = buildContainer(server)
   const args = [...(container.args ?? []), ...poolArgs[pool]]
   const template = buildPodTemplate(
     server,
-    { ...parts, container: { ...container, args }, several },
+    { ...parts, container: { ...container, args }, isReplicated },
     labels,
   )
   const metadata = template.metadata as { readonly annotations?: Manifest }
@@ -126,7 +126,7 @@ function buildPool(server: Serving, pool: Pool, replicas: number, parts: SharedP
         },
       },
     },
-    ...buildDisruptionBudget({ name }, several, labels),
+    ...buildDisruptionBudget({ name }, isReplicated, labels),
   ]
 }
 

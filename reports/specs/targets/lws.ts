@@ -53,7 +53,7 @@ function renderLeaderWorkerSet(
   const container = buildContainer(node)
   const storage = buildPodStorage(resolveStorage(node))
   // Pods of a group should be near each other: nothing spreads them over zones.
-  const parts = { storage, isScraped: false, several: false }
+  const parts = { storage, isScraped: false, isReplicated: false }
   const labels = buildLabels(serving)
   const leaderLabels = { ...labels, role: 'leader' }
   const timeout = `--ray_init_timeout=${progressSeconds}`

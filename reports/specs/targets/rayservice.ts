@@ -51,14 +51,14 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
   const gpu = selectServingGpus(serving)
   const image = serving.container.isImageNamed ? serving.container.image : imagePlaceholder
   const labels = buildLabels(serving)
-  const several = minReplicas > 1
+  const isReplicated = minReplicas > 1
   const isScaled = serving.isScalable && inFlight !== undefined
   const maxReplicas = isScaled ? serving.maxReplicas : serving.replicas
   return {
     name: 'rayservice.yaml',
     body: [
       ...buildClaimTemplates(serving, gpu),
-      ...buildDisruptionBudget(serving, several, labels),
+      ...buildDisruptionBudget(serving, isReplicated, labels),
       {
         apiVersion: 'ray.io/v1',
         kind: 'RayService',
@@ -100,7 +100,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
                     metadata: { labels, annotations: omitEmpty({ ...gpu.annotations }) },
                     spec: {
                       ...buildScheduling(serving, gpu),
-                      ...buildLifetime(serving, labels, several),
+                      ...buildLifetime(serving, labels, isReplicated),
                       containers: [
                         {
                           name: worker,
