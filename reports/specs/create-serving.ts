@@ -24,8 +24,8 @@ interface MeasuredCandidate {
 }
 
 /**
- * Everything a renderer needs, from a candidate.
- * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
+ * Everything that a renderer needs, from a candidate.
+ * @throws SpecError for a candidate that cannot serve, and for impossible options
  */
 export function createServing(
   { model, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
@@ -71,7 +71,7 @@ export function createServing(
       'give whole numbers: --min-replicas of at least 1, and --max-replicas not below it',
     )
   }
-  // A plan of several models has nodes of its own.
+  // With a plan of several models, the plan chooses the nodes.
   const bundle = replicaPlan
     ? undefined
     : findCheapestBundles(candidate.bundles ?? [], replicas)?.bundle
@@ -132,7 +132,7 @@ export function createServing(
   }
 }
 
-/** One of the pods that make up a replica together. @param resources of that pod */
+/** The serving of one pod of a replica that consists of several. @param resources of that pod */
 export const resizeServing = (serving: Serving, resources: Resources): Serving => ({
   ...serving,
   resources,
@@ -192,7 +192,7 @@ function listSources(
 /** Statuses whose figures are unknown or refuted. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])
 
-/** Characters of a DNS label; suffixes need the rest of the 63. */
+/** Longest name, characters. A DNS label may have 63; suffixes such as '-predictor' need the rest. */
 export const maxLabelLength = 50
 
 /**

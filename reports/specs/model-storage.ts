@@ -19,7 +19,7 @@ type ModelStorage =
       readonly subPath?: string
       readonly path: string
     }
-  /** A volume that a CSI driver makes for the pod: a bucket, say. */
+  /** A volume that a CSI driver mounts in the pod, such as a bucket. */
   | {
       readonly kind: 'csi'
       readonly driver: string
@@ -33,10 +33,11 @@ type ModelStorage =
   | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
 
 /**
- * KServe's own: it knows the object stores, and takes credentials from the environment or the pod's
- * service account.
+ * Image of KServe that downloads weights: it knows the object stores, and takes credentials from the
+ * environment or the pod's service account.
  */
 const fetchImage = 'kserve/storage-initializer:v0.15.2'
+/** Schemes that the image downloads from. */
 const fetchedSchemes = [
   's3',
   'gs',
@@ -49,7 +50,10 @@ const fetchedSchemes = [
   'azure',
 ] as const
 
-/** @throws SpecError for a place of no known kind. */
+/**
+ * 's3://bucket/model' → fetched, '/models/bert' → path, 'pvc://claim/bert' → claim.
+ * @throws SpecError for an address of unknown kind
+ */
 function parseModelStorage(uri: string): ModelStorage {
   const [, scheme, location = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
   if (/^\/\S*$/.test(uri)) return { kind: 'path', path: uri }
@@ -118,13 +122,14 @@ export function resolveScriptPath(uri: string): string {
   return uri.startsWith('file:///') ? uri.slice('file://'.length) : uri
 }
 
+/** Name of the volume with the weights. */
 const volumeName = 'model'
 
 export interface PodStorage {
   readonly initContainers: readonly Manifest[]
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]
-  /** Of the pod. */
+  /** Annotations of the pod. */
   readonly annotations: Readonly<Record<string, string>>
   readonly notes: readonly string[]
 }
@@ -143,8 +148,9 @@ const sidecars: Readonly<Record<string, string>> = {
 }
 
 /**
- * Of a serving; undefined where no weights were named, or the server fetches them by itself.
- * @throws SpecError for a place of no known kind
+ * Where the weights of a serving are; undefined if no weights were named, or if the server fetches
+ * them itself.
+ * @throws SpecError for an address of unknown kind
  */
 export const resolveStorage = ({
   modelUri,
@@ -209,7 +215,7 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
             name: 'fetch-model',
             image: fetchImage,
             args: [storage.uri, modelFolder],
-            // What KServe gives it.
+            // KServe's own defaults for this container.
             resources: {
               requests: { cpu: '100m', memory: '100Mi' },
               limits: { cpu: '1', memory: '1Gi' },

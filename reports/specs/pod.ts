@@ -23,11 +23,11 @@ import type { Container, ServerContainer, Serving } from './serving.ts'
 export interface PodParts {
   readonly container: ServerContainer
   readonly storage: PodStorage
-  /** Prometheus reads a counter of the pods. */
+  /** Whether Prometheus reads a counter of the pods. */
   readonly isScraped: boolean
-  /** More than one runs at any time. */
+  /** Whether more than one pod runs at any time. */
   readonly isReplicated: boolean
-  /** Requests and probes reach it: default true. */
+  /** Whether requests and probes reach it: default true. */
   readonly receivesRequests?: boolean
 }
 
@@ -75,7 +75,7 @@ export const listPorts = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort
   ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
 ]
 
-/** What must be known of such a pod before it is applied. */
+/** Notes on what the reader must know before applying such a pod. */
 export const describePod = (
   serving: Serving,
   { container, storage }: Pick<PodParts, 'container' | 'storage'>,
@@ -131,7 +131,7 @@ export function buildProbes(
   }
 }
 
-/** How a container starts, is probed and ends, where the platform needs no more of it. */
+/** Fields of a container for its start, its probes and its end. */
 export const buildServerFields = (
   serving: Pick<Serving, 'requirements'>,
   container: ServerContainer,
@@ -203,7 +203,9 @@ function buildScratch(
 }
 
 const fileVolume = 'tuned-files'
+/** Name of the ConfigMap. */
 const nameFiles = ({ name }: Pick<Serving, 'name'>): string => `${name}-files`
+/** Key of a file in the ConfigMap: '/etc/tuned/models.config', 0 → '0-models.config'. */
 const nameKey = (path: string, index: number): string =>
   `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
 

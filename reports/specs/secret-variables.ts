@@ -19,7 +19,11 @@ interface ContainerSettings {
   readonly optionalSecretEnv?: readonly string[]
 }
 
-/** HF_TOKEN for `env:HF_TOKEN`; for a place in a file its last step: AUTHORIZATION. */
+/**
+ * Variable for a secret by the name of its reference: 'env:HF_TOKEN' → 'HF_TOKEN'; for a place in a
+ * file the last two steps, 'tune.yaml#/headers/authorization' → 'HEADERS_AUTHORIZATION'. The number
+ * of a secret within one place ('…!2') is left out.
+ */
 const nameVariable = (name: string): string =>
   name.startsWith('env:')
     ? name.slice('env:'.length)
@@ -33,7 +37,11 @@ const nameVariable = (name: string): string =>
         .replace(/^_+|_+$/g, '')
         .toUpperCase()
 
-/** A text that Kubernetes completes: `Bearer $(TOKEN)`. */
+/**
+ * Puts `$(VARIABLE)`, which Kubernetes replaces, in place of each reference: `Bearer ${env:TOKEN}` →
+ * `Bearer $(TOKEN)`.
+ * @param variables gets the names of the variables
+ */
 function replaceByVariables(text: string, variables: Set<string>): string {
   return replaceReferences(text, (name) => {
     const variable = nameVariable(name)
@@ -42,11 +50,14 @@ function replaceByVariables(text: string, variables: Set<string>): string {
   })
 }
 
-/** `TOKEN: ${env:TOKEN}` needs no variable but its own. */
+/**
+ * Whether a text is one reference and nothing else, such as `${env:TOKEN}`. A variable with such a
+ * value gets it from the Secret, and needs no second variable.
+ */
 const isSingleReference = (text: string): boolean =>
   /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
 
-/** The container with `secretEnv` in place of every reference. */
+/** The container with variables in place of every reference; `secretEnv` names them. */
 export function replaceSecrets<Container extends ContainerSettings>(
   container: Container,
 ): Container {
@@ -87,8 +98,8 @@ export function replaceSecrets<Container extends ContainerSettings>(
 const nameSecret = (name: string): string => `${name}-secrets`
 
 /**
- * As Kubernetes takes a variable from the Secret. @param optional the container starts without it
- * too
+ * Environment entry that takes a variable from the Secret.
+ * @param optional the container starts without it too
  */
 export const buildSecretVariable = (
   variable: string,
@@ -101,7 +112,7 @@ export const buildSecretVariable = (
   },
 })
 
-/** How the Secret is made; nothing where none is needed. */
+/** The command that creates the Secret; empty if none is needed. */
 export function describeSecret(
   { secretEnv = [], optionalSecretEnv = [] }: ContainerSettings,
   servingName: string,
@@ -118,7 +129,7 @@ export function describeSecret(
   ]
 }
 
-/** The user's own pod likewise. */
+/** The user's own pod with variables in place of every reference. */
 export function replacePodSecrets<Pod extends { readonly spec: Fields }>(
   pod: Pod,
   servingName: string,
@@ -146,7 +157,7 @@ export function replacePodSecrets<Pod extends { readonly spec: Fields }>(
     }
     for (const variable of variables) secretVariables.add(variable)
     const existingNames = new Set(env.map(({ name }) => name))
-    // A variable that another one is completed with stands before it.
+    // Kubernetes inserts only variables that stand before the one whose value names them.
     const added = [...variables]
       .filter((variable) => !existingNames.has(variable))
       .map((variable) => buildSecretVariable(variable, servingName))

@@ -42,9 +42,9 @@ export interface SpecContent {
   readonly body: readonly Manifest[] | string
   /** What the reader must know before it is applied. */
   readonly notes?: readonly string[]
-  /** Of the objects; absent: that of the serving. */
+  /** Namespace of the objects; absent: that of the serving. */
   readonly namespace?: string
-  /** False: it starts without weights. */
+  /** False: what the file starts needs no weights. Default true. */
   readonly needsWeights?: boolean
   /** Where the requirements come from, if a replica has several kinds of pods. */
   readonly requirements?: readonly Source[]
@@ -80,7 +80,7 @@ export interface SpecTarget {
    * address would keep the pod from starting.
    */
   readonly needsModelUri?: (serving: Serving) => boolean
-  /** It deploys a pod of the user's own as it is. */
+  /** It can deploy the user's own pod as it is. */
   readonly takesOwnPod?: boolean
   /**
    * It deploys pools of prefill and decode servers, where their server is one whose router is known
@@ -92,7 +92,8 @@ export interface SpecTarget {
 }
 
 /**
- * What any target refuses, by its capabilities and by what a server can serve at all.
+ * Checks that the target supports the server and the options of the serving, and that the server can
+ * serve such a model at all.
  * @throws SpecError with the reason and what to do instead
  */
 export function checkServing(target: SpecTarget, serving: Serving): void {

@@ -30,14 +30,14 @@ export interface ServerContainer {
   readonly name: string
   /** 'Deployment/bert/server': what --container takes. */
   readonly label: string
-  /** Undefined if unknown. */
+  /** Server that it starts; undefined if unknown. */
   readonly server: DeployedServer | undefined
   /** Why it was chosen, in words. */
   readonly reason: string
 }
 
 interface Candidate extends Omit<ServerContainer, 'reason' | 'label'> {
-  /** A part of an InferenceService other than its predictor, or a sidecar. */
+  /** Whether it is a sidecar, or a part of an InferenceService other than its predictor. */
   readonly isCompanion: boolean
 }
 
@@ -148,7 +148,7 @@ function findOwnProgram(command: readonly string[]): string | undefined {
     : names[0]
 }
 
-/** Kinds whose pod-like blocks are patterns, not pods. */
+/** Kinds whose blocks look like pods but are patterns or schemas. */
 const patternKinds: ReadonlySet<string> = new Set([
   'Policy',
   'ClusterPolicy',
@@ -189,7 +189,7 @@ function listContainers(object: ManifestObject): Candidate[] {
                 value,
                 name: resolveContainerName(value),
                 server: recogniseServer(value),
-                // Beside a predictor by a framework's name all others are sidecars.
+                // If a field such as `triton` is the predictor, all containers are sidecars.
                 isCompanion: isBeside || fields.length > 0,
               },
             ]
@@ -199,7 +199,7 @@ function listContainers(object: ManifestObject): Candidate[] {
   })
 }
 
-/** Knative's containers have none: that of the image. */
+/** Name of a container; the name of its image where it has none, as with Knative. */
 const resolveContainerName = (container: YamlValue): string =>
   String(
     getValueAt(container, ['name']) ?? parseImageName(String(getValueAt(container, ['image']))),

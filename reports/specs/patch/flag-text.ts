@@ -16,7 +16,7 @@ export interface ArgumentText {
 export interface FlagPattern {
   /** All synonymous names, without dashes. */
   readonly names: readonly string[]
-  /** '-' and '_' in a name are the same to its server. */
+  /** Whether its server treats '-' and '_' in a name alike. */
   readonly isLoose: boolean
 }
 
@@ -37,14 +37,16 @@ const buildNamePattern = ({ names, isLoose }: FlagPattern): string =>
 
 /** A flag must start a word. */
 const wordStart = '(?<![\\w./-])'
-/** `=`, blanks, a continued line, or the quotes and comma of a list inside of a program's text. */
+/** Between flag and value: `=`, blanks, a continued line, or '", "' of a list inside a program's text. */
 const separator = `(?:=|\\s*\\\\\\r?\\n\\s*|\\s+|["']\\s*,\\s*["'])`
+/** A value: "64", '64', ${SEQS}, $(SEQS) or a bare word. */
 const valuePattern = `"(?:[^"\\\\]|\\\\.)*"|'[^']*'|\\$\\{[^}]*\\}|\\$\\([^)]*\\)|[^\\s"'\\\\;|&)]+`
 const flagStart = /^--?[a-z]/i
 
 /** All values of a flag. */
 export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): FlagValue[] {
   const name = buildNamePattern(flag)
+  // '--a'; '--a=1'; any '--a 1' within a longer text.
   const alone = new RegExp(`^--?${name}$`)
   const joined = new RegExp(`^(--?${name}=)(\\S[\\s\\S]*)$`)
   const inside = new RegExp(`(${wordStart}--?${name}${separator})(${valuePattern})`, 'g')
@@ -134,6 +136,7 @@ export function findVariable(
   written: string,
 ): { readonly name: string; readonly hasDefault: boolean } | undefined {
   const unquoted = stripQuotes(written)
+  // $(SEQS), ${SEQS}, $SEQS, ${SEQS:-64}
   const [, , inParentheses, inBraces, bare, byDefault] =
     /^\$(\((\w+)\)|\{(\w+)\}|(\w+)|\{(\w+):?[-=][^}]*\})$/.exec(unquoted) ?? []
   const name = inParentheses ?? inBraces ?? bare ?? byDefault
@@ -150,7 +153,7 @@ export function createReplacement({ text, start, end, written }: FlagValue, valu
     text.isArgument && end === text.content.length && !/\s/.test(text.content.slice(0, start))
   const quote = /^(["'])[\s\S]*\1$/.exec(written)?.[1]
   const fitsQuotes = quote === "'" ? !value.includes("'") : !/["$`\\]/.test(value)
-  // Only a flag precedes the value, so no shell parses this text.
+  // If only the flag precedes the value in the argument, no shell parses the text.
   const insert = isWholeArgument
     ? value
     : quote !== undefined && fitsQuotes

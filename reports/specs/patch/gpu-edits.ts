@@ -1,6 +1,6 @@
 /**
- * What lets a pod find its GPU, as trials had it: scheduler, annotations, tolerations and nodes.
- * What the user has of it otherwise stays, and is reported.
+ * Edits that let a pod find its GPU as in the trials: scheduler, annotations, tolerations and nodes.
+ * Different settings of the user stay, and are reported.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -37,7 +37,10 @@ function getMetadataPath({ object, podPath }: ServerContainer): Path {
   return hasOwn ? [...podPath.slice(0, -1), 'metadata'] : podPath
 }
 
-/** Annotations by which schedulers choose and share GPUs. */
+/**
+ * Whether schedulers choose or share GPUs by this annotation: 'nvidia.com/use-gputype',
+ * 'gpu-fraction', 'volcano.sh/vgpu-mode'.
+ */
 const isGpuAnnotation = (name: string): boolean =>
   /(use|nouse)-gpu(type|uuid)$|^gpu-(fraction|memory)$|vgpu/.test(name)
 
@@ -120,8 +123,8 @@ const gpuLabels: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity
- * where there is none.
+ * Selects nodes with the GPU: in the user's nodeSelector if that names the GPU product, otherwise by
+ * affinity if the manifest has none.
  */
 function listNodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
   const { object, podPath } = target

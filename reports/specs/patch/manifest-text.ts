@@ -10,7 +10,7 @@ import {
 import { SpecError } from '../spec-error.ts'
 import type { YamlValue } from './yaml-values.ts'
 
-/** As Kubernetes reads it: merge keys are resolved. */
+/** Parses all documents as Kubernetes reads them: merge keys are resolved. */
 export const parseDocuments = (text: string, lineCounter?: LineCounter): Document.Parsed[] =>
   runWithoutStackTraces(() =>
     parseAllDocuments(text, { ...plainYaml, merge: true, lineCounter }),
@@ -87,7 +87,7 @@ export const splice = (
   insert: string,
 ): string => text.slice(0, from) + insert + text.slice(to)
 
-/** How the line before a place ends; the first of the text where there is none before. */
+/** Line end of the line before an offset, or of the text's first line if there is none before. */
 export function detectLineEnd(text: string, at: number): '\n' | '\r\n' {
   const before = text.lastIndexOf('\n', at - 1)
   const line = before >= 0 ? before : text.indexOf('\n')

@@ -20,7 +20,7 @@ import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './
 interface PatchOptions {
   /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
   readonly container?: string
-  /** For messages. */
+  /** Name of the file, for messages. */
   readonly file: string
 }
 
@@ -40,7 +40,7 @@ interface PatchResult {
   readonly changes: readonly Change[]
   /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
   readonly unplaced: readonly string[]
-  /** What was left in place and stands against the tuned values. */
+  /** Settings that conflict with the tuned values and were left in place. */
   readonly remaining: readonly string[]
   /** Whether the measurement's figures hold of the container that the manifest has. */
   readonly figures: Figures
@@ -86,7 +86,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   }
 }
 
-/** The image of the manifest is what deploys, not what a spec of `tune` would have started. */
+/** Whether the figures apply: the manifest deploys its own image, not that of a spec. */
 function classifyPatchedFigures(
   { value, server, label }: ServerContainer,
   serving: Serving,
@@ -106,8 +106,9 @@ function classifyPatchedFigures(
 }
 
 /**
- * Edits of what stands for an alias come first: once that is written out, its anchor may be shared
- * with nobody. Throws SharedValueError where it still is.
+ * Applies edits of shared values last: once the aliases of a value are written out, nothing may refer
+ * to its anchor any more.
+ * @throws SharedValueError if a value is still shared
  */
 function applyEdits(text: string, edits: readonly Edit[], file: string): string {
   const waiting: Edit[] = []

@@ -6,9 +6,9 @@ import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
 import { getValueAt, type Path } from './yaml-values.ts'
 
 /**
- * Replicas where a demand or the user sizes them. An autoscaler's bounds are set from figures that
- * were measured of what is deployed, or by the user, and from nothing else.
- * @param isMeasured of the container that the manifest has
+ * Sets the replicas if a demand or the user determines their number. The bounds of an autoscaler are
+ * set only if the user named them, or if the capacity was measured on what is deployed.
+ * @param isMeasured whether the figures apply to the container of the manifest
  */
 export function listReplicaEdits(
   objects: readonly ManifestObject[],
@@ -60,7 +60,7 @@ function listSizeEdits(
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }
 
-/** Argo's Rollout that runs the pods of a Deployment in its place. */
+/** Argo's Rollout that runs the pods of a Deployment in its place, if there is one. */
 const findRollout = (
   objects: readonly ManifestObject[],
   workload: ManifestObject,
@@ -71,7 +71,7 @@ const findRollout = (
       isReferenceTo(getValueAt(one.value, ['spec', 'workloadRef']), one, workload),
   )
 
-/** Where an autoscaler has its bounds, the lower one first; undefined for what is none. */
+/** Paths of an autoscaler's bounds, the lower one first; undefined: not an autoscaler. */
 function getBoundPaths(kind: string): [Path, Path] | undefined {
   const names = (
     {
@@ -86,10 +86,7 @@ function isScalerOf(scaler: ManifestObject, workload: ManifestObject): boolean {
   if (getBoundPaths(scaler.kind) === undefined) return false
   const reference = getValueAt(scaler.value, ['spec', 'scaleTargetRef'])
   // KServe makes a Deployment of its own for each predictor.
-  const kserveDeployment = {
-    ...workload,
-    kind: 'Deployment',
-  }
+  const kserveDeployment = { ...workload, kind: 'Deployment' }
   const kserveNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
   return (
     isReferenceTo(reference, scaler, workload) ||
@@ -133,6 +130,7 @@ function listBoundEdits(
   return { edits, unplaced, remaining: [] }
 }
 
+/** Kinds with the field spec.replicas. */
 const kindsWithReplicas: ReadonlySet<string> = new Set([
   'Deployment',
   'StatefulSet',

@@ -52,7 +52,7 @@ function listQuantityEdits(
   })
 }
 
-/** 2, '2' and '2000m' are the same. */
+/** Whether two quantities are equal: 2, '2' and '2000m' are. */
 function isSameQuantity(present: YamlValue | undefined, wanted: string): boolean {
   if (present === undefined || present === null) return false
   return String(present) === wanted || parseAmount(String(present)) === parseAmount(wanted)
@@ -70,7 +70,7 @@ const units: Readonly<Record<string, number>> = {
   Gi: 2 ** 30,
   Ti: 2 ** 40,
 }
-/** The text itself where it is no quantity. */
+/** The value of a quantity ('2000m' → 2); the text itself if it is no quantity. */
 function parseAmount(text: string): number | string {
   const [, number, unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? []
   const factor = units[unit]
@@ -106,13 +106,17 @@ function resolveGpuResources(target: ServerContainer, serving: Serving): GpuReso
   return { limits: gpu.limits, unplaced: [], remaining }
 }
 
-/** Pods that are one replica together. */
+/** Number of pods that make up one replica. */
 export const countPodsPerReplica = ({ object }: ServerContainer): number =>
   object.kind === 'LeaderWorkerSet'
     ? Number(getValueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
     : 1
 
-/** Resources that are GPUs, parts of them, or other accelerators: of every vendor and scheduler. */
+/**
+ * Whether a resource is a GPU, a part of one, or another accelerator, of any vendor and scheduler:
+ * 'nvidia.com/gpu', 'nvidia.com/mig-1g.5gb', 'google.com/tpu'; not 'nvidia.com/hostdev' or
+ * 'nvidia.com/rdma_shared'.
+ */
 const isGpuResource = (name: string): boolean =>
   name.includes('/') &&
   (/^nvidia\.com\/(?!hostdev|.*(rdma|roce|nic))/.test(name) ||
@@ -129,7 +133,7 @@ const listPresentGpus = (target: ServerContainer): Record<string, string> =>
     ]),
   )
 
-/** Limits are enough; a request has to be the same where there is one. */
+/** GPU resources to write: limits always; requests only if the manifest has them, as both must agree. */
 function listWantedGpus(
   target: ServerContainer,
   field: 'requests' | 'limits',
@@ -153,7 +157,7 @@ const listRemovedGpus = (
       })),
   )
 
-/** Resources of the pod as a whole bound those of its containers. */
+/** Tuned resources that the manifest sets for the whole pod, which bound those of its containers. */
 const readPodResources = (
   { object, podPath, label }: ServerContainer,
   names: readonly string[],

@@ -24,9 +24,9 @@ import {
 import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 
 /**
- * Variables and arguments are changed where they stand, in lists of two, with `=`, in the text of a
- * shell, or in a variable that the text refers to. Variables are added where the server is known to
- * read them. Everything without a place is reported.
+ * Changes variables and arguments where they stand: as two words, with `=`, in the text of a shell,
+ * or in a variable that the text refers to. Adds missing variables if the server is known to read
+ * them. Everything without a place is reported.
  */
 export function listSettingEdits(target: ServerContainer, serving: Serving): Edits {
   const settings = listTunedSettings(serving, target.server, countPodsPerReplica(target) === 1)
@@ -53,6 +53,7 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
   return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
 }
 
+/** The text around a value, for messages. */
 const getLine = ({ text, start, end }: FlagValue): string =>
   text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
 
@@ -77,7 +78,7 @@ class ContainerChange {
     this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#listValueText(i))]
   }
 
-  /** The value of a variable, where the manifest itself gives it. */
+  /** The value of a variable as text; empty if the manifest takes it from elsewhere. */
   #listValueText(index: number): ArgumentText[] {
     const value = getValueAt(this.variables[index], ['value'])
     if (value === undefined || value === null) return []
@@ -94,7 +95,7 @@ class ContainerChange {
     )
   }
 
-  /** False where another value has been put there already. */
+  /** Returns false if another value has been put there already. */
   replace(text: ArgumentText, span: Span): boolean {
     const key = text.path.join('.')
     const { spans } = this.#spans.get(key) ?? { spans: [] }
@@ -136,7 +137,7 @@ const addSpans = (content: string, spans: readonly Span[]): string =>
       content,
     )
 
-/** Why it found no place: nothing where it did. */
+/** Returns why the flag could not be set; empty if it was. */
 function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
   const { value } = flag
   if (value === undefined) return setSwitch(change, flag)
@@ -152,7 +153,10 @@ function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
   return [...problems, ...inVariables].map((why) => `${flag.text}: ${why}`)
 }
 
-/** MAX_NUM_SEQS and VLLM_MAX_NUM_SEQS are where images take --max-num-seqs from. */
+/**
+ * Whether a variable is named after a flag: images take --max-num-seqs from MAX_NUM_SEQS or
+ * VLLM_MAX_NUM_SEQS. Flags of one or two letters are too short to tell.
+ */
 const isNamedAfter = (variable: string, flag: string): boolean =>
   flag.length > 2 &&
   isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
@@ -183,7 +187,7 @@ function setWholeVariable(change: ContainerChange, index: number, value: string)
   return change.replaceAll(text, value) ? [] : [`${name} is shared with another value`]
 }
 
-/** Kubernetes takes texts alone as values of variables. */
+/** Whether a variable's value is a text, the only kind that Kubernetes accepts. */
 const isText = (change: ContainerChange, index: number): boolean =>
   typeof getValueAt(change.variables[index], ['value']) === 'string'
 
@@ -215,6 +219,7 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
 function findBoolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | undefined {
   if ((written.toLowerCase() === 'true') === isTrue) return undefined
   const word = String(isTrue)
+  // Keep the case of the written value: 'True' → 'False'.
   return {
     start,
     end,
@@ -228,6 +233,7 @@ function findWordSpan(
   isPositive: boolean,
 ): Span | undefined {
   if (isOn === isPositive) return undefined
+  // '--no-enable-x' ↔ '--enable-x'; '--no_enable_x' ↔ '--enable_x'.
   const insert = isOn
     ? written.replace(/^(--?)no[-_]/, '$1')
     : written.replace(
@@ -237,12 +243,12 @@ function findWordSpan(
   return { start, end, insert }
 }
 
-/** It has its place in the container's resources: a GPU that is not shared, cores, memory. */
+/** Whether a parameter is set in the container's resources: cores, memory, or a GPU that is not shared. */
 const isResource = (name: string, value: string): boolean =>
   ['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'migProfile'].some((one) => isSame(one, name)) ||
   (isSame('gpuMemoryPercent', name) && value === '100')
 
-/** Why a variable found no place: nothing where it did. */
+/** Returns why the variable could not be set; empty if it was. */
 function setVariable(
   change: ContainerChange,
   { name, value }: VariableSetting,

@@ -26,7 +26,7 @@ import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './
 /** A document of a file, as an edit finds it. */
 interface DocumentPlace {
   readonly index: number
-  /** For messages. */
+  /** Name of the file, for messages. */
   readonly file: string
 }
 
@@ -89,7 +89,7 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
   const old = escapeForScalar(node, content.slice(span.start, span.end))
   const precedingCount = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
   const starts = findStarts(text.slice(from, to), old)
-  // The occurrence of the same number first; what is read back decides.
+  // Try the occurrence with the same number first. Reading the result back decides.
   const likely = [...starts.slice(precedingCount, precedingCount + 1), ...starts]
   for (const start of likely) {
     const position = from + start
@@ -125,11 +125,11 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   const line: [number, number] = [lineStart, findNextLine(text, getPairEnd(pair))]
   if (text.slice(lineStart, start).trim() !== '')
     throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
-  // The last line of a text without a line end takes the one before it along.
+  // If the text does not end with a line end, remove the line end before its last line instead.
   if (!/\n$/.test(text.slice(...line)))
     line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
   if (map.items.length > 1) return splice(text, line, '')
-  // Nothing is left: '{}' behind the name of the block.
+  // The block would be empty: write '{}' after its name.
   const { node: outer } = findNode(text, place, path.slice(0, -2))
   const outerPair = isMap(outer) ? findPair(outer, path.at(-2)!) : undefined
   if (outerPair === undefined)
@@ -145,9 +145,9 @@ interface PathMatch {
   readonly document: Document
   /** The deepest node on the path. */
   readonly node: Node | null
-  /** What of the path is left. */
+  /** The part of the path below that node, which does not exist yet. */
   readonly remainingPath: Path
-  /** What a merge key gives at the first key of `rest`. */
+  /** Value that a merge key provides at the first key of `remainingPath`. */
   readonly inherited: YamlValue | undefined
 }
 
@@ -182,10 +182,10 @@ function refuseSharedAnchor(text: string, place: DocumentPlace, node: Node, path
   refuseShared(parseDocuments(text)[place.index]!, place, node, path)
 }
 
-/** An alias says the same elsewhere. */
+/** The value has an anchor that an alias refers to elsewhere. */
 export class SharedValueError extends SpecError {}
 
-/** @throws SharedValueError where an alias says the same elsewhere */
+/** @throws SharedValueError if an alias refers to the node elsewhere */
 function refuseShared(document: Document, place: DocumentPlace, node: Node, path: Path): void {
   const { anchor } = node as { anchor?: string }
   if (anchor === undefined) return
@@ -202,7 +202,7 @@ function refuseShared(document: Document, place: DocumentPlace, node: Node, path
     )
 }
 
-/** The value that an alias stands for, written out with the change in it. */
+/** Replaces an alias by a copy of the value that it stands for, with the change in it. */
 function writeOutAlias(
   text: string,
   document: Document,
@@ -259,7 +259,7 @@ function renderScalar(value: YamlValue, old?: Scalar): string {
 
 const getColumn = (text: string, at: number): number => at - (text.lastIndexOf('\n', at - 1) + 1)
 
-/** The place after the line on which a node ends, its comment included. */
+/** Offset of the line after the one on which a node ends. */
 function findNextLine(text: string, end: number): number {
   if (text[end - 1] === '\n') return end
   const line = text.indexOf('\n', end)
@@ -310,7 +310,7 @@ function insertIntoSeq(text: string, seq: YAMLSeq, content: YamlValue): string {
   )
 }
 
-/** 'resources:' with nothing behind it, and 'null' in its place. */
+/** Sets a value that is empty ('resources:') or null ('resources: null'). */
 function fillEmpty(text: string, place: DocumentPlace, path: Path, content: YamlValue): string {
   const { node: parent } = findNode(text, place, path.slice(0, -1))
   const pair = isMap(parent) ? findPair(parent, path.at(-1)!) : undefined

@@ -16,9 +16,9 @@ import { tunesGpu } from './resource-edits.ts'
 export interface FlagSetting extends FlagPattern {
   /** '--max-num-seqs=64', for messages. */
   readonly text: string
-  /** Absent: a switch. */
+  /** Absent: the flag is a switch without a value. */
   readonly value?: string
-  /** It is set where it stands, and not missed where it does not. */
+  /** Change the flag if the container has it; do not report it as missing otherwise. */
   readonly isOptional?: boolean
 }
 
@@ -30,17 +30,17 @@ export interface VariableSetting {
 interface TunedSettings {
   readonly flags: readonly FlagSetting[]
   readonly variables: readonly VariableSetting[]
-  /** Its server reads the variables, so that they are added where they are missing. */
+  /** Whether the server reads the variables, so that missing ones may be added. */
   readonly readsVariables: boolean
-  /** Flags by which the container would undo what was tuned, by 'NAME = VALUE' of that. */
+  /** Flags that would override a tuned value, each with that value as 'NAME = VALUE'. */
   readonly contrary: readonly (readonly [setting: string, flags: FlagPattern])[]
-  /** 'NAME = VALUE: why', of what its server takes by neither. */
+  /** 'NAME = VALUE: why', for parameters that the server accepts neither as flag nor as variable. */
   readonly elsewhere: readonly string[]
 }
 
 /**
- * @param server that the container starts; undefined: it is not known
- * @param isOnePod it has all the GPUs of a replica
+ * @param server server that the container starts; undefined: unknown
+ * @param isOnePod whether one pod has all the GPUs of a replica
  */
 export function listTunedSettings(
   serving: Serving,
@@ -107,7 +107,7 @@ const isPassed = (name: string, { container }: Serving): boolean =>
     ...(container.tunedArgs ?? []).map((arg) => arg.split('=')[0]!),
   ].some((one) => isSame(one, name))
 
-/** Of arguments as a trial had them: '--a=1', '--a 1', or two words. */
+/** Parses the arguments of a trial: '--a=1' or '--a 1' as one word, or '--a', '1' as two. */
 function parsePassedFlags(words: readonly string[]): FlagSetting[] {
   return words.flatMap((word, i): FlagSetting[] => {
     const [, name, value] = /^--?([a-zA-Z][\w.-]*)(?:[=\s]([\s\S]*))?$/.exec(word) ?? []
@@ -122,11 +122,11 @@ function parsePassedFlags(words: readonly string[]): FlagSetting[] {
 }
 
 interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'contrary'> {
-  /** Parameters that are told so. */
+  /** Parameters that these settings pass to the server. */
   readonly setParameters: ReadonlySet<string>
 }
 
-/** @param hasGpus those that were tuned are the container's */
+/** @param hasGpus whether the container has the tuned GPUs */
 function listKnownSettings(
   serving: Serving,
   server: DeployedServer | undefined,
@@ -199,12 +199,12 @@ const listTfservingFlags = (configuration: Configuration): readonly Flag[] =>
       const [name, value] = flag.slice(2).split('=')
       return [name!, value]
     })
-    // These name a file that only the user has.
+    // Flags for batching name a file, which only the user has.
     .filter(([name]) => !/batching/.test(name))
 
 type ListFlags = (configuration: Configuration) => readonly Flag[]
 
-/** Flags that are others without a parameter. */
+/** Flags that the configuration has because of a parameter, or with another value because of it. */
 function listFlagsChangedBy(
   name: string,
   configuration: Configuration,
@@ -221,6 +221,7 @@ function listPossibleFlags(
   configuration: Configuration,
   listFlags: ListFlags,
 ): string[] {
+  // One value of each kind: a number, both switches, a quantization and a drafting method.
   const values = [7, 'on', 'off', 'fp8', 'ngram']
   const draftingConfiguration = { speculativeTokens: 4, ...configuration }
   return [
@@ -241,7 +242,7 @@ const createFlagSetting = ([name, value]: Flag): FlagSetting => ({
   ...(value !== undefined && { value }),
 })
 
-/** The GPUs that one copy is split over are those of the pod, one or several. */
+/** With one tuned GPU, a flag of the container that splits the model over several is set to 1. */
 function listSplitSettings(
   serving: Serving,
   flags: readonly Flag[],
@@ -253,7 +254,7 @@ function listSplitSettings(
   return [{ ...createFlagSetting(['tensor-parallel-size', '1']), isOptional: true }]
 }
 
-/** What servers take for the same flag. */
+/** Names of the same flag on different servers. */
 const synonyms: readonly (readonly string[])[] = [
   ['tensor-parallel-size', 'tp-size', 'tp', 'num-shard'],
   ['pipeline-parallel-size', 'pp-size', 'pp'],

@@ -2,7 +2,7 @@
 import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
 import type { Container } from '../serving.ts'
 
-/** By the documentation of each server; absent: none is known. */
+/** Counters as each server documents them; absent: none is known. */
 export const requestCounters = {
   builtin: 'predictor_requests_total',
   tfserving: ':tensorflow:serving:request_count',

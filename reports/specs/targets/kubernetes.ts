@@ -112,8 +112,8 @@ function labelPod({ metadata, spec }: OwnPod, labels: Labels): Manifest {
   const {
     name: _,
     namespace: __,
-    labels: own,
-    ...rest
+    labels: ownLabels,
+    ...otherMetadata
   } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
-  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
+  return { metadata: { ...otherMetadata, labels: { ...ownLabels, ...labels } }, spec }
 }

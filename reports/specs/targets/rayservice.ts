@@ -37,7 +37,7 @@ export const target: SpecTarget = {
   render: renderRayService,
 }
 
-/** KubeRay gives a container to Ray whole: what a replica does not use is the node's own. */
+/** Resources of the head, which runs no replica. Assumed. */
 const headResources = { cpu: '2', memory: '4Gi' }
 const [head, worker] = ['ray-head', 'ray-worker']
 
@@ -68,7 +68,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
           rayClusterConfig: {
             enableInTreeAutoscaling: maxReplicas > minReplicas,
             headGroupSpec: {
-              // Without cores of its own it serves nothing.
+              // With no cores for Ray, the head runs no replica.
               rayStartParams: { 'num-cpus': '0', 'dashboard-host': '0.0.0.0' },
               template: applyOverlay(
                 serving,
