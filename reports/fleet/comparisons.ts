@@ -41,7 +41,7 @@ export function compareWholeGpus(
   return each.every((fleet) => fleet !== undefined) ? sumComparisons(each) : undefined
 }
 
-/** One model takes the solver milliseconds. */
+/** Limit for the solver, which takes milliseconds for one model. */
 const maxSecondsAlone = 5
 
 /** Each model on GPUs of its own, cut for it alone; the bound is that of such a fleet. */

@@ -15,7 +15,7 @@ import { FleetError, type FleetModel, type GpuKind, type Packing } from './packi
 export interface FleetPlan {
   /** For the highest rate of each model at once. */
   readonly atPeaks: Packing
-  /** What each hour of the day would take by itself; absent where all are alike. */
+  /** The cheapest packing of each hour of the day by itself; absent if all hours are alike. */
   readonly byHour?: readonly Packing[]
   readonly peaksRps: readonly number[]
   /** Of each model, what its replicas must carry in each hour of the day, headroom included. */
@@ -83,7 +83,7 @@ export async function planFleet(
   }
 }
 
-/** Undefined where there is no such packing. */
+/** Undefined if no such packing exists. */
 async function summariseIfAny(packing: () => Promise<Packing>): Promise<Comparison | undefined> {
   try {
     return summarise(await packing())

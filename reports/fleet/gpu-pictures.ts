@@ -6,8 +6,9 @@ import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
 import { type PackedGpu, type Slot, wholeGpu } from './packing.ts'
 
-/** CSS pixels. */
+/** Size of a picture, CSS pixels. */
 export const pictureSize = { width: 900, height: 130 }
+/** Height of a box, and the gap between two, CSS pixels. */
 const boxHeight = 52
 const gap = 5
 

@@ -21,7 +21,7 @@ export interface SharedPlacement extends Placement {
   readonly memoryMiB: number
 }
 
-/** One for each model on each shared GPU, so that pods run where they were planned. */
+/** One placement for each model on each shared GPU, so that pods run where they were planned. */
 export function placeOnSharedGpus(
   gpus: readonly PackedGpu[],
   placements: readonly Placement[],

@@ -44,7 +44,7 @@ interface Replicas {
 type Counted<Variable> = readonly (Variable & { readonly count: number })[]
 type Row = Programme['rows'][number]
 
-/** A demand above it is taken for a mistake, because the output lists every replica. */
+/** A demand for more replicas is taken for a mistake, because the output lists every replica. */
 const maxReplicasPerModel = 2000
 
 /**

@@ -1,7 +1,7 @@
 /** GPUs that may be cut, measurements of models on their slices, and replicas on GPUs. */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 
-/** A GPU that is not cut. */
+/** Slice name of a GPU that is not cut. */
 export const wholeGpu = 'whole'
 
 /** 'T4', '3g.20gb of A100-40GB' */
@@ -24,7 +24,7 @@ export interface Segment {
   readonly gpu: string
   /** A MIG profile, a share under MPS, or `whole`. */
   readonly slice: string
-  /** Whole GPUs that it needs. */
+  /** Number of whole GPUs that it needs. */
   readonly gpus: number
   /** Requests per second that it carries within the SLO. */
   readonly rateRps: number

@@ -14,7 +14,7 @@ const columnNames = [
   'memoryMiB',
 ] as const
 type Column = (typeof columnNames)[number]
-/** Recorded tables have it; a fleet file has prices of its own. */
+/** Column of recorded tables that is not read: a fleet file has prices of its own. */
 const ignoredColumn = 'priceperhour'
 
 const hint =

@@ -15,13 +15,14 @@ import { formatPlace, type Segment, wholeGpu } from './packing.ts'
 
 interface TableImage {
   readonly image: string
-  /** On which it listens; `health` is its readiness path. */
+  /** Port on which it listens. */
   readonly port: number
+  /** Path of its readiness probe. */
   readonly health: string
 }
 
 interface TableReplica {
-  /** Of the deployment. */
+  /** Name of the deployment. */
   readonly name: string
   readonly model: string
   /** The table, as it is shown. */
@@ -32,7 +33,10 @@ interface TableReplica {
   readonly replicaPlan: ReplicaPlan
 }
 
-/** It claims no measurement by tune, because the table does not record how its server ran. */
+/**
+ * The serving of a replica from a table. It claims no measurement by tune, because the table does not
+ * record how its server ran.
+ */
 export function describeTableServing(
   { name, model, table, segment, headroom, sloMs, replicaPlan }: TableReplica,
   { image, port, health }: TableImage,

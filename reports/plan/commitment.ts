@@ -18,9 +18,9 @@ export interface Commitment {
   readonly committedPerMonth: number
   readonly onDemandPerMonth: number
   readonly perMonth: number
-  /** Of the offer that is cheapest so. */
+  /** With the offer that is cheapest if everything is on demand. */
   readonly allOnDemandPerMonth: number
-  /** For as many as the busiest time needs, of the offer that is cheapest so. */
+  /** For as many instances as the busiest time needs, of the offer that is cheapest if committed. */
   readonly allCommittedPerMonth: number
 }
 
@@ -38,7 +38,7 @@ export function planCommitment(
   const allCommitted = offerPlans.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
   if (allCommitted.length === 0) return undefined
   return {
-    // Of two that cost the same, the first.
+    // The tolerance keeps the first of two offers that cost the same.
     ...offerPlans.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
     allOnDemandPerMonth: Math.min(...offerPlans.map((way) => way.allOnDemandPerMonth)),
     allCommittedPerMonth: Math.min(...allCommitted),

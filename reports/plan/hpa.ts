@@ -80,12 +80,13 @@ export interface HpaSettings {
   readonly countedRequests: 'answered' | 'arrived'
 }
 
-/** Seconds between two syncs. */
+/** Seconds between two syncs: the controller's default. */
 export const syncSeconds = 15
-/** Relative difference from the target that changes nothing. */
+/** Relative difference from the target within which nothing changes: the controller's default. */
 export const tolerance = 0.1
-/** KEDA: how often it polls at zero replicas, and how long without requests before it scales to zero. */
+/** KEDA's default interval of polls at zero replicas, seconds. */
 const pollingSeconds = 30
+/** KEDA's default time without requests before it scales to zero, seconds. */
 const cooldownSeconds = 300
 
 interface Change {

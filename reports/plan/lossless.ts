@@ -10,8 +10,8 @@ export interface ScaledFleet {
 }
 
 /**
- * Shares of the configured target to try: a lower one scales up earlier, and leaves room while new
- * replicas start.
+ * Shares of the configured target to try: a lower target scales up earlier, and leaves room while new
+ * replicas start. The steps are a choice.
  */
 const targetShares = [1, 0.85, 0.7, 0.55, 0.4]
 

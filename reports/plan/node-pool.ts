@@ -4,6 +4,7 @@
  */
 import type { FleetUnit } from './replica.ts'
 
+/** The cluster autoscaler's default for --scale-down-unneeded-time. */
 const unneededSeconds = 600
 
 export class NodePool {
@@ -15,12 +16,12 @@ export class NodePool {
     this.#unit = unit
   }
 
-  /** For how long a need is remembered, seconds. */
+  /** How long a need for nodes affects the pool, seconds. */
   get memorySeconds(): number {
     return this.#unit.nodeSeconds > 0 ? unneededSeconds : 0
   }
 
-  /** After how many seconds new pods serve: on free room, and on new nodes. */
+  /** Orders missing pods. Returns after how many seconds they serve: on free places, on new nodes. */
   orderPods(seconds: number, pods: number, wanted: number): { inSeconds: number; count: number }[] {
     const { startupSeconds, nodeSeconds, replicasPerNode } = this.#unit
     const ordered = Math.max(0, wanted - pods)

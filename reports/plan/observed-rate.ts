@@ -18,6 +18,7 @@ export class ObservedRate {
     this.#countedRequests = countedRequests
   }
 
+  /** Age of the oldest requests that still count, seconds. */
   get memorySeconds(): number {
     return this.#ageSeconds + windowSeconds
   }

@@ -29,7 +29,7 @@ export class DemandCursor {
     this.periodSeconds = sumPeriodSeconds(demand)
   }
 
-  /** The rate at a time, and until when it lasts; seconds since the first period began. */
+  /** The rate at a time, and when it ends; both in seconds since the first period began. */
   readRate(seconds: number): { rps: number; until: number } {
     const { spans } = this.demand
     while (seconds >= this.#spanStart + spans[this.#spanIndex]!.seconds - 1e-9) {

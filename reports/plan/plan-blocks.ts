@@ -16,7 +16,10 @@ import { hoursPerMonth } from './plan-costs.ts'
 /** Most rows of a table that lists changes. */
 const maxRowsShown = 8
 
-/** `chart`: renders chart options to SVG; absent: no charts. */
+/**
+ * @param about lines on the input, below the verdict
+ * @param chart renders chart options to SVG; absent: no charts
+ */
 export async function renderPlan(
   plan: Plan,
   about: readonly string[],
@@ -69,6 +72,9 @@ export async function renderPlan(
   ]
 }
 
+/** Another plan is named only if it costs at least 2 % less. Assumed. */
+const notableSaving = 0.02
+
 function formatVerdict({ units, input, demand, scaling, commitment }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
@@ -76,16 +82,16 @@ function formatVerdict({ units, input, demand, scaling, commitment }: Plan): str
     input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
   const autoscaledPerMonth = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
   const autoscaledText =
-    autoscaledPerMonth < month.staticPerMonth * 0.98
+    autoscaledPerMonth < month.staticPerMonth * (1 - notableSaving)
       ? `, or ${money(autoscaledPerMonth)} when autoscaled without SLO violations`
       : ''
   const committedPerMonth = commitment?.perMonth ?? Number.POSITIVE_INFINITY
   const committedText =
-    committedPerMonth < Math.min(autoscaledPerMonth, month.staticPerMonth) * 0.98
+    committedPerMonth < Math.min(autoscaledPerMonth, month.staticPerMonth) * (1 - notableSaving)
       ? `, or ${money(committedPerMonth)} with committed capacity`
       : ''
   const cheapest = units.reduce((a, b) =>
-    b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a,
+    b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * (1 - notableSaving) ? b : a,
   )
   const rivalText =
     cheapest === best

@@ -43,7 +43,7 @@ import { computeOverLimitShare, type FleetUnit } from './replica.ts'
 interface PriceList {
   readonly name: string
   readonly currency: string
-  /** Of one replica, or its part of an instance. */
+  /** Price of one replica, or of its part of an instance. */
   readonly perHour: number
   /** Instances, where the list has whole instances only. */
   readonly bundles?: readonly Bundle[]
@@ -54,14 +54,14 @@ export interface PlanUnit extends FleetUnit {
   /** How far its capacity can be relied on. */
   readonly status: Status
   readonly resources: Resources
-  /** Of one replica; the first list decides. */
+  /** Prices of one replica; the first list decides. */
   readonly prices: readonly PriceList[]
   /**
    * From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent:
    * not measured.
    */
   readonly measuredLaunchSeconds?: number
-  /** Of streamed answers. */
+  /** Tokens of streamed answers. */
   readonly tokens?: TokenFigures
   /** Offers for what it runs on. Absent: the price list only. */
   readonly offers?: readonly Offer[]
@@ -77,11 +77,11 @@ export interface PlanInput {
   readonly units: readonly PlanUnit[]
   /** Where the capacities come from. */
   readonly provenance: Provenance
-  /** Met at the capacities. */
+  /** SLO that the capacities meet. */
   readonly slo: Slo
   readonly demand: Demand
   readonly headroom: number
-  /** 0.05 = 5 % more each month. */
+  /** Growth of the demand: 0.05 = 5 % more each month. */
   readonly growthPerMonth: number
   readonly months: number
   readonly zones: number
@@ -122,7 +122,7 @@ interface MonthPlan {
 export interface UnitPlan {
   readonly unit: PlanUnit
   readonly months: readonly MonthPlan[]
-  /** Over the horizon. */
+  /** Prices over all months. */
   readonly staticTotal: number
   readonly autoscaledTotal: number
   /** Month 1 by each price list, static. */
@@ -142,7 +142,7 @@ export interface UnitPlan {
 
 /** The autoscaler's settings for the configuration that the plan is made with, month 1. */
 interface Scaling {
-  /** As configured, at the pace that a spec sets. */
+  /** Configured settings, at the pace that a spec sets. */
   readonly given: ScaledFleet
   /** The same with all requests counted by a gateway, waiting ones included. */
   readonly countedBefore: ScaledFleet
@@ -153,9 +153,11 @@ interface Scaling {
 interface ExistingFleet {
   readonly label: string
   readonly replicas: number
-  /** With headroom, at full capacity, and with one replica lost. */
+  /** Rate with the headroom left free. */
   readonly carriesRps: number
+  /** Rate at full capacity. */
   readonly atMostRps: number
+  /** Rate at full capacity with one replica lost. */
   readonly withOneLostRps: number
   readonly perMonth: number
   readonly underDemand: readonly { readonly month: number; readonly outcome: FleetOutcome }[]
@@ -173,9 +175,12 @@ export interface Plan {
   readonly existing?: ExistingFleet
 }
 
-/** Longer than autoscaler and nodes remember anything. A shorter period is repeated up to this. */
+/**
+ * Shorter periods are repeated up to this. It is longer than autoscaler and nodes remember anything:
+ * up to an hour of stabilisation, and the age of the metrics.
+ */
 const minSimulatedSeconds = 7200
-/** Bounds the work: each replica is considered for a commitment. */
+/** Most replicas of a plan. It bounds the work: each replica is considered for a commitment. */
 const maxReplicas = 100_000
 
 /** @throws RangeError for impossible shares, counts and capacities */
@@ -321,7 +326,7 @@ function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
   }
 }
 
-/** As configured, at the pace that a spec sets. */
+/** The configured settings of the autoscaler, at the pace that a spec sets. */
 function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
   return {
     targetRps: unit.capacityRps * (1 - headroom),

@@ -8,7 +8,7 @@ import { computeOverLimitShare, type FleetUnit, getMaxRps } from './replica.ts'
 /** Replicas that became ready together. */
 interface Cohort {
   count: number
-  /** Waiting requests at each. */
+  /** Waiting requests at each replica. */
   waiting: number
 }
 
@@ -128,7 +128,7 @@ export class Queues {
     return { answered, overLimit }
   }
 
-  /** Steps are short where the wait is near the limit, else they end where it comes near. */
+  /** Longest step, s: short while the wait is near the limit, else until it comes near. */
   #findMaxStepSeconds(waiting: number, growthRps: number): number {
     const limit = (this.#unit.limitMs / 1000) * getMaxRps(this.#unit)
     const tenthSeconds = limit / 10 / Math.abs(growthRps)

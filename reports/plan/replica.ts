@@ -54,7 +54,8 @@ export function computeOverLimitShare(unit: FleetUnit, rateRps: number, waitMs =
   const share =
     latencyMs > unloadedMs ? allowedShare ** (remainingMs / (latencyMs - unloadedMs)) : 0
   if (waitMs > 0) return share
-  // The confirmed capacity counts, not the point where the curve crosses the limit.
+  // The confirmed capacity counts, not the point where the curve crosses the limit: above it the
+  // share is at least slightly more than allowed.
   return isWithinCapacity ? Math.min(share, allowedShare) : Math.max(share, allowedShare * 1.001)
 }
 

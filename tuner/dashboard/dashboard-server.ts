@@ -139,8 +139,7 @@ export async function createDashboard(
   return { server, close: () => server.close() }
 }
 
-/** Number of trials that a reconnecting client already has. @throws MalformedRequest
- */
+/** Number of trials that a reconnecting client already has. @throws MalformedRequest */
 function parseLastEventId(lastEventId: string | string[] | undefined): number {
   const text = String(lastEventId ?? 0)
   if (!/^\d{1,15}$/.test(text))

@@ -1,5 +1,4 @@
-/** Follows a store that other processes write to: polls for commits and passes on what is new.
- */
+/** Follows a store that other processes write to: polls for commits and passes on what is new. */
 import {
   type ExperimentEntry,
   type ExperimentOutcome,
@@ -13,6 +12,7 @@ import { UserError } from '../exit-codes.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { createExperimentView, type ExperimentView } from './experiment-view.ts'
 
+/** Interval of polls for commits: an update appears at once to people. Assumed. */
 const pollMs = 500
 /** Trials per read: few enough to show the first ones early. */
 const maxTrialsPerRead = 500
@@ -22,7 +22,7 @@ export interface Feed {
   readonly id: string
   readonly view?: ExperimentView
   readonly trials: readonly FinishedTrial[]
-  /** The same, packed for the page. */
+  /** The same trials, packed for the page. */
   readonly packed: readonly string[]
   readonly annotations: SentAnnotations
   /** Everything that the store contained at the first read has been read. */
@@ -59,7 +59,7 @@ export class StoreWatcher {
     readonly host: HostContext,
   ) {}
 
-  /** Newest last. */
+  /** Lists all experiments, the newest last. */
   async list(): Promise<ExperimentEntry[]> {
     const all = await this.reader.list()
     return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
@@ -73,8 +73,7 @@ export class StoreWatcher {
     { readonly asOf: string; readonly outcome: ExperimentOutcome }
   >()
 
-  /** Outcomes of all experiments; unchanged ones are cached.
-   */
+  /** Outcomes of all experiments; unchanged ones are cached. */
   async listOutcomes(): Promise<ExperimentOutcome[]> {
     const outcomes: ExperimentOutcome[] = []
     for (const record of await this.reader.list()) {
@@ -103,8 +102,7 @@ export class StoreWatcher {
     return { ...feed, view }
   }
 
-  /** Follows an experiment: `changed` is called after each update until `stop`.
-   */
+  /** Follows an experiment: `changed` is called after each update until `stop`. */
   follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
     feed.listeners.add(changed)
@@ -157,7 +155,8 @@ export class StoreWatcher {
     this.#polling = true
     void this.#enqueue(async () => {
       const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
-      const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
+      // A failure is reported by the reads below, feed by feed.
+      const version = await this.reader.version().catch(() => Number.NaN)
       const changed = version !== this.#version
       this.#version = version
       for (const feed of followed) {

@@ -36,8 +36,7 @@ export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): v
   )
 }
 
-/** Follows no links and does not block on pipes, because the store may come from someone else.
- */
+/** Follows no links and does not block on pipes, because the store may come from someone else. */
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /**

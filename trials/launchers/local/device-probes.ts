@@ -30,7 +30,7 @@ export const createGpuProbe = (
     return {
       ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
       ...(uses.length > 0 && { utilization: mean(uses) }),
-      // Of some alone it would be taken for that of all.
+      // The power of only some GPUs would be taken for that of all.
       ...(watts.length === devices.length && { gpuWatts: sum(watts) }),
     }
   }

@@ -16,7 +16,7 @@ const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
   sglang: languagePrograms.sglang.metrics,
   tgi: languagePrograms.tgi.metrics,
   'tensorrt-llm': languagePrograms['tensorrt-llm'].metrics,
-  // Version 0.5. It divides its cache among its slots, so it never preempts.
+  // Metrics of version 0.5. It divides its cache among its slots, so it never preempts.
   'llama.cpp': {
     sequences: ['llamacpp:requests_processing'],
     waiting: ['llamacpp:requests_deferred'],

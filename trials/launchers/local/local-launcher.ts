@@ -133,6 +133,7 @@ async function runPrepareStep(launch: Launch): Promise<PreparedArtifact | undefi
   )
 }
 
+/** Another server may take a free port before the predictor binds it. Assumed. */
 const maxPortTries = 3
 
 async function serveOnFreePort(launch: Launch, cleanup: Cleanup): Promise<Predictor> {

@@ -32,6 +32,7 @@ export const reservePort = async (
   )
 }
 
+/** Ports to reserve from, below the system's ephemeral ports, which are for outgoing connections. */
 const readPortRange = (): [number, number] => {
   const highest = 32_768
   try {

@@ -38,21 +38,21 @@ export interface PreparedArtifact {
   readonly folder: string
   /** Seconds that it took, the wait for another process included. */
   readonly seconds: number
-  /** An earlier run made it. */
+  /** Whether an earlier run made it. */
   readonly reused: boolean
 }
 
 interface PrepareSurroundings {
-  /** Has a folder for each key. */
+  /** Folder that has a folder for each key. */
   readonly preparedDirectory: string
   readonly runningDirectory: string
-  /** The trial's own, for the log. */
+  /** Folder of the trial, for the log. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** Words before the command that pin it to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Without a limit of memory: building may take more than serving. */
+  /** Creates a control group without a memory limit: building may take more than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
   /** The GPU in words, part of the key: an engine built for one does not run on another. */
   readonly device: string | undefined
@@ -228,7 +228,7 @@ function computeCacheKey(
     .slice(0, 24)
 }
 
-/** Larger ones are known by size and time. */
+/** Larger files are recognised by size and time instead of contents. */
 const maxHashedBytes = 64 * 2 ** 20
 
 /** @throws LaunchError for a missing file */
@@ -249,6 +249,7 @@ function readFileState(path: string): unknown {
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
+/** Interval of looks at another process's lock. Assumed. */
 const pollMs = 200
 
 /**
@@ -271,7 +272,7 @@ async function acquireLock(
   return undefined
 }
 
-/** Write the lock file completely before it appears under its name. */
+/** Tries to take the lock. The lock file is complete before it appears under its name. */
 function tryLock(path: string): boolean {
   const newLock = `${path}.${randomUUID()}`
   writeFileSync(newLock, JSON.stringify(getOwnIdentity()), { mode: privateFile })

@@ -161,6 +161,7 @@ export const endGroup = async (
   }
 }
 
+/** Time after the grace in which SIGKILL must have ended a process. Assumed. */
 const unkillableAfterMs = 10_000
 
 const kill = (pid: number, signal: NodeJS.Signals): void => {

@@ -18,7 +18,7 @@ interface ReconfigureOptions {
   readonly payload: PayloadSource
 }
 
-/** Length of the command's output in messages. */
+/** Characters of the command's output in messages. */
 const tailLength = 300
 
 /** @param inner starts servers; returned as it is if no parameter can be set at run time */

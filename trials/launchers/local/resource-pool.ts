@@ -134,7 +134,7 @@ const waitForRelease = (signal: AbortSignal, register: (wake: () => void) => voi
     register(wake)
   })
 
-/** From the highest number down, so that the load generator keeps the first core if possible. */
+/** Picks cores from the highest number down, so that the load generator keeps the first if possible. */
 const pickCores = (
   machine: MachineFacts,
   requested: number,
@@ -194,7 +194,7 @@ interface ReservationRequest {
   readonly reserved: ReadonlyMap<string, number>
 }
 
-/** Undefined: other trials use the required GPU. */
+/** The GPUs for a trial; undefined while other trials use them. */
 const pickGpu = (request: ReservationRequest): GpuGrant | undefined => {
   const { machine, ownGpus, requested } = request
   const fitting = machine.gpus.filter(
@@ -204,7 +204,7 @@ const pickGpu = (request: ReservationRequest): GpuGrant | undefined => {
   if (fitting.length === 0)
     throw createMissingGpuError(machine, `this machine has no ${requested.gpu}`)
   if (requested.migProfile !== undefined) return pickSlice(request, fitting)
-  // Least memory in use by other processes first.
+  // GPUs with the least memory in use by other processes come first.
   const wholeGpus = fitting
     .filter((gpu) => !gpu.migEnabled)
     .sort((a, b) => getForeignMemoryMiB(a) - getForeignMemoryMiB(b))

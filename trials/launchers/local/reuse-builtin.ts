@@ -29,8 +29,8 @@ interface ReuseBuiltinOptions {
 }
 
 /**
- * Those of the device model and of the batcher: the predictor's `explicit` model control takes
- * them.
+ * Parameters of the device model and of the batcher, which the predictor's `explicit` model control
+ * sets while it serves.
  */
 const takenWhileServing: ReadonlySet<string> = new Set([
   'cpuCores',
@@ -139,4 +139,5 @@ async function loadConfiguration(
   )
 }
 
+/** HTTP status for a model that does not fit the memory. */
 const insufficientStorage = 507

@@ -9,6 +9,7 @@ interface UsageSampler {
   stop(): void
 }
 
+/** Interval of the samples of processes. Assumed. */
 const sampleEveryMs = 1_000
 /** Finding the members reads every process of the machine; the samples between reuse the result. */
 const samplesPerSearch = 5
@@ -110,6 +111,7 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
   }
 }
 
+/** Cores' worth of CPU time. */
 const computeCores = (ticks: number, ms: number): number =>
   ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0
 
