@@ -2,7 +2,7 @@
 
 import { stringify } from 'yaml'
 import { grouped } from '../../trials/grouped.ts'
-import { type PackedGpu, whole } from './packing.ts'
+import { type PackedGpu, wholeGpu } from './packing.ts'
 
 /** GPUs of a node that are cut alike; without slices they stay whole. */
 interface Cut {
@@ -21,7 +21,7 @@ interface NodeLayout {
 }
 
 /** The label's value for GPUs that stay whole, of NVIDIA's own layouts. */
-const uncut = 'all-disabled'
+const uncutConfig = 'all-disabled'
 const label = 'nvidia.com/mig.config'
 const configMapName = 'tune-fleet-mig-layouts'
 
@@ -30,9 +30,9 @@ export function planNodes(
   gpus: readonly PackedGpu[],
   perNode: (kind: string) => number,
 ): NodeLayout[] {
-  return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, own]) => {
-    const nodes = fillNodes(own, perNode(kind)).map(groupCuts)
-    let named = 0
+  return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, gpusOfKind]) => {
+    const nodes = fillNodes(gpusOfKind, perNode(kind)).map(groupCuts)
+    let configCount = 0
     return [...grouped(nodes, (cuts) => JSON.stringify(cuts)).values()].map((alike): NodeLayout => {
       const cuts = alike[0]!
       const isCut = cuts.some(({ slices }) => slices.length > 0)
@@ -40,7 +40,7 @@ export function planNodes(
         kind,
         nodes: alike.length,
         cuts,
-        ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++named}` }),
+        ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++configCount}` }),
       }
     })
   })
@@ -67,8 +67,8 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
   })
   const nodes: PackedGpu[][] = []
   for (const block of blocks.sort((a, b) => b.length - a.length)) {
-    const open = nodes.find((node) => node.length + block.length <= size)
-    if (open) open.push(...block)
+    const nodeWithRoom = nodes.find((node) => node.length + block.length <= size)
+    if (nodeWithRoom) nodeWithRoom.push(...block)
     else nodes.push([...block])
   }
   return nodes
@@ -78,7 +78,7 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
 const listMigSlices = ({ slots }: PackedGpu): string[] =>
   slots
     .flatMap(({ slice, segment }) =>
-      slice === whole || segment?.share !== undefined ? [] : [slice],
+      slice === wholeGpu || segment?.share !== undefined ? [] : [slice],
     )
     .sort()
 
@@ -111,7 +111,7 @@ export function renderMigLayouts(
   const layoutFile = {
     version: 'v1',
     'mig-configs': {
-      [uncut]: [{ devices: 'all', 'mig-enabled': false }],
+      [uncutConfig]: [{ devices: 'all', 'mig-enabled': false }],
       ...Object.fromEntries(
         cut.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
       ),
@@ -153,8 +153,8 @@ function renderHeader(layouts: readonly NodeLayout[]): string {
     ...layouts
       .filter(({ kind }) => cutKinds.has(kind))
       .map(
-        ({ kind, nodes, config = uncut }) =>
-          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncut ? ', not partitioned' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
+        ({ kind, nodes, config = uncutConfig }) =>
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncutConfig ? ', not partitioned' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
       ),
   ]
   return lines.map((line) => `# ${line}\n`).join('')

@@ -18,9 +18,9 @@ export interface Commitment {
   readonly committedPerMonth: number
   readonly onDemandPerMonth: number
   readonly perMonth: number
-  /** Of the offer that is cheapest so. */
+  /** With the offer that is cheapest if everything is on demand. */
   readonly allOnDemandPerMonth: number
-  /** For as many as the busiest time needs, of the offer that is cheapest so. */
+  /** For as many instances as the busiest time needs, of the offer that is cheapest if committed. */
   readonly allCommittedPerMonth: number
 }
 
@@ -34,18 +34,18 @@ export function planCommitment(
   paid: FleetOutcome['paid'],
   periodSeconds: number,
 ): Commitment | undefined {
-  const ways = offers.map((offer) => commit(offer, paid, periodSeconds))
-  const allCommitted = ways.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
+  const offerPlans = offers.map((offer) => planWithOffer(offer, paid, periodSeconds))
+  const allCommitted = offerPlans.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
   if (allCommitted.length === 0) return undefined
   return {
-    // Of two that cost the same, the first.
-    ...ways.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
-    allOnDemandPerMonth: Math.min(...ways.map((way) => way.allOnDemandPerMonth)),
+    // The tolerance keeps the first of two offers that cost the same.
+    ...offerPlans.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
+    allOnDemandPerMonth: Math.min(...offerPlans.map((way) => way.allOnDemandPerMonth)),
     allCommittedPerMonth: Math.min(...allCommitted),
   }
 }
 
-function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number) {
+function planWithOffer(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number) {
   const { replicasEach, onDemandPerHour, committedPerHour } = offer
   const needs = paid.map(({ replicas, seconds }, i) => ({
     instances: Math.ceil(replicas / replicasEach - 1e-9),
@@ -53,19 +53,22 @@ function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number)
   }))
   const counts = needs.map(({ instances }) => instances)
   const [min, max] = [Math.min(...counts), Math.max(...counts)]
-  const shareOfTimeNeeding = (n: number) =>
+  const sumTimeShare = (n: number) =>
     needs.reduce((sum, { instances, share }) => sum + (instances >= n ? share : 0), 0)
   let committed = 0
   if (committedPerHour !== undefined)
     while (
       committed < max &&
-      shareOfTimeNeeding(committed + 1) > committedPerHour / onDemandPerHour + 1e-9
+      sumTimeShare(committed + 1) > committedPerHour / onDemandPerHour + 1e-9
     )
       committed++
-  const onDemandPerMonth = (beside: number) =>
+  const computeOnDemandPerMonth = (committedCount: number) =>
     onDemandPerHour *
     hoursPerMonth *
-    needs.reduce((sum, { instances, share }) => sum + share * Math.max(0, instances - beside), 0)
+    needs.reduce(
+      (sum, { instances, share }) => sum + share * Math.max(0, instances - committedCount),
+      0,
+    )
   const committedPerMonth = committed * (committedPerHour ?? 0) * hoursPerMonth
   return {
     offer,
@@ -73,9 +76,9 @@ function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number)
     minOnDemand: Math.max(0, min - committed),
     maxOnDemand: max - committed,
     committedPerMonth,
-    onDemandPerMonth: onDemandPerMonth(committed),
-    perMonth: committedPerMonth + onDemandPerMonth(committed),
-    allOnDemandPerMonth: onDemandPerMonth(0),
+    onDemandPerMonth: computeOnDemandPerMonth(committed),
+    perMonth: committedPerMonth + computeOnDemandPerMonth(committed),
+    allOnDemandPerMonth: computeOnDemandPerMonth(0),
     allCommittedPerMonth:
       committedPerHour === undefined ? undefined : max * committedPerHour * hoursPerMonth,
   }

@@ -143,7 +143,7 @@ export const findPeakRps = ({ spans }: Demand): number =>
   spans.reduce((max, { rps }) => Math.max(max, rps), 0)
 export const findMinRps = ({ spans }: Demand): number =>
   spans.reduce((min, { rps }) => Math.min(min, rps), Number.POSITIVE_INFINITY)
-/** Mean over time. */
+/** Mean rate over the period. */
 export const computeMeanRps = (demand: Demand): number =>
   demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / sumPeriodSeconds(demand)
 export const scaleDemand = (demand: Demand, factor: number): Demand => ({

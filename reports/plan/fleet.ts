@@ -47,18 +47,18 @@ export function simulateStaticFleet(
   replicas: number,
   { timeoutSeconds }: Surroundings,
 ): FleetOutcome {
-  const course = new DemandCursor(demand)
-  const period = course.periodSeconds
+  const demandCursor = new DemandCursor(demand)
+  const period = demandCursor.periodSeconds
   const queues = new Queues(unit, timeoutSeconds)
-  queues.add(replicas)
+  queues.addReplicas(replicas)
   const minutes = new SloMinuteCounter(period, unit.percentile, getSecondOfDay(demand))
-  for (const counts of [false, true]) {
-    const start = counts ? period : 0
+  for (const isCounted of [false, true]) {
+    const start = isCounted ? period : 0
     for (let at = 0; at < period - 1e-9; ) {
-      const { rps, until } = course.at(start + at)
-      const end = Math.min(minutes.endOfMinute(at), until - start, period)
+      const { rps, until } = demandCursor.readRate(start + at)
+      const end = Math.min(minutes.findMinuteEnd(at), until - start, period)
       const flow = queues.advance(rps, end - at)
-      if (counts) minutes.add(at, flow)
+      if (isCounted) minutes.addFlow(at, flow)
       at = end
     }
   }
@@ -69,7 +69,7 @@ export function simulateStaticFleet(
     maxReplicas: replicas,
     ready,
     paid: ready,
-    ...minutes.outcome(),
+    ...minutes.summariseOutcome(),
   }
 }
 
@@ -83,13 +83,16 @@ export function findMinReplicas(
   headroom: number,
   surroundings: Surroundings,
 ): { readonly everyMinute: number; readonly wholePeriod: number } {
-  const sized = scaleDemand(demand, 1 / (1 - headroom))
-  const peak = countReplicas({ demandRps: findPeakRps(sized), headroom: 0 }, unit.capacityRps)
+  const demandWithHeadroom = scaleDemand(demand, 1 / (1 - headroom))
+  const peak = countReplicas(
+    { demandRps: findPeakRps(demandWithHeadroom), headroom: 0 },
+    unit.capacityRps,
+  )
   const bisect = (meets: (outcome: FleetOutcome) => boolean, max: number) => {
     let [low, high] = [0, max]
     while (high - low > 1) {
       const middle = Math.floor((low + high) / 2)
-      if (meets(simulateStaticFleet(unit, sized, middle, surroundings))) high = middle
+      if (meets(simulateStaticFleet(unit, demandWithHeadroom, middle, surroundings))) high = middle
       else low = middle
     }
     return high
@@ -111,11 +114,11 @@ export function simulateAutoscaledFleet(
   settings: HpaSettings,
   surroundings: Surroundings,
 ): FleetOutcome {
-  return new AutoscaledSimulation(unit, demand, settings, surroundings).outcome()
+  return new AutoscaledSimulation(unit, demand, settings, surroundings).simulate()
 }
 
 class AutoscaledSimulation {
-  readonly #course: DemandCursor
+  readonly #demandCursor: DemandCursor
   readonly #hpa: Hpa
   readonly #queues: Queues
   readonly #pool: NodePool
@@ -130,16 +133,16 @@ class AutoscaledSimulation {
   #minReplicas = Number.POSITIVE_INFINITY
   #maxReplicas = 0
   /** Since when, and at which rate, nothing has changed; seconds. */
-  #steady = { since: 0, rps: Number.NaN }
+  #unchanged = { since: 0, rps: Number.NaN }
 
   constructor(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings) {
-    this.#course = new DemandCursor(demand)
+    this.#demandCursor = new DemandCursor(demand)
     this.#hpa = new Hpa(settings)
     this.#queues = new Queues(unit, surroundings.timeoutSeconds)
     this.#pool = new NodePool(unit)
     this.#observedRate = new ObservedRate(surroundings.reactionSeconds, settings.countedRequests)
     this.#minutes = new SloMinuteCounter(
-      this.#course.periodSeconds,
+      this.#demandCursor.periodSeconds,
       unit.percentile,
       getSecondOfDay(demand),
     )
@@ -149,12 +152,12 @@ class AutoscaledSimulation {
       syncSeconds
     const desired = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
     this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, desired))
-    this.#queues.add(this.#pods)
+    this.#queues.addReplicas(this.#pods)
     this.#pool.requirePods(0, this.#pods)
   }
 
-  outcome(): FleetOutcome {
-    const period = this.#course.periodSeconds
+  simulate(): FleetOutcome {
+    const period = this.#demandCursor.periodSeconds
     for (let at = 0; at < 2 * period - 1e-9; ) {
       this.#runAutoscaler(at)
       const end = Math.min(2 * period, this.#findNextSync(at))
@@ -167,34 +170,34 @@ class AutoscaledSimulation {
       maxReplicas: this.#maxReplicas,
       ready: this.#ready,
       paid: this.#paidFor,
-      ...this.#minutes.outcome(),
+      ...this.#minutes.summariseOutcome(),
     }
   }
 
   /** One sync of the autoscaler: new replicas start, the youngest ones stop. */
   #runAutoscaler(at: number): void {
     const wanted = this.#hpa.decideReplicas(at, this.#observedRate.computeRps(at), this.#pods)
-    const before = this.#pods
-    for (const { inSeconds, count } of this.#pool.orderPods(at, before, wanted))
+    const podsBefore = this.#pods
+    for (const { inSeconds, count } of this.#pool.orderPods(at, podsBefore, wanted))
       this.#starting.push({ readyAt: at + inSeconds, count })
-    let excess = before - wanted
+    let excess = podsBefore - wanted
     this.#starting.sort((a, b) => a.readyAt - b.readyAt)
     for (let last = this.#starting.at(-1); excess > 0 && last; last = this.#starting.at(-1)) {
-      const taken = Math.min(excess, last.count)
-      last.count -= taken
-      excess -= taken
+      const cancelled = Math.min(excess, last.count)
+      last.count -= cancelled
+      excess -= cancelled
       if (last.count === 0) this.#starting.pop()
     }
-    if (excess > 0) this.#queues.remove(excess)
+    if (excess > 0) this.#queues.removeReplicas(excess)
     this.#pods = wanted
     this.#pool.requirePods(at, wanted)
-    const { rps } = this.#course.at(at)
-    const busy =
-      wanted !== before ||
+    const { rps } = this.#demandCursor.readRate(at)
+    const isChanging =
+      wanted !== podsBefore ||
       this.#starting.length > 0 ||
-      this.#queues.waiting ||
-      rps !== this.#steady.rps
-    if (busy) this.#steady = { since: at, rps }
+      this.#queues.hasWaiting ||
+      rps !== this.#unchanged.rps
+    if (isChanging) this.#unchanged = { since: at, rps }
   }
 
   /**
@@ -202,38 +205,43 @@ class AutoscaledSimulation {
    * are skipped until shortly before the rate changes.
    */
   #findNextSync(at: number): number {
-    if (at - this.#steady.since < this.#memorySeconds) return at + syncSeconds
-    const { until } = this.#course.at(at)
-    const skipped = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
-    return at + Math.max(1, skipped) * syncSeconds
+    if (at - this.#unchanged.since < this.#memorySeconds) return at + syncSeconds
+    const { until } = this.#demandCursor.readRate(at)
+    const syncs = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
+    return at + Math.max(1, syncs) * syncSeconds
   }
 
   #simulateUntil(from: number, to: number): void {
-    const period = this.#course.periodSeconds
+    const period = this.#demandCursor.periodSeconds
     for (let at = from; at < to - 1e-9; ) {
       while (this.#starting[0] && this.#starting[0].readyAt <= at + 1e-9)
-        this.#queues.add(this.#starting.shift()!.count)
-      const { rps, until } = this.#course.at(at)
-      const into = at >= period - 1e-9 ? at - period : at
-      const minute = at - into + this.#minutes.endOfMinute(into)
-      const passEnd = into === at ? period : 2 * period
-      const end = Math.min(to, until, minute, passEnd, this.#starting[0]?.readyAt ?? to)
+        this.#queues.addReplicas(this.#starting.shift()!.count)
+      const { rps, until } = this.#demandCursor.readRate(at)
+      const periodSecond = at >= period - 1e-9 ? at - period : at
+      const minuteEnd = at - periodSecond + this.#minutes.findMinuteEnd(periodSecond)
+      const passEnd = periodSecond === at ? period : 2 * period
+      const end = Math.min(to, until, minuteEnd, passEnd, this.#starting[0]?.readyAt ?? to)
       const flow = this.#queues.advance(rps, end - at)
-      this.#observedRate.add(end, flow)
-      if (into !== at) this.#record(into, end - at, flow)
+      this.#observedRate.addFlow(end, flow)
+      if (periodSecond !== at) this.#record(periodSecond, end - at, flow)
       at = end
     }
   }
 
-  #record(into: number, seconds: number, flow: Parameters<SloMinuteCounter['add']>[1]): void {
-    this.#minutes.add(into, flow)
+  #record(
+    periodSecond: number,
+    seconds: number,
+    flow: Parameters<SloMinuteCounter['addFlow']>[1],
+  ): void {
+    this.#minutes.addFlow(periodSecond, flow)
     const paid = this.#pool.countPaidReplicas(this.#pods)
     this.#paid += paid * seconds
     if (this.#paidFor.at(-1)?.replicas !== paid)
-      this.#paidFor.push({ seconds: into, replicas: paid })
+      this.#paidFor.push({ seconds: periodSecond, replicas: paid })
     this.#minReplicas = Math.min(this.#minReplicas, this.#pods)
     this.#maxReplicas = Math.max(this.#maxReplicas, this.#pods)
-    const replicas = this.#queues.ready
-    if (this.#ready.at(-1)?.replicas !== replicas) this.#ready.push({ seconds: into, replicas })
+    const replicas = this.#queues.readyReplicas
+    if (this.#ready.at(-1)?.replicas !== replicas)
+      this.#ready.push({ seconds: periodSecond, replicas })
   }
 }

@@ -80,12 +80,13 @@ export interface HpaSettings {
   readonly countedRequests: 'answered' | 'arrived'
 }
 
-/** Seconds between two syncs. */
+/** Seconds between two syncs: the controller's default. */
 export const syncSeconds = 15
-/** Relative difference from the target that changes nothing. */
+/** Relative difference from the target within which nothing changes: the controller's default. */
 export const tolerance = 0.1
-/** KEDA: how often it polls at zero replicas, and how long without requests before it scales to zero. */
+/** KEDA's default interval of polls at zero replicas, seconds. */
 const pollingSeconds = 30
+/** KEDA's default time without requests before it scales to zero, seconds. */
 const cooldownSeconds = 300
 
 interface Change {
@@ -160,27 +161,31 @@ export class Hpa {
     while (this.#recommendations[0]!.at <= at - windowSeconds && this.#recommendations.length > 1)
       this.#recommendations.shift()
     let [up, down] = [desired, desired]
-    for (const { at: then, replicas } of this.#recommendations) {
-      if (then > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
-      if (then > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
+    for (const { at: recommendedAt, replicas } of this.#recommendations) {
+      if (recommendedAt > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
+      if (recommendedAt > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
     }
     return Math.min(down, Math.max(up, current))
   }
 
   #applyPolicies(at: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const before = (seconds: number) =>
+    const countReplicasBefore = (seconds: number) =>
       current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
-        const from = before(periodSeconds)
-        return type === 'Pods' ? from + value : Math.ceil(from * (1 + value / 100))
+        const replicasBefore = countReplicasBefore(periodSeconds)
+        return type === 'Pods'
+          ? replicasBefore + value
+          : Math.ceil(replicasBefore * (1 + value / 100))
       })
       return Math.max(current, Math.min(wanted, Math.max(...limits)))
     }
     const limits = scaleDown.policies.map(({ type, value, periodSeconds }) => {
-      const from = before(periodSeconds)
-      return type === 'Pods' ? from - value : Math.floor(from * (1 - value / 100))
+      const replicasBefore = countReplicasBefore(periodSeconds)
+      return type === 'Pods'
+        ? replicasBefore - value
+        : Math.floor(replicasBefore * (1 - value / 100))
     })
     return Math.min(current, Math.max(wanted, Math.min(...limits)))
   }

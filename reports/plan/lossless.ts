@@ -10,8 +10,8 @@ export interface ScaledFleet {
 }
 
 /**
- * Shares of the configured target to try: a lower one scales up earlier, and leaves room while new
- * replicas start.
+ * Shares of the configured target to try: a lower target scales up earlier, and leaves room while new
+ * replicas start. The steps are a choice.
  */
 const targetShares = [1, 0.85, 0.7, 0.55, 0.4]
 
@@ -56,25 +56,25 @@ export function findLosslessSettings(
 
 /**
  * Bisection for the lowest minimum number of replicas without lost minutes; a higher one loses fewer.
- * @param price mean replicas of the best settings so far: no minimum above it can be cheaper
+ * @param bestMeanReplicas mean replicas of the best settings so far: no minimum above it can be cheaper
  */
 function findLowestMinimum(
   simulate: (min: number) => ScaledFleet,
   minReplicas: number,
   maxReplicas: number,
-  price: number,
+  bestMeanReplicas: number,
 ): ScaledFleet | undefined {
-  let [low, high] = [minReplicas, Math.min(maxReplicas, Math.ceil(price)) - 1]
-  let found: ScaledFleet | undefined
+  let [low, high] = [minReplicas, Math.min(maxReplicas, Math.ceil(bestMeanReplicas)) - 1]
+  let lowest: ScaledFleet | undefined
   while (low <= high) {
     const middle = Math.floor((low + high) / 2)
     const simulated = simulate(middle)
     if (simulated.outcome.lostMinutes === 0) {
-      found = simulated
+      lowest = simulated
       high = middle - 1
     } else low = middle + 1
   }
-  return found
+  return lowest
 }
 
 const selectCheaper = (a: ScaledFleet | undefined, b: ScaledFleet | undefined) =>

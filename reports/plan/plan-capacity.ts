@@ -43,7 +43,7 @@ import { computeOverLimitShare, type FleetUnit } from './replica.ts'
 interface PriceList {
   readonly name: string
   readonly currency: string
-  /** Of one replica, or its part of an instance. */
+  /** Price of one replica, or of its part of an instance. */
   readonly perHour: number
   /** Instances, where the list has whole instances only. */
   readonly bundles?: readonly Bundle[]
@@ -54,14 +54,14 @@ export interface PlanUnit extends FleetUnit {
   /** How far its capacity can be relied on. */
   readonly status: Status
   readonly resources: Resources
-  /** Of one replica; the first list decides. */
+  /** Prices of one replica; the first list decides. */
   readonly prices: readonly PriceList[]
   /**
    * From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent:
    * not measured.
    */
   readonly measuredLaunchSeconds?: number
-  /** Of streamed answers. */
+  /** Tokens of streamed answers. */
   readonly tokens?: TokenFigures
   /** Offers for what it runs on. Absent: the price list only. */
   readonly offers?: readonly Offer[]
@@ -77,11 +77,11 @@ export interface PlanInput {
   readonly units: readonly PlanUnit[]
   /** Where the capacities come from. */
   readonly provenance: Provenance
-  /** Met at the capacities. */
+  /** SLO that the capacities meet. */
   readonly slo: Slo
   readonly demand: Demand
   readonly headroom: number
-  /** 0.05 = 5 % more each month. */
+  /** Growth of the demand: 0.05 = 5 % more each month. */
   readonly growthPerMonth: number
   readonly months: number
   readonly zones: number
@@ -122,7 +122,7 @@ interface MonthPlan {
 export interface UnitPlan {
   readonly unit: PlanUnit
   readonly months: readonly MonthPlan[]
-  /** Over the horizon. */
+  /** Prices over all months. */
   readonly staticTotal: number
   readonly autoscaledTotal: number
   /** Month 1 by each price list, static. */
@@ -142,7 +142,7 @@ export interface UnitPlan {
 
 /** The autoscaler's settings for the configuration that the plan is made with, month 1. */
 interface Scaling {
-  /** As configured, at the pace that a spec sets. */
+  /** Configured settings, at the pace that a spec sets. */
   readonly given: ScaledFleet
   /** The same with all requests counted by a gateway, waiting ones included. */
   readonly countedBefore: ScaledFleet
@@ -153,9 +153,11 @@ interface Scaling {
 interface ExistingFleet {
   readonly label: string
   readonly replicas: number
-  /** With headroom, at full capacity, and with one replica lost. */
+  /** Rate with the headroom left free. */
   readonly carriesRps: number
+  /** Rate at full capacity. */
   readonly atMostRps: number
+  /** Rate at full capacity with one replica lost. */
   readonly withOneLostRps: number
   readonly perMonth: number
   readonly underDemand: readonly { readonly month: number; readonly outcome: FleetOutcome }[]
@@ -173,15 +175,18 @@ export interface Plan {
   readonly existing?: ExistingFleet
 }
 
-/** Longer than autoscaler and nodes remember anything. A shorter period is repeated up to this. */
+/**
+ * Shorter periods are repeated up to this. It is longer than autoscaler and nodes remember anything:
+ * up to an hour of stabilisation, and the age of the metrics.
+ */
 const minSimulatedSeconds = 7200
-/** Bounds the work: each replica is considered for a commitment. */
+/** Most replicas of a plan. It bounds the work: each replica is considered for a commitment. */
 const maxReplicas = 100_000
 
 /** @throws RangeError for impossible shares, counts and capacities */
-export function planCapacity(given: PlanInput): Plan {
-  validateInput(given)
-  const input = { ...given, demand: repeatPeriod(given.demand, minSimulatedSeconds) }
+export function planCapacity(request: PlanInput): Plan {
+  validateInput(request)
+  const input = { ...request, demand: repeatPeriod(request.demand, minSimulatedSeconds) }
   // What is recommended comes first; the others by what they cost for the demand.
   const rank = ({ unit, months }: UnitPlan) =>
     unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth
@@ -195,7 +200,7 @@ export function planCapacity(given: PlanInput): Plan {
   const scaling = planScaling(units[0]!, input)
   const commitment = planUnitCommitment(units[0]!, scaling, input)
   return {
-    demand: given.demand,
+    demand: request.demand,
     input,
     units,
     scaling,
@@ -264,11 +269,11 @@ const scaleToMonth = (input: PlanInput, month: number): Demand =>
 
 function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
-  const fleet = (replicas: number) => computePricePerMonth(unit.prices[0]!, replicas)
+  const computeFleetPerMonth = (replicas: number) => computePricePerMonth(unit.prices[0]!, replicas)
   const months = Array.from({ length: input.months }, (_, i): MonthPlan => {
     const demand = scaleToMonth(input, i + 1)
-    const kept = findMinReplicas(unit, demand, input.headroom, input.surroundings)
-    const replicas = Math.max(input.minReplicas, kept.everyMinute)
+    const fixedReplicas = findMinReplicas(unit, demand, input.headroom, input.surroundings)
+    const replicas = Math.max(input.minReplicas, fixedReplicas.everyMinute)
     const autoscaled = simulateAutoscaledFleet(
       unit,
       demand,
@@ -280,29 +285,30 @@ function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
       peakRps: findPeakRps(demand),
       meanRps: computeMeanRps(demand),
       replicas,
-      replicasOverPeriod: Math.max(input.minReplicas, kept.wholePeriod),
+      replicasOverPeriod: Math.max(input.minReplicas, fixedReplicas.wholePeriod),
       utilisation: computeMeanRps(demand) / (replicas * unit.capacityRps),
       // A peak above saturation waits in the queue and has no steady latency.
       ...(unit.curve && computeOverLimitShare(unit, findPeakRps(demand) / replicas) < 1
         ? { sloMsAtPeak: interpolateLatency(unit.curve, findPeakRps(demand) / replicas) }
         : {}),
-      staticPerMonth: fleet(replicas),
-      withSparePerMonth: fleet(replicas + 1),
+      staticPerMonth: computeFleetPerMonth(replicas),
+      withSparePerMonth: computeFleetPerMonth(replicas + 1),
       autoscaled,
       autoscaledPerMonth: roundMoney(autoscaled.meanReplicas * perMonth),
-      ...(unit.tokens && computeTokenDemand(unit.tokens, computeMeanRps(demand), fleet(replicas))),
+      ...(unit.tokens &&
+        computeTokenDemand(unit.tokens, computeMeanRps(demand), computeFleetPerMonth(replicas))),
     }
   })
   const { replicas } = months[0]!
   const zoneReplicas = countReplicasForZones(replicas, input.zones)
-  const total = (of: (m: MonthPlan) => number) =>
-    roundMoney(months.reduce((sum, m) => sum + of(m), 0))
-  const { wholeGpuPerHour: whole, wholeGpuBundles } = unit
+  const sumMonths = (getPrice: (m: MonthPlan) => number) =>
+    roundMoney(months.reduce((sum, m) => sum + getPrice(m), 0))
+  const { wholeGpuPerHour, wholeGpuBundles } = unit
   return {
     unit,
     months,
-    staticTotal: total((m) => m.staticPerMonth),
-    autoscaledTotal: total((m) => m.autoscaledPerMonth),
+    staticTotal: sumMonths((m) => m.staticPerMonth),
+    autoscaledTotal: sumMonths((m) => m.autoscaledPerMonth),
     byPriceList: unit.prices.map((list) => ({
       name: list.name,
       currency: list.currency,
@@ -310,17 +316,17 @@ function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
     })),
     clouds: listCloudCosts(unit.resources, replicas),
     zoneReplicas,
-    zonePerMonth: fleet(zoneReplicas),
-    ...(whole !== undefined && {
+    zonePerMonth: computeFleetPerMonth(zoneReplicas),
+    ...(wholeGpuPerHour !== undefined && {
       sharingSavesPerMonth: roundMoney(
-        computePricePerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) -
-          fleet(replicas),
+        computePricePerMonth({ perHour: wholeGpuPerHour, bundles: wholeGpuBundles }, replicas) -
+          computeFleetPerMonth(replicas),
       ),
     }),
   }
 }
 
-/** As configured, at the pace that a spec sets. */
+/** The configured settings of the autoscaler, at the pace that a spec sets. */
 function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
   return {
     targetRps: unit.capacityRps * (1 - headroom),
@@ -333,9 +339,9 @@ function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput):
 
 function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
   const settings = buildHpaSettings(unit, input)
-  const before = { ...settings, countedRequests: 'arrived' } as const
+  const gatewaySettings = { ...settings, countedRequests: 'arrived' } as const
   // As in a manifest without KEDA: no scaling to zero, and the replicas count.
-  const writable = {
+  const manifestSettings = {
     ...settings,
     minReplicas: Math.max(1, settings.minReplicas),
     countedRequests: 'answered',
@@ -343,15 +349,15 @@ function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Sca
   const lossless = findLosslessSettings(
     unit,
     input.demand,
-    writable,
+    manifestSettings,
     first!.replicas,
     input.surroundings,
   )
   return {
     given: { settings, outcome: first!.autoscaled },
     countedBefore: {
-      settings: before,
-      outcome: simulateAutoscaledFleet(unit, input.demand, before, input.surroundings),
+      settings: gatewaySettings,
+      outcome: simulateAutoscaledFleet(unit, input.demand, gatewaySettings, input.surroundings),
     },
     ...(lossless && {
       lossless: {
@@ -396,12 +402,12 @@ function assessExistingFleet(
 ): ExistingFleet {
   const unit = input.units.find((u) => u.trial === trial)
   if (!unit) throw new RangeError(`trial ${trial} is not among the configurations of the plan`)
-  const all = replicas * unit.capacityRps
+  const totalRps = replicas * unit.capacityRps
   return {
     label: unit.label,
     replicas,
-    carriesRps: all * (1 - input.headroom),
-    atMostRps: all,
+    carriesRps: totalRps * (1 - input.headroom),
+    atMostRps: totalRps,
     withOneLostRps: (replicas - 1) * unit.capacityRps,
     perMonth: computePricePerMonth(unit.prices[0]!, replicas),
     underDemand: Array.from({ length: input.months }, (_, i) => ({

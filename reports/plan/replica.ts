@@ -41,19 +41,22 @@ export const getMaxRps = ({
 export function computeOverLimitShare(unit: FleetUnit, rateRps: number, waitMs = 0): number {
   if (rateRps <= 0) return 0
   const { capacityRps, curve, percentile, limitMs } = unit
-  const miss = 1 - percentile
+  const allowedShare = 1 - percentile
   // The curve meets the limit at the capacity. Without the tolerance a fleet sized exactly would fail
   // by rounding.
-  const within = rateRps <= capacityRps * (1 + 1e-9)
-  if (curve === undefined || curve.length === 0) return within && waitMs === 0 ? miss : 1
+  const isWithinCapacity = rateRps <= capacityRps * (1 + 1e-9)
+  if (curve === undefined || curve.length === 0)
+    return isWithinCapacity && waitMs === 0 ? allowedShare : 1
   const unloadedMs = Math.min(curve[0]!.latencyMs, limitMs)
   const latencyMs = Math.max(computeLatencyMs(unit, curve, rateRps), unloadedMs)
-  const left = limitMs - waitMs - unloadedMs
-  if (left <= 0) return waitMs === 0 && within ? miss : 1
-  const share = latencyMs > unloadedMs ? miss ** (left / (latencyMs - unloadedMs)) : 0
+  const remainingMs = limitMs - waitMs - unloadedMs
+  if (remainingMs <= 0) return waitMs === 0 && isWithinCapacity ? allowedShare : 1
+  const share =
+    latencyMs > unloadedMs ? allowedShare ** (remainingMs / (latencyMs - unloadedMs)) : 0
   if (waitMs > 0) return share
-  // The confirmed capacity counts, not the point where the curve crosses the limit.
-  return within ? Math.min(share, miss) : Math.max(share, miss * 1.001)
+  // The confirmed capacity counts, not the point where the curve crosses the limit: above it the
+  // share is at least slightly more than allowed.
+  return isWithinCapacity ? Math.min(share, allowedShare) : Math.max(share, allowedShare * 1.001)
 }
 
 /**
@@ -67,9 +70,9 @@ export function computeLatencyMs(
 ): number {
   const last = curve.at(-1)!
   if (rateRps <= last.rateRps) return interpolateLatency(curve, rateRps)
-  const left = getMaxRps(unit) - rateRps
+  const freeRps = getMaxRps(unit) - rateRps
   const unloadedMs = curve[0]!.latencyMs
-  return left > 0
-    ? unloadedMs + ((last.latencyMs - unloadedMs) * (getMaxRps(unit) - last.rateRps)) / left
+  return freeRps > 0
+    ? unloadedMs + ((last.latencyMs - unloadedMs) * (getMaxRps(unit) - last.rateRps)) / freeRps
     : Number.POSITIVE_INFINITY
 }

@@ -63,13 +63,13 @@ const isHeader = ({ cells }: TextRow): boolean =>
 
 interface Sample {
   readonly line: number
-  /** Seconds. */
+  /** Time, seconds. */
   readonly at: number
   readonly rps: number
 }
 
 /**
- * @param unitsPerSecond of timestamps that are numbers
+ * @param unitsPerSecond units of numeric timestamps in a second: 1000 for milliseconds
  * @param perSeconds seconds that rates without a unit count requests over
  * @returns two or more samples by rising time
  */
@@ -80,14 +80,14 @@ function readSamples(
   perSeconds: number,
 ): Sample[] {
   const samples = rows.map(({ cells, line }): Sample => {
-    const at = `${file}:${line}: '${cells.join(',')}'`
+    const place = `${file}:${line}: '${cells.join(',')}'`
     const columns = cells.findLastIndex((cell) => cell !== '') + 1
     if (columns !== 2)
       throw new DemandError(
-        `${at} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
+        `${place} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
         formHint,
       )
-    if (!isSample(cells)) throw new DemandError(`${at} is not a timestamp and a rate`, formHint)
+    if (!isSample(cells)) throw new DemandError(`${place} is not a timestamp and a rate`, formHint)
     return { line, at: parseTime(cells[0]!, unitsPerSecond), rps: readRate(cells[1]!, perSeconds) }
   })
   if (samples.length < 2)
@@ -161,7 +161,10 @@ const isGap = ([time = '', ...others]: readonly string[]): boolean =>
 const hasNoZone = (text: string): boolean =>
   Number.isNaN(readNumber(text)) && splitIso(text)?.zone === undefined
 
-/** ISO 8601 as exports have it: slashes (CloudWatch), a blank for the T, the zone's colon left out, a date alone. */
+/**
+ * ISO 8601 as exports write it: '2026-10-25T02:00:00+02:00', '2026/10/25 02:00' (CloudWatch),
+ * '2026-10-25 02:00:00 +0200', or a date alone.
+ */
 function splitIso(
   text: string,
 ): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
@@ -181,7 +184,7 @@ function splitIso(
 /**
  * A time in seconds; NaN for other text. Times without a zone are read as UTC, whatever the zone of
  * this machine.
- * @param unitsPerSecond of numbers
+ * @param unitsPerSecond units of numeric times in a second
  */
 function parseTime(text: string, unitsPerSecond = 1): number {
   const number = readNumber(text)

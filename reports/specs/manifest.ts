@@ -3,7 +3,7 @@ import { stringify } from 'yaml'
 
 export type Manifest = Readonly<Record<string, unknown>>
 
-/** Without fields that are undefined, so that a manifest may name a field that it leaves out. */
+/** A copy without fields that are undefined, so that a manifest can be written with optional fields. */
 export const removeUndefined = <Data>(data: Data): Data => JSON.parse(JSON.stringify(data))
 
 /** A list or an object as an optional field: undefined where it is empty. */

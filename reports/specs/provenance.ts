@@ -18,7 +18,7 @@ import type { ReplicaRequirements } from './requirements.ts'
 import type { Serving, Source } from './serving.ts'
 import type { SpecContent, SpecFile } from './target.ts'
 
-/** The file, its comment first; after the first line of a script. */
+/** The file with its comment first, or after the first line ('#!...') of a script. */
 export function writeSpecFile(serving: Serving, content: SpecContent): SpecFile {
   const { name, body, namespace = serving.namespace } = content
   const text = typeof body === 'string' ? body : formatManifests(body, namespace)
@@ -64,7 +64,7 @@ function writeHeader(
   return lines.map((line) => `# ${joinLines(line)}\n`).join('')
 }
 
-/** @param owner whose requirements they are, where they are not those of a whole replica */
+/** @param owner such as 'each server', if these are not the requirements of a whole replica */
 export function describeRequirements(
   {
     cpuCores,

@@ -32,9 +32,9 @@ export interface Container {
   /** Port for gRPC, beside `port`. */
   readonly grpcPort?: number
   readonly readyPath: string
-  /** Absent: the ready path. */
+  /** Path of the liveness probe; absent: the ready path. */
   readonly livePath?: string
-  /** Timeout of both probes, seconds; absent: the default of any server. */
+  /** Timeout of both probes, seconds; absent: Kubernetes' default for readiness, 5 for liveness. */
   readonly probeSeconds?: number
   /** Prometheus counter of answered requests; absent: none is known to be exported. */
   readonly requestsMetric?: string
@@ -46,7 +46,7 @@ export interface Container {
   readonly tunedEnv?: readonly string[]
   /** Arguments whose values were tuned: all that a patch sets. */
   readonly tunedArgs?: readonly string[]
-  /** Parameters that reach the server otherwise: in files, or while it runs. */
+  /** Parameters that reach the server by other means: in files, or while it runs. */
   readonly tunedElsewhere?: readonly string[]
 }
 
@@ -121,7 +121,7 @@ export interface ServingOptions {
   /** How fast an autoscaler may change the number of replicas; absent: by the measured start. */
   readonly scaling?: ScalingBehaviour
   readonly gpuScheme?: GpuScheme
-  /** For GPU scheme dra. */
+  /** Options of GPU scheme dra. */
   readonly dra?: DraOptions
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string

@@ -42,9 +42,9 @@ export interface SpecContent {
   readonly body: readonly Manifest[] | string
   /** What the reader must know before it is applied. */
   readonly notes?: readonly string[]
-  /** Of the objects; absent: that of the serving. */
+  /** Namespace of the objects; absent: that of the serving. */
   readonly namespace?: string
-  /** False: it starts without weights. */
+  /** False: what the file starts needs no weights. Default true. */
   readonly needsWeights?: boolean
   /** Where the requirements come from, if a replica has several kinds of pods. */
   readonly requirements?: readonly Source[]
@@ -80,7 +80,7 @@ export interface SpecTarget {
    * address would keep the pod from starting.
    */
   readonly needsModelUri?: (serving: Serving) => boolean
-  /** It deploys a pod of the user's own as it is. */
+  /** It can deploy the user's own pod as it is. */
   readonly takesOwnPod?: boolean
   /**
    * It deploys pools of prefill and decode servers, where their server is one whose router is known
@@ -92,7 +92,8 @@ export interface SpecTarget {
 }
 
 /**
- * What any target refuses, by its capabilities and by what a server can serve at all.
+ * Checks that the target supports the server and the options of the serving, and that the server can
+ * serve such a model at all.
  * @throws SpecError with the reason and what to do instead
  */
 export function checkServing(target: SpecTarget, serving: Serving): void {
@@ -102,13 +103,13 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   const notLanguage = modelKind !== 'decoder'
   if (isLanguageServer(server) && notLanguage)
     throw new SpecError(
-      `${title} serves language models, but ${serving.model} is ${kinds[modelKind]}`,
+      `${title} serves language models, but ${serving.model} is ${modelKindTexts[modelKind]}`,
       'choose --target kubernetes, tfserving or triton',
     )
   if (!target.servers.includes(server)) {
-    const others = target.servers.map((known) => serverTitles[known]).join(', ')
+    const deployable = target.servers.map((known) => serverTitles[known]).join(', ')
     throw new SpecError(
-      `${target.title} cannot deploy ${title} as measured; it deploys ${others}`,
+      `${target.title} cannot deploy ${title} as measured; it deploys ${deployable}`,
       getServerHint(target, serving),
     )
   }
@@ -211,7 +212,7 @@ export const specFlags: Readonly<Record<keyof SpecOptions, string>> = {
   tunerImage: '--tuner-image',
 }
 
-const kinds = {
+const modelKindTexts = {
   encoder: 'an encoder',
   convnet: 'an image model',
   decoder: 'a language model',
@@ -221,8 +222,10 @@ const kinds = {
 function getServerHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')
     return 'name the server to deploy, such as --server triton; the figures are then from another server'
-  const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
-  if (evidence.measured.modelKind === 'decoder' || others.length === 0)
+  const alternatives = target.servers.filter(
+    (server) => server === 'tfserving' || server === 'triton',
+  )
+  if (evidence.measured.modelKind === 'decoder' || alternatives.length === 0)
     return 'choose another --target: kubernetes deploys what was measured'
-  return `give --server ${others.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
+  return `give --server ${alternatives.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
 }

@@ -74,21 +74,21 @@ export function resolveServing(
   const { objective, headroom } = experiment
   const { configuration } = candidate
   const measured = resolveMeasuredWith(experiment, recommendation.provenance, configuration)
-  const what = {
+  const target = {
     ...resolveDeployed(measured),
     ...(server === undefined ? {} : { server, engine: undefined }),
   }
   const modelUri =
-    options.modelUri ?? (isLanguageServer(what.server) ? findHubUri(measured) : undefined)
-  const weights = serversWithOwnWeights.has(what.server)
+    options.modelUri ?? (isLanguageServer(target.server) ? findHubUri(measured) : undefined)
+  const weights = serversWithOwnWeights.has(target.server)
     ? 'own'
     : modelUri === undefined
       ? 'missing'
       : 'given'
-  const deployed: Deployed = { ...what, weights }
+  const deployed: Deployed = { ...target, weights }
   // A language-model server needs the values of a variant; the container of the built-in predictor
   // has it already.
-  const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
+  const { [sourceParameter]: _, ...tuned } = isLanguageServer(target.server)
     ? applyVariant(experiment.predictor, configuration).configuration
     : configuration
   return createServing(
@@ -98,7 +98,7 @@ export function resolveServing(
       resources: parseResources(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(buildPlatformContainer(experiment, what.server, modelUri) ??
+        ...(buildPlatformContainer(experiment, target.server, modelUri) ??
           buildContainer(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, isImageNamed: true }),
       },
@@ -124,9 +124,9 @@ export function resolveServing(
 /** Batching of the measured built-in predictor; undefined for other servers. */
 function describeBatching(
   { predictor, own }: Experiment,
-  given: Configuration,
+  requested: Configuration,
 ): Evidence['batching'] {
-  const { template, configuration } = applyVariant(predictor, given)
+  const { template, configuration } = applyVariant(predictor, requested)
   if (template.kind !== 'builtin' || protocolTable[getBuiltinProtocol(template)].streams)
     return undefined
   const { gpu, cpuCores } = parseResources(configuration, {}, own.gpus)
@@ -202,11 +202,11 @@ function buildPlatformContainer(
  * the user's image.
  */
 export function buildContainer(
-  { predictor: asked, space, own, kubernetes }: Experiment,
-  given: Configuration,
+  { predictor: template, space, own, kubernetes }: Experiment,
+  requested: Configuration,
   { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
 ): Container {
-  const { template: predictor, configuration } = applyVariant(asked, given)
+  const { template: predictor, configuration } = applyVariant(template, requested)
   const resources = parseResources(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin': {

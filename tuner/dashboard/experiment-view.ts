@@ -84,15 +84,15 @@ const pickPrices = ({
 function describeHardware(experiment: Experiment, { provenance }: ExperimentRecord): string {
   const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')
   const gpus = gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
-  const where =
+  const place =
     { local: 'on this machine', kubernetes: 'on a cluster', simulated: 'in virtual time' }[
       experiment.backend as string
     ] ?? experiment.backend
-  const named =
+  const devices =
     gpus.length > 0
       ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}`
       : 'CPU only'
-  return `${named}, ${where}`
+  return `${devices}, ${place}`
 }
 
 function describeLoad({ load: { arrivals, trialSeconds } }: Experiment): string {

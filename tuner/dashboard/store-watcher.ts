@@ -1,5 +1,4 @@
-/** Follows a store that other processes write to: polls for commits and passes on what is new.
- */
+/** Follows a store that other processes write to: polls for commits and passes on what is new. */
 import {
   type ExperimentEntry,
   type ExperimentOutcome,
@@ -13,6 +12,7 @@ import { UserError } from '../exit-codes.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { createExperimentView, type ExperimentView } from './experiment-view.ts'
 
+/** Interval of polls for commits: an update appears at once to people. Assumed. */
 const pollMs = 500
 /** Trials per read: few enough to show the first ones early. */
 const maxTrialsPerRead = 500
@@ -20,9 +20,9 @@ const maxTrialsPerRead = 500
 /** Everything read of one experiment, in the order of reading. */
 export interface Feed {
   readonly id: string
-  readonly described?: ExperimentView
+  readonly view?: ExperimentView
   readonly trials: readonly FinishedTrial[]
-  /** The same, packed for the page. */
+  /** The same trials, packed for the page. */
   readonly packed: readonly string[]
   readonly annotations: SentAnnotations
   /** Everything that the store contained at the first read has been read. */
@@ -36,7 +36,7 @@ export const noAnnotations: SentAnnotations = []
 
 interface MutableFeed extends Feed {
   record?: ExperimentRecord
-  described?: ExperimentView
+  view?: ExperimentView
   readonly trials: FinishedTrial[]
   readonly packed: string[]
   annotations: SentAnnotations
@@ -59,7 +59,7 @@ export class StoreWatcher {
     readonly host: HostContext,
   ) {}
 
-  /** Newest last. */
+  /** Lists all experiments, the newest last. */
   async list(): Promise<ExperimentEntry[]> {
     const all = await this.reader.list()
     return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
@@ -73,10 +73,9 @@ export class StoreWatcher {
     { readonly asOf: string; readonly outcome: ExperimentOutcome }
   >()
 
-  /** Outcomes of all experiments; unchanged ones are cached.
-   */
-  async outcomes(): Promise<ExperimentOutcome[]> {
-    const found: ExperimentOutcome[] = []
+  /** Outcomes of all experiments; unchanged ones are cached. */
+  async listOutcomes(): Promise<ExperimentOutcome[]> {
+    const outcomes: ExperimentOutcome[] = []
     for (const record of await this.reader.list()) {
       const { id, state, trials } = record
       const asOf = `${state} ${trials}`
@@ -88,23 +87,22 @@ export class StoreWatcher {
           outcome: { id, slo: formatOutcomeSlo(outcome), text: formatOutcome(outcome) },
         })
       }
-      found.push(this.#outcomes.get(id)!.outcome)
+      outcomes.push(this.#outcomes.get(id)!.outcome)
     }
-    return found
+    return outcomes
   }
 
   /** Current experiment and trials. @throws the problem of the experiment */
-  async current(id: string): Promise<Feed & { readonly described: ExperimentView }> {
+  async readCurrent(id: string): Promise<Feed & { readonly view: ExperimentView }> {
     const feed = this.#feed(id)
     await this.#enqueue(() => this.#update(feed))
-    const { described, problem } = feed
-    if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
-    if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
-    return { ...feed, described }
+    const { view, problem } = feed
+    if (feed.listeners.size === 0 && !view) this.#feeds.delete(id)
+    if (!view) throw problem ?? new Error(`experiment ${id} could not be read`)
+    return { ...feed, view }
   }
 
-  /** Follows an experiment: `changed` is called after each update until `stop`.
-   */
+  /** Follows an experiment: `changed` is called after each update until `stop`. */
   follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
     feed.listeners.add(changed)
@@ -112,7 +110,7 @@ export class StoreWatcher {
     this.#timer ??= setInterval(() => this.#poll(), pollMs)
     const stop = () => {
       feed.listeners.delete(changed)
-      if (feed.listeners.size === 0 && !feed.described) this.#feeds.delete(id)
+      if (feed.listeners.size === 0 && !feed.view) this.#feeds.delete(id)
       if ([...this.#feeds.values()].some((f) => f.listeners.size > 0)) return
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -157,12 +155,13 @@ export class StoreWatcher {
     this.#polling = true
     void this.#enqueue(async () => {
       const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
-      const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
+      // A failure is reported by the reads below, feed by feed.
+      const version = await this.reader.version().catch(() => Number.NaN)
       const changed = version !== this.#version
       this.#version = version
       for (const feed of followed) {
         // A process that dies commits nothing, so running experiments are checked every time.
-        if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
+        if (changed || feed.view?.dashboard.state === 'running') await this.#update(feed)
       }
       this.#polling = false
     })
@@ -177,7 +176,7 @@ export class StoreWatcher {
     }
     try {
       const record = await this.reader.experiment(feed.id)
-      if (!record) feed.described = undefined
+      if (!record) feed.view = undefined
       if (!record)
         throw new UserError(
           `there is no experiment ${feed.id} in the store`,
@@ -187,7 +186,7 @@ export class StoreWatcher {
         feed.record?.state !== record.state ||
         JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
       ) {
-        feed.described = await createExperimentView(record, this.host)
+        feed.view = await createExperimentView(record, this.host)
         feed.record = record
         tell()
       }

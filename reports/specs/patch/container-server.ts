@@ -63,7 +63,7 @@ export const listCommandWords = (container: YamlValue): string[] =>
 /**
  * Recognises the server by its command, then its image, then KServe's field and runtime. Undefined
  * for unknown servers.
- * @param field of KServe's predictor
+ * @param field name of the field of KServe's predictor that is the container, such as 'triton'
  */
 export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
   const words = listCommandWords(container)

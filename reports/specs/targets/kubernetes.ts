@@ -57,10 +57,10 @@ export function renderDeployment(
   })
   const isScaled = scaling.objects.length > 0
   const isScheduled = schedule.length > 0
-  const several = countMinReplicas(serving, isScaled) > 1
+  const isReplicated = countMinReplicas(serving, isScaled) > 1
   const container = buildContainer(serving, backend)
   const storage = buildPodStorage(pod ? undefined : resolveStorage(serving))
-  const parts = { container, storage, isScraped: scaling.isScraped, several }
+  const parts = { container, storage, isScraped: scaling.isScraped, isReplicated }
   const [, ...otherPorts] = listPorts(serving.container)
   return {
     body: [
@@ -95,7 +95,7 @@ export function renderDeployment(
       },
       ...scaling.objects,
       ...schedule,
-      ...buildDisruptionBudget(serving, several, labels),
+      ...buildDisruptionBudget(serving, isReplicated, labels),
     ],
     notes: [
       ...describePod(serving, parts, gpu),
@@ -112,8 +112,8 @@ function labelPod({ metadata, spec }: OwnPod, labels: Labels): Manifest {
   const {
     name: _,
     namespace: __,
-    labels: own,
-    ...rest
+    labels: ownLabels,
+    ...otherMetadata
   } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
-  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
+  return { metadata: { ...otherMetadata, labels: { ...ownLabels, ...labels } }, spec }
 }

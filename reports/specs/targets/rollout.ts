@@ -29,15 +29,15 @@ export const target: SpecTarget = {
 }
 
 const apiVersion = 'argoproj.io/v1alpha1'
-/** As deploy/README.md builds it. */
+/** Tag of the image that deploy/README.md builds. */
 const localTunerImage = 'tune:0.1.0'
 const localTunerNote = describeMissing(
   `image ${localTunerImage} of the analysis is in no registry`,
   'Build it as in deploy/README.md, push it and run again with --tuner-image.',
 )
-/** Per cent of the replicas that are new when the canary is verified; after the last, all are. */
+/** Per cent of the replicas that are new at each check of the canary; after the last check, all are. */
 const weights = [20, 50]
-/** The whole Job, with the pull of its image; the load itself takes 30 s. */
+/** Limit of the whole Job, with the pull of its image; the load itself takes 30 s. Assumed. */
 const maxJobSeconds = 900
 const [bodyFolder, bodyFile] = ['/etc/tune', 'service.yaml']
 

@@ -87,8 +87,8 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     api,
     experimentId,
   })
-  const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
-  const explain = createLossExplainer(api, () => lease.whyLost())
+  const owner = (signal: AbortSignal): Promise<Owner> => lease.acquireOwner(signal)
+  const explain = createLossExplainer(api, () => lease.findLossReason())
   const kinds: readonly Kind[] = [
     'jobs',
     'pods',
@@ -145,7 +145,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     sweep: async (signal = new AbortController().signal) => {
       await owner(signal)
       await removeObjects(api, experimentSelector, {
-        keep: new Set([...live, ...(await lease.names())]),
+        keep: new Set([...live, ...(await lease.listNames())]),
         kinds,
         signal,
       })

@@ -16,7 +16,7 @@ export const createAffinityCommand = (
  * Pins running processes to other cores, with all their threads; later children inherit it. Rejects
  * where one has ended.
  */
-export const moveTo = async (
+export const pinProcesses = async (
   { taskset }: MachineFacts,
   { coreList }: Pick<ResourceReservation, 'coreList'>,
   pids: readonly number[],

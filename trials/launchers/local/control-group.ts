@@ -52,7 +52,7 @@ export const createControlGroup = async (
   limits: Limits,
 ): Promise<ControlGroup> => {
   const folders = new Set<string>()
-  const folderFor = (parent: string | undefined, what: string): string => {
+  const makeGroupFolder = (parent: string | undefined, what: string): string => {
     if (parent === undefined) {
       throw new LaunchError(
         `${what} cannot be limited: tune has no permission to change control groups`,
@@ -72,7 +72,7 @@ export const createControlGroup = async (
   }
   try {
     if (limits.cpuCores !== undefined) {
-      const folder = folderFor(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
+      const folder = makeGroupFolder(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
       const quota = Math.round(limits.cpuCores * periodUs)
       if (facts.version === 2) writeFileSync(join(folder, 'cpu.max'), `${quota} ${periodUs}`)
       else {
@@ -81,7 +81,7 @@ export const createControlGroup = async (
       }
     }
     if (limits.memoryMiB !== undefined) {
-      memory = folderFor(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
+      memory = makeGroupFolder(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
       const bytes = String(Math.round(limits.memoryMiB * 2 ** 20))
       writeFileSync(
         join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'),

@@ -85,7 +85,7 @@ async function withDaemon(cgroups: CgroupFacts, output: string) {
     log,
     controlGroup.folders,
   )
-  note.started(group.identity)
+  note.addProcesses(group.identity)
   await expect.poll(() => daemons().length, { timeout: 10_000 }).toBe(1)
   return { group, controlGroup, note }
 }

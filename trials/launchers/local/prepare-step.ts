@@ -38,21 +38,21 @@ export interface PreparedArtifact {
   readonly folder: string
   /** Seconds that it took, the wait for another process included. */
   readonly seconds: number
-  /** An earlier run made it. */
-  readonly kept: boolean
+  /** Whether an earlier run made it. */
+  readonly reused: boolean
 }
 
 interface PrepareSurroundings {
-  /** Has a folder for each key. */
+  /** Folder that has a folder for each key. */
   readonly preparedDirectory: string
   readonly runningDirectory: string
-  /** The trial's own, for the log. */
+  /** Folder of the trial, for the log. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** Words before the command that pin it to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Without a limit of memory: building may take more than serving. */
+  /** Creates a control group without a memory limit: building may take more than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
   /** The GPU in words, part of the key: an engine built for one does not run on another. */
   readonly device: string | undefined
@@ -68,25 +68,25 @@ interface PrepareSurroundings {
  */
 export async function prepare(
   step: FilledPrepare,
-  around: PrepareSurroundings,
+  surroundings: PrepareSurroundings,
   signal: AbortSignal,
 ): Promise<PreparedArtifact> {
   const startedMs = performance.now()
-  const seconds = () => (performance.now() - startedMs) / 1000
-  const key = computeCacheKey(step, around)
-  makePrivateFolder(around.preparedDirectory)
-  const folder = join(around.preparedDirectory, key)
-  const isThere = () => existsSync(`${folder}.json`) && existsSync(folder)
-  const release = await lock(`${folder}.lock`, isThere, signal)
-  if (release === undefined) return { folder, seconds: seconds(), kept: true }
+  const measureSeconds = () => (performance.now() - startedMs) / 1000
+  const key = computeCacheKey(step, surroundings)
+  makePrivateFolder(surroundings.preparedDirectory)
+  const folder = join(surroundings.preparedDirectory, key)
+  const isPrepared = () => existsSync(`${folder}.json`) && existsSync(folder)
+  const release = await acquireLock(`${folder}.lock`, isPrepared, signal)
+  if (release === undefined) return { folder, seconds: measureSeconds(), reused: true }
   try {
     rmSync(folder, { recursive: true, force: true })
     makePrivateFolder(folder)
-    await run(step, folder, around, signal)
-    const record = JSON.stringify({ seconds: seconds(), at: new Date().toISOString() })
+    await runStep(step, folder, surroundings, signal)
+    const record = JSON.stringify({ seconds: measureSeconds(), at: new Date().toISOString() })
     writeFileSync(`${folder}.json.new`, record, { mode: privateFile })
     renameSync(`${folder}.json.new`, `${folder}.json`)
-    return { folder, seconds: seconds(), kept: false }
+    return { folder, seconds: measureSeconds(), reused: false }
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error
@@ -95,36 +95,41 @@ export async function prepare(
   }
 }
 
-async function run(
+async function runStep(
   step: FilledPrepare,
   folder: string,
-  around: PrepareSurroundings,
+  surroundings: PrepareSurroundings,
   signal: AbortSignal,
 ): Promise<void> {
   const fill = (text: string) => text.replaceAll(preparedPlaceholder, folder)
   const argv = step.argv.map(fill)
   const env = {
-    ...around.env,
+    ...surroundings.env,
     ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])),
   }
-  const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
-  const forget = watchOver(around.runningDirectory)
+  const log = openLog(surroundings.folder, surroundings.logLimitBytes, undefined, 'prepare')
+  const stopWatching = watchOver(surroundings.runningDirectory)
   let controlGroup: ControlGroup | undefined
   let note: ReturnType<typeof writeRunningNote> | undefined
   try {
-    controlGroup = await around.controlGroup()
-    note = writeRunningNote(around.runningDirectory, controlGroup.folders)
-    checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
+    controlGroup = await surroundings.controlGroup()
+    note = writeRunningNote(surroundings.runningDirectory, controlGroup.folders)
+    checkProgram(
+      argv[0]!,
+      surroundings.cwd,
+      env.PATH ?? '',
+      step.varies ? 'configuration' : 'experiment',
+    )
     const killedSinceStart = watchMemoryKills()
     signal.throwIfAborted()
     const group = await startGroup(
-      { argv: controlGroup.wrap([...around.prefix, ...argv]), env, cwd: around.cwd },
+      { argv: controlGroup.wrap([...surroundings.prefix, ...argv]), env, cwd: surroundings.cwd },
       note.cookie,
       log,
       controlGroup.folders,
     )
     try {
-      note.started(group.identity)
+      note.addProcesses(group.identity)
       const exit = await waitForEnd(group.exited, step.timeoutS, signal)
       if (exit === undefined)
         throw new InfeasibleError(
@@ -134,14 +139,14 @@ async function run(
         )
       if (exit.code !== 0) throw createFailure(exit, log, step, killedSinceStart())
     } finally {
-      await group.stop(around.graceMs)
+      await group.stop(surroundings.graceMs)
     }
   } finally {
     try {
       await controlGroup?.end()
       note?.remove()
     } finally {
-      await forget()
+      await stopWatching()
       log.close()
     }
   }
@@ -155,11 +160,11 @@ async function waitForEnd(
 ): Promise<Exit | undefined> {
   const done = new AbortController()
   const either = AbortSignal.any([signal, done.signal])
-  const late = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() =>
+  const timeout = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() =>
     signal.throwIfAborted(),
   )
   try {
-    return (await Promise.race([exited, late])) ?? undefined
+    return (await Promise.race([exited, timeout])) ?? undefined
   } finally {
     done.abort()
   }
@@ -184,16 +189,16 @@ function createFailure(
     hints,
     'it was done',
   )
-  const final = varies ? 'configuration' : 'experiment'
+  const finality = varies ? 'configuration' : 'experiment'
   if (!varies && !(error instanceof InfeasibleError && error.reason === 'out-of-memory'))
     return new LaunchError(
       error.message,
       error instanceof LaunchError ? error.hint : hints.misconfigured,
       log.path,
-      final,
+      finality,
     )
   return error instanceof LaunchError && cause.kind !== 'killed'
-    ? new LaunchError(error.message, error.hint, log.path, final)
+    ? new LaunchError(error.message, error.hint, log.path, finality)
     : error
 }
 
@@ -209,21 +214,21 @@ function computeCacheKey(
   { argv, env, inputs }: FilledPrepare,
   { cwd, device }: PrepareSurroundings,
 ): string {
-  const named = argv
+  const mentionedPaths = argv
     .flatMap((word) => [word, word.slice(word.indexOf('=') + 1)])
     .map((word) => resolve(cwd, word))
-  const files = [...new Set(named)].filter((path) =>
+  const files = [...new Set(mentionedPaths)].filter((path) =>
     statSync(path, { throwIfNoEntry: false })?.isFile(),
   )
-  const all = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
-  const state = all.map((path) => [path, readFileState(path)])
+  const inputPaths = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
+  const state = inputPaths.map((path) => [path, readFileState(path)])
   return createHash('sha256')
     .update(JSON.stringify([argv, Object.entries(env).sort(), cwd, device, state]))
     .digest('hex')
     .slice(0, 24)
 }
 
-/** Larger ones are known by size and time. */
+/** Larger files are recognised by size and time instead of contents. */
 const maxHashedBytes = 64 * 2 ** 20
 
 /** @throws LaunchError for a missing file */
@@ -244,40 +249,41 @@ function readFileState(path: string): unknown {
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
+/** Interval of looks at another process's lock. Assumed. */
 const pollMs = 200
 
 /**
  * Acquires the lock: one process runs the step while others wait for its result.
  * @returns a function that releases the lock; undefined if `isThere`
  */
-async function lock(
+async function acquireLock(
   path: string,
-  isThere: () => boolean,
+  isPrepared: () => boolean,
   signal: AbortSignal,
 ): Promise<(() => void) | undefined> {
-  const giveBack = () => rmSync(path, { force: true })
-  while (!isThere()) {
+  const releaseLock = () => rmSync(path, { force: true })
+  while (!isPrepared()) {
     signal.throwIfAborted()
-    if (isTaken(path)) {
-      if (!isThere()) return giveBack
-      giveBack()
+    if (tryLock(path)) {
+      if (!isPrepared()) return releaseLock
+      releaseLock()
     } else if (!removeStaleLock(path)) await sleep(pollMs, undefined, { signal })
   }
   return undefined
 }
 
-/** Write the lock file completely before it appears under its name. */
-function isTaken(path: string): boolean {
-  const mine = `${path}.${randomUUID()}`
-  writeFileSync(mine, JSON.stringify(getOwnIdentity()), { mode: privateFile })
+/** Tries to take the lock. The lock file is complete before it appears under its name. */
+function tryLock(path: string): boolean {
+  const newLock = `${path}.${randomUUID()}`
+  writeFileSync(newLock, JSON.stringify(getOwnIdentity()), { mode: privateFile })
   try {
-    linkSync(mine, path)
+    linkSync(newLock, path)
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   } finally {
-    rmSync(mine)
+    rmSync(newLock)
   }
 }
 
@@ -286,14 +292,14 @@ function removeStaleLock(path: string): boolean {
   const lockOwner = readOwner(path)
   if (lockOwner === undefined) return true
   if (isRunning(lockOwner)) return false
-  const aside = `${path}.${randomUUID()}`
+  const movedLock = `${path}.${randomUUID()}`
   try {
-    renameSync(path, aside)
+    renameSync(path, movedLock)
     // Another waiter has acquired the lock meanwhile: restore it.
-    const moved = readOwner(aside)
-    if (moved?.pid !== lockOwner.pid || moved.startTicks !== lockOwner.startTicks)
-      linkSync(aside, path)
-    rmSync(aside)
+    const movedOwner = readOwner(movedLock)
+    if (movedOwner?.pid !== lockOwner.pid || movedOwner.startTicks !== lockOwner.startTicks)
+      linkSync(movedLock, path)
+    rmSync(movedLock)
   } catch (error) {
     if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }

@@ -85,7 +85,7 @@ export const createResourcePool = (
     for (const core of cores) reservedCores.add(core)
     for (const { uuid, part } of gpu?.parts ?? [])
       reservedParts.set(uuid, (reservedParts.get(uuid) ?? 0) + part)
-    let waitForRelease = false
+    let isReleased = false
     return {
       coreList: formatCoreList(cores),
       coresWords: describeCores(machine, cores),
@@ -99,8 +99,8 @@ export const createResourcePool = (
           ? undefined
           : `GPU ${requested.gpu} emulated, ${formatPercent(requested.gpuShare)}`),
       release: () => {
-        if (waitForRelease) return
-        waitForRelease = true
+        if (isReleased) return
+        isReleased = true
         for (const core of cores) reservedCores.delete(core)
         for (const { uuid, part } of gpu?.parts ?? [])
           reservedParts.set(uuid, reservedParts.get(uuid)! - part)
@@ -134,7 +134,7 @@ const waitForRelease = (signal: AbortSignal, register: (wake: () => void) => voi
     register(wake)
   })
 
-/** From the highest number down, so that the load generator keeps the first core if possible. */
+/** Picks cores from the highest number down, so that the load generator keeps the first if possible. */
 const pickCores = (
   machine: MachineFacts,
   requested: number,
@@ -194,33 +194,33 @@ interface ReservationRequest {
   readonly reserved: ReadonlyMap<string, number>
 }
 
-/** Undefined: other trials use the required GPU. */
-const pickGpu = (want: ReservationRequest): GpuGrant | undefined => {
-  const { machine, ownGpus, requested } = want
+/** The GPUs for a trial; undefined while other trials use them. */
+const pickGpu = (request: ReservationRequest): GpuGrant | undefined => {
+  const { machine, ownGpus, requested } = request
   const fitting = machine.gpus.filter(
     (gpu) =>
       findCatalogueName(gpu.name, ownGpus) === requested.gpu && gpu.computeMode !== 'Prohibited',
   )
   if (fitting.length === 0)
     throw createMissingGpuError(machine, `this machine has no ${requested.gpu}`)
-  if (requested.migProfile !== undefined) return pickSlice(want, fitting)
-  // Least memory in use by other processes first.
-  const wholes = fitting
+  if (requested.migProfile !== undefined) return pickSlice(request, fitting)
+  // GPUs with the least memory in use by other processes come first.
+  const wholeGpus = fitting
     .filter((gpu) => !gpu.migEnabled)
     .sort((a, b) => getForeignMemoryMiB(a) - getForeignMemoryMiB(b))
-  if (wholes.length < requested.gpus)
+  if (wholeGpus.length < requested.gpus)
     throw createMissingGpuError(
       machine,
-      `the configuration needs ${requested.gpus} x ${requested.gpu}, but this machine has ${wholes.length} whole ones`,
+      `the configuration needs ${requested.gpus} x ${requested.gpu}, but this machine has ${wholeGpus.length} whole ones`,
     )
-  return requested.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
+  return requested.gpuShare === 1 ? pickWhole(request, wholeGpus) : pickShare(request, wholeGpus)
 }
 
 const pickWhole = (
   { machine, requested, reserved }: ReservationRequest,
-  wholes: readonly GpuFacts[],
+  wholeGpus: readonly GpuFacts[],
 ): GpuGrant | undefined => {
-  const free = wholes.filter((gpu) => !reserved.get(gpu.uuid)).slice(0, requested.gpus)
+  const free = wholeGpus.filter((gpu) => !reserved.get(gpu.uuid)).slice(0, requested.gpus)
   const [first] = free
   if (first === undefined || free.length < requested.gpus) return undefined
   return {
@@ -236,8 +236,8 @@ const pickWhole = (
 }
 
 const describeOtherUse = (gpu: GpuFacts): string => {
-  const others = getForeignMemoryMiB(gpu)
-  return others > 0 ? `, ${others} MiB of it in use by other processes at the start` : ''
+  const foreignMiB = getForeignMemoryMiB(gpu)
+  return foreignMiB > 0 ? `, ${foreignMiB} MiB of it in use by other processes at the start` : ''
 }
 
 const pickSlice = (
@@ -277,15 +277,15 @@ const pickSlice = (
 
 const pickShare = (
   { machine, requested, use, reserved }: ReservationRequest,
-  wholes: readonly GpuFacts[],
+  wholeGpus: readonly GpuFacts[],
 ): GpuGrant | undefined => {
-  const bound = findShareBound(wholes, machine.mps, use.boundsMemory)
+  const bound = findShareBound(wholeGpus, machine.mps, use.boundsMemory)
   if (bound === undefined)
     throw new LaunchError(
       `cannot assign ${formatPercent(requested.gpuShare)} of a ${requested.gpu}: nothing on this machine enforces a share`,
       'start an MPS daemon (nvidia-cuda-mps-control -d), pass ${gpuMemoryFraction} to the server, or use whole GPUs: gpuMemoryPercent 100',
     )
-  const free = wholes
+  const free = wholeGpus
     .filter(({ uuid }) => (reserved.get(uuid) ?? 0) + requested.gpuShare <= 1 + 1e-9)
     .slice(0, requested.gpus)
   const [first] = free
@@ -293,7 +293,7 @@ const pickShare = (
   return {
     env: {
       ...selectVisibleGpus(machine, first.vendor, free.map(getGpuId)),
-      ...limits[bound](requested),
+      ...createBoundVariables[bound](requested),
     },
     devices: free,
     fraction: requested.gpuShare,
@@ -303,7 +303,9 @@ const pickShare = (
 }
 
 /** Variables that set a bound. A server that bounds itself gets its share from its template. */
-const limits: Readonly<Record<ShareBound, (requested: Resources) => Record<string, string>>> = {
+const createBoundVariables: Readonly<
+  Record<ShareBound, (requested: Resources) => Record<string, string>>
+> = {
   mps: ({ gpuMemoryMiB, gpuShare, gpus }) => createMpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),
 }
@@ -313,13 +315,13 @@ const boundWords: Readonly<Record<ShareBound, string>> = {
 }
 
 const createMissingGpuError = (machine: MachineFacts, what: string) => {
-  const here = machine.gpus.map(
+  const foundGpus = machine.gpus.map(
     (gpu) =>
       `${gpu.name}${gpu.migEnabled ? ` (MIG: ${gpu.migDevices.map((d) => d.profile).join(', ') || 'no slices'})` : ''}`,
   )
   return new InfeasibleError(
     'no-such-gpu',
-    `${what}; found: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
+    `${what}; found: ${foundGpus.join(', ') || machine.gpuProblem || 'no GPU'}`,
   )
 }
 

@@ -29,8 +29,8 @@ interface ReuseBuiltinOptions {
 }
 
 /**
- * Those of the device model and of the batcher: the predictor's `explicit` model control takes
- * them.
+ * Parameters of the device model and of the batcher, which the predictor's `explicit` model control
+ * sets while it serves.
  */
 const takenWhileServing: ReadonlySet<string> = new Set([
   'cpuCores',
@@ -59,18 +59,18 @@ export function canReuseBuiltin({
   const gpus = parameters.flatMap((parameter) =>
     parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
   )
-  const emulated = (gpu: string) =>
+  const isEmulated = (gpu: string) =>
     chooseEngine(template, parseResources({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
   return (
     transport === 'http' &&
     !streams &&
     gpus.length > 0 &&
-    gpus.every((gpu) => gpu !== 'none' && emulated(gpu))
+    gpus.every((gpu) => gpu !== 'none' && isEmulated(gpu))
   )
 }
 
 /** A share of a core needs a control group, in which the process must start. */
-const isWhole = (parameter: Parameter): boolean =>
+const hasWholeCores = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
 
 /** @param inner starts predictors with `explicit` model control */
@@ -80,15 +80,15 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
   const names = parameters.filter(
     (parameter) =>
       takenWhileServing.has(parameter.name) &&
-      (parameter.name !== 'cpuCores' || isWhole(parameter)),
+      (parameter.name !== 'cpuCores' || hasWholeCores(parameter)),
   )
   return reuseServers<undefined>(inner, {
     names: new Set(names.map(({ name }) => name)),
     changeDescription: 'reconfigured',
     keepsRefused: true,
     begin: async () => undefined,
-    change: async ({ predictor, url }, given, signal) => {
-      const { template, configuration } = applyVariant(options.template, given)
+    change: async ({ predictor, url }, requested, signal) => {
+      const { template, configuration } = applyVariant(options.template, requested)
       const isolation = await predictor.move?.(configuration, signal)
       const settings = createPredictorEnvironment(
         template,
@@ -96,7 +96,7 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
         'emulated',
         parseResources(configuration, {}, ownGpus),
       )
-      await load(
+      await loadConfiguration(
         url,
         template.model,
         settings,
@@ -116,7 +116,7 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
 }
 
 /** @throws InfeasibleError where the model does not fit, LaunchError for any other answer */
-async function load(
+async function loadConfiguration(
   url: string,
   model: string,
   parameters: Readonly<Record<string, string>>,
@@ -139,4 +139,5 @@ async function load(
   )
 }
 
+/** HTTP status for a model that does not fit the memory. */
 const insufficientStorage = 507

@@ -13,7 +13,7 @@ import { awaitWithDeadline } from '../readiness.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { host, type Launch, type LocalLauncherOptions } from './launch.ts'
 import { areListenersForeign, countListeningSockets, listPorts } from './processes.ts'
-import { installHint, type StartedProcess } from './start-process.ts'
+import { findInstallHint, type StartedProcess } from './start-process.ts'
 
 export interface ServingPredictor {
   readonly target: Awaited<ReturnType<typeof prepareOnceReady>>
@@ -36,7 +36,7 @@ export async function waitUntilServing(
   const ended = new AbortController()
   group.exited.then((exit) => ended.abort(exit))
   const until = AbortSignal.any([signal, ended.signal])
-  const pids = () => group.members().map(({ pid }) => pid)
+  const listGroupPids = () => group.members().map(({ pid }) => pid)
   let isTaken = () => false
   try {
     const { port, grpcPort, provenance } = await awaitWithDeadline(announced, timeoutMs, until)
@@ -47,7 +47,9 @@ export async function waitUntilServing(
       model: template.model,
       payload,
       otherPorts: () =>
-        template.kind === 'builtin' ? [] : listPorts(pids()).filter((other) => other !== port),
+        template.kind === 'builtin'
+          ? []
+          : listPorts(listGroupPids()).filter((other) => other !== port),
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
     const target = await prepareOnceReady(endpoint, deadlineMs - performance.now(), until)
@@ -76,7 +78,7 @@ function explainFailure(
 ): Error {
   if (error instanceof PortTakenError) return error
   if (exit !== undefined) {
-    const install = installHint(template)
+    const install = findInstallHint(template)
     // Another configuration may do better only where its values reach the server.
     const isTuned = parameters.some(({ category }) => category !== 'resource')
     const finality = install === undefined && isTuned ? 'configuration' : 'experiment'

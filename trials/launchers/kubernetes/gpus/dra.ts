@@ -60,19 +60,19 @@ export function createDeviceClaim(
 ): DeviceClaim {
   const { gpus, gpuShare, gpuMemoryMiB = 0, migProfile } = resources
   const { sharing = 'mps' } = options
-  const shared = gpuShare < 1 && !migProfile
+  const isShared = gpuShare < 1 && !migProfile
   const memoryMiB = Math.round(gpuMemoryMiB)
-  const attribute = (name: string) => `device.attributes['${draDriver}'].${name}`
+  const formatAttribute = (name: string) => `device.attributes['${draDriver}'].${name}`
   return {
     deviceClass: options.deviceClass ?? (migProfile ? 'mig.nvidia.com' : draDriver),
     count: gpus,
     selectors: [
-      `${attribute('productName')}.matches('^(${products.map(createNamePattern).join('|')})$')`,
-      ...(migProfile ? [`${attribute('profile')} == '${migProfile}'`] : []),
+      `${formatAttribute('productName')}.matches('^(${products.map(createNamePattern).join('|')})$')`,
+      ...(migProfile ? [`${formatAttribute('profile')} == '${migProfile}'`] : []),
     ],
-    ...(shared && { memoryMiB }),
-    byCapacity: shared && sharing === 'capacity',
-    ...(shared &&
+    ...(isShared && { memoryMiB }),
+    byCapacity: isShared && sharing === 'capacity',
+    ...(isShared &&
       sharing !== 'capacity' && { config: createGpuConfig(sharing, gpuShare, memoryMiB) }),
     products,
     ...(migProfile && { migProfile }),
@@ -164,9 +164,9 @@ export function listClaimRequirements({ byCapacity, config }: DeviceClaim): stri
       `${driver} that shares GPUs by memory (--consumable-shares=memory), Kubernetes 1.34 or later`,
     ]
   if (!config) return [`${driver}, ${requiredVersions}`]
-  const mps = (config.sharing as Json).strategy === 'MPS'
-  const gate = mps ? 'MPSSupport' : 'TimeSlicingSettings'
-  const enforcement = mps
+  const isMps = (config.sharing as Json).strategy === 'MPS'
+  const gate = isMps ? 'MPSSupport' : 'TimeSlicingSettings'
+  const enforcement = isMps
     ? 'and MPS limits it to its share'
     : 'with time slicing, and the server itself limits its memory'
   return [
@@ -181,10 +181,10 @@ const versionByApi = new WeakMap<Api, Promise<DraVersion | undefined>>()
  * @throws ApiError
  */
 export function findDraVersion(api: Api): Promise<DraVersion | undefined> {
-  const known = versionByApi.get(api) ?? requestDraVersion(api)
-  versionByApi.set(api, known)
-  known.catch(() => versionByApi.delete(api))
-  return known
+  const version = versionByApi.get(api) ?? requestDraVersion(api)
+  versionByApi.set(api, version)
+  version.catch(() => versionByApi.delete(api))
+  return version
 }
 
 async function requestDraVersion(api: Api): Promise<DraVersion | undefined> {

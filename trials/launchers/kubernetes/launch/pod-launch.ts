@@ -124,7 +124,7 @@ export async function launchPod(
       ...(await usage()),
     }),
     restartUsage,
-    died: followed.died(),
+    died: followed.waitForDeath(),
     pod: {
       name: followed.name,
       ip,
@@ -226,7 +226,7 @@ async function waitUntilServing(
   const { api, template, protocol, payload, port } = options
   const connection = await connectToPod(api, options.reach, { name: followed.name, ip, port })
   cleanup.add(connection.close)
-  const notRunning = followed.notRunning()
+  const notRunning = followed.createEndSignal()
   try {
     const endpoint = {
       protocol,

@@ -1,7 +1,7 @@
 /** The fleet file: models with their demand and measurements, and the GPUs that are available. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
-import { type GpuKind, whole } from '../../../../reports/fleet/packing.ts'
+import { type GpuKind, wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { createSteadyDemand, type Demand, parseDayTable } from '../../../../reports/plan/demand.ts'
 import { parseTraceDemand } from '../../../../reports/plan/trace-demand.ts'
 import { computeUsableMemoryMiB, findGpu } from '../../../../trials/devices/catalogue.ts'
@@ -210,7 +210,7 @@ function toGpuKind(
       name: found.name,
       pricePerHour,
       ...(count !== undefined && { count }),
-      partitions: [[whole], ...(mig ? enumeratePartitions(found) : [])],
+      partitions: [[wholeGpu], ...(mig ? enumeratePartitions(found) : [])],
       ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(found) } }),
     }
   } catch (error) {

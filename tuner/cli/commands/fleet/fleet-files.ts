@@ -10,7 +10,7 @@ import {
   type SharedPlacement,
 } from '../../../../reports/fleet/mps-claims.ts'
 import { planNodes, renderMigLayouts } from '../../../../reports/fleet/node-layouts.ts'
-import { whole } from '../../../../reports/fleet/packing.ts'
+import { wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { listPlacements, type Placement } from '../../../../reports/fleet/placements.ts'
 import { describeTableServing } from '../../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../../reports/format.ts'
@@ -127,7 +127,7 @@ function describeServing(
     image,
     modelUri,
     // Nodes are cut by the MIG manager, whatever scheme the trials used.
-    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: segment.slice === wholeGpu ? undefined : 'mig-mixed',
   })
   return applyOwnPod(experiment, made)
 }
@@ -153,7 +153,7 @@ function nameDeployments(placements: readonly Placement[]): string[] {
       model,
       ...(gpus > 1 ? [`${gpus}x`] : []),
       gpu,
-      ...(slice === whole ? [] : [slice]),
+      ...(slice === wholeGpu ? [] : [slice]),
     ]
     const name = toDnsLabel(parts.join('-'))
     let unique = name

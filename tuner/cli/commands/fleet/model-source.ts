@@ -1,5 +1,5 @@
 /** Measurements of a fleet's models, and what deploys them. */
-import { FleetError, type Segment, whole } from '../../../../reports/fleet/packing.ts'
+import { FleetError, type Segment, wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../../reports/fleet/segment-table.ts'
 import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
 import { parseResources } from '../../../../trials/resources.ts'
@@ -42,6 +42,6 @@ function listSegments({ experiment, recommendation }: ReopenedExperiment): Segme
     const isShare = gpuShare < 1 && migProfile === undefined
     // The servers of pools may stand on several nodes.
     if (gpu === undefined || isShare || pools !== undefined || !feasible || rateRps <= 0) return []
-    return [{ gpu, slice: migProfile ?? whole, gpus, rateRps, label, trial }]
+    return [{ gpu, slice: migProfile ?? wholeGpu, gpus, rateRps, label, trial }]
   })
 }
