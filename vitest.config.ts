@@ -92,7 +92,6 @@ const loading = {
   'profiler/load/closing-servers': 18,
   'tuner/cli/commands/profile/first-contact': 22,
   'tuner/killed-tuner': 11,
-  'tuner/cli/commands/calibrate/run': 11,
   'tuner/backends/local-backend': 10,
   'tuner/backends/url-backend': 10,
   'profiler/protocols/shapes': 7,

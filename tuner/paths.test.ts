@@ -44,7 +44,7 @@ class Traveller {
     const isOfJourney = (title: string) => section === undefined || title === section
     this.steps = readSteps(this.#markdown).filter((step) => isOfJourney(step.section))
     expect(this.steps, `${page} has no commands in '${section}'`).not.toEqual([])
-    const servers: Record<string, string> = { TUNE_TIME_LIMIT: '20s' }
+    const servers: Record<string, string> = { TUNE_TIME_LIMIT: '10s' }
     this.runner = new PageRunner(shared, { page, columns: chooseColumns(this.steps), servers })
     servers.PATH = `${this.bin}:${process.env.PATH}`
     runner = this.runner

@@ -290,14 +290,6 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await offline.close()
   })
 
-  test('every control has a name that can be spoken', async () => {
-    const nameless =
-      await its.page.evaluate(`[...document.querySelectorAll('button, input, select, a[href], [role=slider], figure')]
-      .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length > 0))
-      .map((e) => e.outerHTML)`)
-    expect(nameless).toEqual([])
-  })
-
   test('a page of another name for this address is refused', async () => {
     const rebound = await chromium.launch({
       executablePath,

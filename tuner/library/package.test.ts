@@ -1,7 +1,8 @@
 /**
  * The package as its users get it: packed, installed into an empty folder, run there. What is left
  * out: its dependencies are this checkout's own (hard links), so that nothing is fetched and
- * sqlite3 is not compiled anew.
+ * sqlite3 is not compiled anew. TUNE_PACKAGE: a tarball of the sources as they are; without it one
+ * is packed here.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -70,7 +71,7 @@ const git = (...args: string[]): string | undefined => {
 let packed: readonly string[]
 
 beforeAll(() => {
-  const tarball = pack()
+  const tarball = process.env.TUNE_PACKAGE ?? pack()
   packed = run('tar', ['tzf', tarball], { cwd: folder })
     .trim()
     .split('\n')
