@@ -80,7 +80,7 @@ export interface StageUsage {
   readonly visits: number
   /** Mean time of a visit without its calls, ms. */
   readonly meanMs: number
-  /** Mean busy share of its busier resource, over all replicas, 0-1. */
+  /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
   readonly busyShare: number
   readonly busier: 'cpu' | 'gpu'
 }

@@ -57,7 +57,7 @@ export const describeStage = ({
 }: StageReport): string =>
   [
     ...(busyShare === undefined ? [] : [`${percent(busyShare)} busy`]),
-    ...(visits === undefined || visits === 1
+    ...(visits === undefined || Math.abs(visits - 1) < 0.005
       ? []
       : [`${Number(visits.toFixed(2))} visits a request`]),
     ...(meanMs === undefined ? [] : [`${latency(meanMs)} a visit`]),

@@ -2,7 +2,7 @@
 
 import { nameStageParameter, replicasParameter } from '../../trials/pipeline/stage-configuration.ts'
 import { describeDomain } from './default-space.ts'
-import { joinPath, type Merged, showOrigin, valueAt } from './layers.ts'
+import { getValueAt, joinPath, type Merged, showOrigin } from './layers.ts'
 import { isOwnPredictor, listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
@@ -64,7 +64,7 @@ export function resolveOrigins(
       const before: Path = stage === undefined ? [] : ['stages', stage]
       // The layer of a pipeline owns all of its stages, with what it leaves to the defaults.
       const find = (wanted: Path) =>
-        stage === undefined || valueAt(settings, wanted) !== undefined
+        stage === undefined || getValueAt(settings, wanted) !== undefined
           ? merged.findOrigin(wanted)
           : undefined
       const pinned = section === 'space' ? find([...before, 'pin', name!]) : undefined

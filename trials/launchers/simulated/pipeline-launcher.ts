@@ -1,4 +1,5 @@
 /** Launches whole pipelines in virtual time. */
+import { sum } from 'simple-statistics'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
@@ -108,18 +109,17 @@ function createStages(
   )
 }
 
+/** At the measured rate: the last load is the one at the capacity, or of the confirmation. */
 function readUsage(
-  { elapsedMs, usage }: PipelineServer,
+  { lastPlay: { elapsedMs, requests, stages: played } }: PipelineServer,
   stages: ReadonlyMap<string, SimulatedStage>,
   configuration: Configuration,
 ): Usage {
   if (elapsedMs === 0) return { launchSeconds: 0 }
-  const cpuBusyMs = usage.reduce((sum, stage) => sum + stage.cpuBusyMs, 0)
-  const requests = usage[0]!.visits
   return {
-    cpuCores: cpuBusyMs / elapsedMs,
+    cpuCores: sum(played.map(({ cpuBusyMs }) => cpuBusyMs)) / elapsedMs,
     launchSeconds: 0,
-    stages: usage.map(({ stage, visits, meanMs, cpuBusyMs, deviceBusyMs }): StageUsage => {
+    stages: played.map(({ stage, visits, visitMs, cpuBusyMs, deviceBusyMs }): StageUsage => {
       const { queue, replicas } = stages.get(stage)!
       const cpuShare = cpuBusyMs / (elapsedMs * replicas * queue.cpuCores)
       const deviceShare = deviceBusyMs / (elapsedMs * replicas * queue.devices)
@@ -127,7 +127,7 @@ function readUsage(
       return {
         stage,
         visits: visits / requests,
-        meanMs,
+        meanMs: visits === 0 ? 0 : visitMs / visits,
         busyShare: Math.max(cpuShare, deviceShare),
         busier: gpu !== 'none' && deviceShare > cpuShare ? 'gpu' : 'cpu',
       }

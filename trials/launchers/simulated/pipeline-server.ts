@@ -7,6 +7,7 @@
  * last call is. A stage that waits for its calls occupies no worker. Each call goes to a random
  * replica, as with the Service of a cluster.
  */
+import { sum } from 'simple-statistics'
 import type { Load } from '../../../profiler/model/load.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type {
@@ -34,17 +35,31 @@ interface PipelineServerOptions {
   readonly predictCapacity: (slo: Pick<Slo, 'percentile' | 'limitMs'>) => CapacityPrediction
 }
 
-/** What one stage did over all plays. */
 interface SimulatedStageUsage {
   readonly stage: string
   readonly visits: number
-  /** Mean time of a visit without its calls, ms. */
-  readonly meanMs: number
+  /** Time of all visits without their calls, ms. */
+  readonly visitMs: number
   readonly cpuBusyMs: number
   readonly deviceBusyMs: number
-  readonly batches: number
-  readonly batched: number
 }
+
+interface PlayedLoad {
+  readonly elapsedMs: number
+  readonly requests: number
+  readonly stages: readonly SimulatedStageUsage[]
+}
+
+const subtractUsage = (
+  after: SimulatedStageUsage,
+  before: SimulatedStageUsage,
+): SimulatedStageUsage => ({
+  stage: after.stage,
+  visits: after.visits - before.visits,
+  visitMs: after.visitMs - before.visitMs,
+  cpuBusyMs: after.cpuBusyMs - before.cpuBusyMs,
+  deviceBusyMs: after.deviceBusyMs - before.deviceBusyMs,
+})
 
 interface StageState {
   readonly name: string
@@ -81,7 +96,7 @@ export class PipelineServer implements VirtualServer {
   readonly #options: PipelineServerOptions
   readonly #stages: readonly StageState[]
   readonly #queues: readonly BatchQueue[]
-  #elapsedMs = 0
+  #lastPlay: PlayedLoad = { elapsedMs: 0, requests: 0, stages: [] }
 
   constructor(options: PipelineServerOptions) {
     this.#options = options
@@ -103,24 +118,9 @@ export class PipelineServer implements VirtualServer {
     this.#queues = queues
   }
 
-  get elapsedMs(): number {
-    return this.#elapsedMs
-  }
-
-  get usage(): readonly SimulatedStageUsage[] {
-    return this.#stages.map(({ name, queues, visits, visitMs }) => {
-      const sum = (pick: (usage: BatchQueue['usage']) => number) =>
-        queues.reduce((total, i) => total + pick(this.#queues[i]!.usage), 0)
-      return {
-        stage: name,
-        visits,
-        meanMs: visits === 0 ? 0 : visitMs / visits,
-        cpuBusyMs: sum(({ cpuBusyMs }) => cpuBusyMs),
-        deviceBusyMs: sum(({ deviceBusyMs }) => deviceBusyMs),
-        batches: sum(({ batches }) => batches),
-        batched: sum(({ batched }) => batched),
-      }
-    })
+  /** What the last load of `play` did, which is the one at the measured rate. */
+  get lastPlay(): PlayedLoad {
+    return this.#lastPlay
   }
 
   predictCapacity(slo: Pick<Slo, 'percentile' | 'limitMs'>): CapacityPrediction {
@@ -129,11 +129,14 @@ export class PipelineServer implements VirtualServer {
 
   /** Plays a load on the idle pipeline, to its last answer. */
   play(load: Load): VirtualRun {
-    const { sentMs, latencyMs } = this.#run(
+    const before = this.#sumUsage()
+    const { sentMs, latencyMs, elapsedMs } = this.#run(
       load,
       Number.POSITIVE_INFINITY,
       Number.POSITIVE_INFINITY,
     )
+    const stages = this.#sumUsage().map((after, i) => subtractUsage(after, before[i]!))
+    this.#lastPlay = { elapsedMs, requests: sentMs.length, stages }
     return {
       sentMs: Float64Array.from(sentMs),
       latencyMs: Float64Array.from(latencyMs),
@@ -153,8 +156,18 @@ export class PipelineServer implements VirtualServer {
     const arrivals =
       load.kind === 'open' ? this.#options.schedule(load) : new Float64Array(load.connections)
     run.toTheEnd(arrivals, load.kind === 'closed' ? load.durationS * 1000 : 0, most)
-    this.#elapsedMs += run.elapsedMs
     return run
+  }
+
+  /** Usage of each stage over all loads. */
+  #sumUsage(): readonly SimulatedStageUsage[] {
+    return this.#stages.map(({ name, queues, visits, visitMs }) => ({
+      stage: name,
+      visits,
+      visitMs,
+      cpuBusyMs: sum(queues.map((i) => this.#queues[i]!.usage.cpuBusyMs)),
+      deviceBusyMs: sum(queues.map((i) => this.#queues[i]!.usage.deviceBusyMs)),
+    }))
   }
 }
 

@@ -156,7 +156,7 @@ describe('visits', () => {
       },
     )
     server.play(poisson(50, 20_000))
-    const [a, b, c] = server.usage.map(({ visits }) => visits)
+    const [a, b, c] = server.lastPlay.stages.map(({ visits }) => visits)
     expect(b! / a!).toBeCloseTo(0.3, 1.5)
     expect(c! / a!).toBeCloseTo(2.5, 1.5)
   })
