@@ -12,6 +12,7 @@ import {
 import { DeviceModelError } from './devices/device-model-error.ts'
 import { computePaidFraction, findMigProfile } from './devices/mig.ts'
 import { suggestNames } from './near-names.ts'
+import { splitConfiguration, sumOverStages } from './pipeline/stage-configuration.ts'
 import { LaunchError } from './types.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
@@ -194,7 +195,10 @@ export function readResources(...given: Parameters<typeof parseResources>): Reso
  * Number of GPUs that a configuration reserves, shares as fractions; 0 without a GPU. Throws
  * DeviceModelError for an unknown slice.
  */
-export function countGpus(configuration: Configuration): number {
+export const countGpus = (configuration: Configuration): number =>
+  sumOverStages(configuration, countReplicaGpus)
+
+function countReplicaGpus(configuration: Configuration): number {
   const all: Configuration = { ...resourceDefaults, ...configuration }
   const { gpu, gpus, gpuMemoryPercent, migProfile } = all
   if (isNone(gpu)) return 0
@@ -275,13 +279,21 @@ export const sourceParameter = 'importedFrom'
 /**
  * A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of
  * 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name follow as
- * 'name value'.
+ * 'name value'. Of a pipeline: 'detect: 2 × 1 core, batch 8; classify: 2 cores'.
  */
 export function describeConfiguration(
   configuration: Configuration,
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
 ): string {
+  const stages = splitConfiguration(configuration)
+  if (stages !== undefined)
+    return stages
+      .map(({ stage, replicas, configuration }) => {
+        const one = describeConfiguration(configuration, defaults, ownGpus) || 'as it runs'
+        return `${stage}: ${replicas === 1 ? '' : `${replicas} × `}${one}`
+      })
+      .join('; ')
   const held = parseResources(configuration, defaults, ownGpus)
   const parts: string[] = []
   if ('cpuCores' in configuration || 'cpuCores' in defaults)

@@ -73,8 +73,22 @@ export type InfeasibleReason =
   | 'over-bound'
   | 'slo-unattainable'
 
+/** What one stage of a pipeline did. */
+export interface StageUsage {
+  readonly stage: string
+  /** Mean visits of a request. */
+  readonly visits: number
+  /** Mean time of a visit without its calls, ms. */
+  readonly meanMs: number
+  /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
+  readonly busyShare: number
+  readonly busier: 'cpu' | 'gpu'
+}
+
 /** Resource usage of a predictor. */
 export interface Usage {
+  /** Of a pipeline, callers first. */
+  readonly stages?: readonly StageUsage[]
   /** Mean cores busy, 1.5 = one and a half. */
   readonly cpuCores?: number
   /**

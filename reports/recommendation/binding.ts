@@ -5,8 +5,9 @@ import type { Usage } from '../../trials/types.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
 import { describePools, findEngineBinding } from './engine-binding.ts'
 import type { RankedCandidate } from './ranked-candidate.ts'
+import { findStageBinding } from './stages.ts'
 import { failsAllRequests } from './status.ts'
-import type { Candidate, Recommendation } from './types.ts'
+import type { Candidate, Recommendation, StageReport } from './types.ts'
 
 /**
  * Busy share from which a device is taken to be the limit: of its busiest seconds, else the mean of
@@ -27,12 +28,14 @@ type BindingEvidence = Recommendation['binding']
 
 /**
  * Finds what limits a candidate: its scarcest resource, memory by its neighbours, or the SLO, by
- * where its capacity lies between unloaded and saturated.
+ * where its capacity lies between unloaded and saturated. Of a pipeline, its busiest stage.
+ * @param stages of a pipeline
  */
 export function findBinding(
   ranked: RankedCandidate,
   all: readonly RankedCandidate[],
   slo: Slo,
+  stages?: readonly StageReport[],
 ): BindingEvidence {
   const { measurement, candidate } = ranked
   if (!measurement) return findUnservedBinding(ranked)
@@ -49,6 +52,13 @@ export function findBinding(
   )
     return { what: 'unknown', evidence: candidate.reason ?? '' }
   if (!(candidate.capacityRps > 0)) return describeUnattainable(candidate, slo)
+  if (stages !== undefined)
+    return (
+      findStageBinding(ranked, stages) ?? {
+        what: 'unknown',
+        evidence: 'the usage of the stages was not measured',
+      }
+    )
   const utilisation = readUtilisation(ranked)
   const saturatedShare =
     measurement.saturationRps > 0

@@ -19,7 +19,7 @@ import {
   resolveReplicaPrice,
 } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import type { CapacityAssessment } from './capacity-assessment.ts'
 import type { ConfirmationResult } from './confirmation-result.ts'
 import { findLastMetrics, findMetricsAt } from './read-metrics.ts'
@@ -193,7 +193,7 @@ function computeFigures(
     capacityCi90Rps: capacity.capacityCi90Rps,
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(unloadedMs) ? { unloadedMs } : {}),
-    ...(trial.usage ? { usage: trial.usage } : {}),
+    ...(trial.usage ? { usage: omitStages(trial.usage) } : {}),
     ...(metrics && { metrics }),
     ...(capacity.derived ? { derived: true } : {}),
     ...toBound(capacity),
@@ -255,3 +255,6 @@ export function buildUnservedCandidate(
     reason,
   }
 }
+
+/** The usage as plain numbers: `Recommendation.stages` has those of the stages. */
+const omitStages = ({ stages: _, ...usage }: Usage): Usage => usage

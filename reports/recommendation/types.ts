@@ -114,6 +114,24 @@ export const bindings = {
 } as const
 export type Binding = keyof typeof bindings
 
+/** One stage of a pipeline. Absent figures were not measured. */
+export interface StageReport {
+  readonly stage: string
+  readonly replicas: number
+  /** Configuration of one replica. */
+  readonly label: string
+  /** Share of the price of the pipeline, all replicas included, 0-1. */
+  readonly priceShare: number
+  /** Mean visits of a request. */
+  readonly visits?: number
+  /** Mean time of a visit without its calls, ms. */
+  readonly meanMs?: number
+  /** Share of the time that a request spends in all stages, 0-1. */
+  readonly timeShare?: number
+  /** Mean busy share of its busier resource during the load test, 0-1. */
+  readonly busyShare?: number
+}
+
 export interface Recommendation {
   readonly schema: 'tune.recommendation/v1'
   readonly experimentId: string
@@ -134,6 +152,8 @@ export interface Recommendation {
   readonly measuredWith?: MeasuredWith
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
   readonly binding: { readonly what: Binding; readonly evidence: string }
+  /** Of a pipeline: the stages of the best (or nearest), callers first. */
+  readonly stages?: readonly StageReport[]
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
    * by rising latency: each is the configuration that would win under a tighter limit, at its safe

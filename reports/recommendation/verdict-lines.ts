@@ -1,6 +1,7 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
 import type { Slo } from '../../profiler/model/slo.ts'
 import { formatCost, getObjectiveWords } from '../../search/objective.ts'
+import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
 import { candidatesOf } from './candidates.ts'
 import { findOpenRivalsOf } from './open-rivals.ts'
@@ -120,13 +121,15 @@ function listTiedRivals(recommendation: Recommendation): readonly Candidate[] {
 }
 
 function listNextCommands(recommendation: Recommendation): string[] {
-  const { experimentId: id, conclusion, confidence } = recommendation
+  const { experimentId: id, conclusion, confidence, best } = recommendation
   const { probabilityWithinTolerance: certainty = 0 } = confidence
   const resume =
     conclusion !== 'imported' && (conclusion === 'unconfirmed' || certainty < minCertainty)
       ? [resumeCommand(recommendation)]
       : []
-  return [...resume, `tune dashboard ${id}`, `tune spec ${id}`]
+  // Specs of a pipeline are not written yet.
+  const isPipeline = best !== undefined && splitConfiguration(best.configuration) !== undefined
+  return [...resume, `tune dashboard ${id}`, ...(isPipeline ? [] : [`tune spec ${id}`])]
 }
 
 /**

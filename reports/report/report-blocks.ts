@@ -33,6 +33,7 @@ import {
 } from '../recommendation/ranked-candidate.ts'
 import { rankCandidates } from '../recommendation/ranking.ts'
 import { findLastMetrics, type MetricValues } from '../recommendation/read-metrics.ts'
+import { describeStage } from '../recommendation/stages.ts'
 import {
   formatTokenRates,
   formatWindow,
@@ -169,6 +170,7 @@ function listReasonLines(r: Recommendation): string[] {
           `Bottleneck${best ? '' : ' of the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`,
         ]
       : []),
+    ...(r.stages ?? []).map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}.`),
     ...(subject?.metrics
       ? [
           `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,

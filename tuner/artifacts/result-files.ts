@@ -61,7 +61,7 @@ export async function writeResults({
     ),
   }
   const texts: Record<string, string> = { ...always }
-  if (recommendation.best) {
+  if (recommendation.best && experiment.stages === undefined) {
     const serving = applyOwnPod(
       experiment,
       resolveServing(experiment, recommendation, recommendation.best, trials),

@@ -19,6 +19,7 @@ import {
 import { chooseTfservingImage } from '../../reports/specs/servers/tfserving.ts'
 import { tritonImage } from '../../reports/specs/servers/triton.ts'
 import type { Container, Evidence, Serving, ServingOptions } from '../../reports/specs/serving.ts'
+import { SpecError } from '../../reports/specs/spec-error.ts'
 import { getDemand } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
@@ -71,6 +72,11 @@ export function resolveServing(
   trials: readonly FinishedTrial[],
   { image, server, ...options }: DeployOptions = {},
 ): Serving {
+  if (experiment.stages !== undefined)
+    throw new SpecError(
+      'specs of a pipeline are not written yet',
+      'deploy each stage with the resources, parameters and replicas of the recommendation',
+    )
   const { objective, headroom } = experiment
   const { configuration } = candidate
   const measured = resolveMeasuredWith(experiment, recommendation.provenance, configuration)

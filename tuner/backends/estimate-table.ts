@@ -55,6 +55,12 @@ export interface EstimateTable {
  * @throws UserError if the predictor is not modelled
  */
 export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
+  if (experiment.stages !== undefined)
+    throw new UserError(
+      'cannot estimate a pipeline yet',
+      'tune it with --backend simulated, or estimate its stages one by one',
+      exitCodes.usage,
+    )
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     throw new UserError(
       `cannot estimate a ${experiment.predictor.kind} predictor: its behaviour is unknown`,
@@ -193,7 +199,7 @@ export function requireServable(experiment: Experiment, problem: Problem): void 
     findCandidates(problem, [], createRng(experiment.seed)).configurations.length > 0
   )
     return
-  const [nearest] = estimateAll(experiment, problem).reasons
+  const [nearest] = experiment.stages ? [] : estimateAll(experiment, problem).reasons
   throw new UserError(
     `no configuration of the search space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest is ${nearest}`}`,
     'add a larger GPU (--gpus), a larger share, a smaller batch, a lower precision or a longer maxModelLen to the search space',

@@ -47,7 +47,7 @@ interface Token {
 }
 
 const tokenPattern =
-  /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_][\w]*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
+  /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
 
 /** Longer conditions could nest deeper than the call stack allows. */
 const maxCharacters = 10_000

@@ -23,7 +23,7 @@ import { listPowersOfTwo } from './flags/shorthand.ts'
 import { buildMigConditions, type LocalGpu, listDivisionParameters } from './local-gpus.ts'
 import type { Backend } from './names.ts'
 import { buildParameter, findKnownParameter, knownParameters } from './parameters.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { buildPoolConditions } from './settings/pool-settings.ts'
 import {
   listDefaultSplits,
@@ -110,7 +110,7 @@ interface SpaceEntries {
 }
 
 /** Dimensions of the Halton sequence of the initial design (search/space). */
-const maxParameters = 20
+export const maxParameters = 20
 
 /**
  * Builds the search space. Problems are reported with their path in the experiment file, and the
@@ -498,6 +498,20 @@ function readCondition(
   }
 }
 
+/** Conditions over some parameters. */
+export const buildConditions = (
+  texts: readonly string[],
+  parameters: readonly Parameter[],
+  report: Report,
+): Condition[] => {
+  const names = new Map(
+    parameters.map(
+      (one) => [one.name, one.kind === 'categorical' ? one.values : 'number'] as const,
+    ),
+  )
+  return texts.flatMap((text, i) => readCondition(text, names, ['constraints', i], report) ?? [])
+}
+
 const hasUnknownParameter = (text: string, names: ConditionNames): boolean => {
   try {
     parseCondition(text, names)
@@ -510,7 +524,8 @@ const hasUnknownParameter = (text: string, names: ConditionNames): boolean => {
 
 const maxSampledConfigurations = 20_000
 
-function checkNotEmpty(space: SearchSpace, report: Report): void {
+/** Reports a space whose constraints leave no configuration. */
+export function checkNotEmpty(space: SearchSpace, report: Report): void {
   if (space.constraints.length === 0) return
   const whole = countGridCells(space) <= maxEnumeratedConfigurations
   const without = { ...space, constraints: [] }

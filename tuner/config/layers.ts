@@ -12,9 +12,9 @@ import {
   createExperimentJsonSchema,
   type ExperimentEntries,
   experimentFileSchema,
-  type ParameterEntry,
   type Settings,
 } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { parseOnce, withBaseFolder } from './schema/schema-parts.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'

@@ -19,6 +19,7 @@ import {
 } from './flags/flags.ts'
 import { checkLayer, createUniformLayer, mergeLayers } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
+import { resolvePipeline } from './resolve-pipeline.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
 import { extractSecrets } from './secret-values.ts'
 import {
@@ -107,7 +108,9 @@ function assemble(
   const invalidKeys = new Set(checked.flatMap((layer) => [...layer.invalidKeys]))
   // An unreadable file may contain what seems to be missing, so nothing is reported as missing.
   if (unread) throw new ConfigError(sortProblems(problems))
-  const resolved = resolveExperiment(mergeLayers(checked), problemPlace, invalidKeys, host)
+  const merged = mergeLayers(checked)
+  const resolve = merged.settings.stages === undefined ? resolveExperiment : resolvePipeline
+  const resolved = resolve(merged, problemPlace, invalidKeys, host)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sortProblems(problems))
   return {

@@ -4,7 +4,7 @@ import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
 import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import type { MachineCapabilities } from './types.ts'
 
 /** All GPUs of one model in this machine. */

@@ -15,7 +15,7 @@ import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/g
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
 import { listGeometricValues, listPowersOfTwo } from './flags/shorthand.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
 /**

@@ -68,7 +68,8 @@ import {
   resolvePredictor,
   resolveProtocol,
 } from './predictor-template.ts'
-import { isDimensionsFile, type Settings, writeDocument } from './schema/experiment-schema.ts'
+import { type Settings, writeDocument } from './schema/experiment-schema.ts'
+import { isDimensionsFile } from './schema/model-schema.ts'
 import { outputTargets } from './schema/output-schema.ts'
 import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'

@@ -43,12 +43,29 @@ export function extractSecrets(
   entries: ExperimentEntries,
   layer: Pick<Layer, 'folder' | 'path'>,
 ): ExtractedSecrets {
-  const { predictor, kubernetes, send } = entries
+  const { predictor, stages, kubernetes, send } = entries
   const extractor = new SecretExtractor(layer)
   return {
     entries: {
       ...entries,
       ...(predictor && { predictor: extractor.extractFromPredictor(predictor) }),
+      ...(stages && {
+        stages: Object.fromEntries(
+          Object.entries(stages).map(([name, stage]) => [
+            name,
+            stage.predictor
+              ? {
+                  ...stage,
+                  predictor: extractor.extractFromPredictor(stage.predictor, [
+                    'stages',
+                    name,
+                    'predictor',
+                  ]),
+                }
+              : stage,
+          ]),
+        ),
+      }),
       ...(send && { send: extractor.extractFromOutputs(send) }),
       ...(kubernetes && {
         kubernetes: {
@@ -77,9 +94,8 @@ class SecretExtractor {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
-  extractFromPredictor(settings: Predictor): Predictor {
+  extractFromPredictor(settings: Predictor, at: Path = ['predictor']): Predictor {
     const { headers, prepare, reconfigure, env, command, urls, ...rest } = settings
-    const at = ['predictor']
     return {
       ...mapTextFields(rest, (text, key) =>
         this.replaceSecretParts(text, [...at, key], urlPathFields.has(key)),
@@ -265,7 +281,7 @@ const mapTextFields = <T extends object>(
  * @throws ConfigError with every missing secret and where to set it
  */
 export function fillSecrets(experiment: Experiment): Experiment {
-  const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
+  const { predictor, stages, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
   const resolveSecret = (name: string, asTemplate: boolean): string => {
     const extractedValue = secrets.get(name)
@@ -284,6 +300,13 @@ export function fillSecrets(experiment: Experiment): Experiment {
   const filled = {
     ...experiment,
     predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
+    ...(stages && {
+      stages: stages.map((stage) => {
+        const { predictor } = stage.experiment
+        const filledPredictor = fill<PredictorTemplate>(predictor, predictor.kind === 'command')
+        return { ...stage, experiment: { ...stage.experiment, predictor: filledPredictor } }
+      }),
+    }),
     ...(kubernetes && { kubernetes: fill(kubernetes, false) }),
     outputs: fill(outputs, false),
   }

@@ -18,6 +18,7 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpus/gpu-selec
 import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
+import type { Stage } from '../../trials/pipeline/pipeline.ts'
 import type { LoadOrigin } from './names.ts'
 import type { OutputTarget } from './output-target.ts'
 import type { ExperimentDocument, Settings } from './schema/experiment-schema.ts'
@@ -142,6 +143,11 @@ type PlainSettings = Pick<Settings, (typeof plainSettings)[number]>
 export const pickPlainSettings = (settings: Settings): PlainSettings =>
   Object.fromEntries(plainSettings.map((name) => [name, settings[name]])) as PlainSettings
 
+/** A stage of a pipeline, as the experiment of a single predictor that shares the other settings. */
+export interface ExperimentStage extends Stage {
+  readonly experiment: Experiment
+}
+
 export interface Experiment extends PlainSettings {
   readonly name: string
   readonly model: ModelSpec
@@ -154,6 +160,11 @@ export interface Experiment extends PlainSettings {
   readonly variants: readonly Variant[]
   /** Parameters fixed at one value; `space` contains them with that value. */
   readonly pins: Configuration
+  /**
+   * Of a pipeline: its stages, callers first; the first is the entry, whose model, predictor and load
+   * this experiment has. Absent: a single predictor.
+   */
+  readonly stages?: readonly ExperimentStage[]
   /** Template that a launcher starts; backend 'simulated' uses only its model. */
   readonly predictor: PredictorTemplate
   /**

@@ -176,6 +176,26 @@ export function parseShare(input: string | number): number {
   return value
 }
 
+/** More calls of one request are a loop that a pipeline should not have. */
+const maxCallRatio = 100
+
+/** '30%', 3 → mean number of calls per request, more than 0. */
+export function parseCallRatio(input: string | number): number {
+  const ratio = parseQuantity(input, {
+    what: 'a number of calls per request',
+    examples: '1, 3 or 30%',
+    units: { '%': 0.01, '': 1 },
+    zero: false,
+    withUnit: 'N',
+  })
+  if (ratio > maxCallRatio)
+    throw new UnitError(
+      `${quoteInput(input)} is more than ${maxCallRatio} calls per request`,
+      `write at most ${maxCallRatio}`,
+    )
+  return ratio
+}
+
 /** '$5', '5 USD', 5 → dollars, more than 0. */
 export function parseMoney(input: string | number): number {
   const bare =

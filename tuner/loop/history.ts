@@ -2,6 +2,7 @@
 import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
+import type { StageEntry } from '../config/schema/stage-schema.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
@@ -60,8 +61,21 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-const createServerKey = ({ model, predictor }: ExperimentDocument): string =>
-  JSON.stringify([model, predictor])
+/** What serves: model and predictor, or those of all stages with their calls. */
+const createServerKey = ({ model, predictor, stages }: ExperimentDocument): string =>
+  JSON.stringify([
+    model,
+    predictor,
+    Object.entries((stages ?? {}) as Record<string, StageEntry>).map(
+      ([name, { model, predictor, calls, parallelCalls }]) => [
+        name,
+        model,
+        predictor,
+        calls,
+        parallelCalls,
+      ],
+    ),
+  ])
 
 /** Whether a configuration has exactly the parameters of a space, with allowed values. */
 const isWithin = (space: SearchSpace, configuration: Configuration): boolean =>

@@ -22,7 +22,7 @@ import {
 } from '../backends/estimators.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
-import type { Experiment } from '../config/types.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
 
 /**
  * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load,
@@ -35,8 +35,11 @@ export function resolveProvenance(experiment: Experiment): Provenance {
   return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
 }
 
-function listGpus(experiment: Experiment): readonly string[] {
-  const gpu = experiment.space.parameters.find((parameter) => parameter.name === 'gpu')
+/** GPUs of the search space; of a pipeline those of all its stages. */
+export function listGpus({ space, stages }: Experiment): readonly string[] {
+  if (stages !== undefined)
+    return [...new Set(stages.flatMap(({ experiment }) => listGpus(experiment)))]
+  const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
   return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
 }
 
@@ -132,6 +135,8 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
   if (provenance === 'measured') return [...experiment.notices]
   if (experiment.predictor.kind === 'imported')
     return [describeImport(experiment.predictor), ...experiment.notices]
+  if (experiment.stages !== undefined)
+    return [describePipelineModel(experiment.stages), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
   const deploys = deployNotice(
@@ -143,6 +148,14 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     ...(deploys === undefined ? [] : [deploys]),
     ...experiment.notices,
   ]
+}
+
+function describePipelineModel(stages: readonly ExperimentStage[]): string {
+  const errors = stages.map(
+    ({ name, experiment }) =>
+      `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`,
+  )
+  return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${errors.join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
 }
 
 function describeDeviceModel(experiment: Experiment, provenance: Provenance): string {

@@ -74,8 +74,9 @@ export async function reevaluate(
     confirm: experiment.confirm,
     maxTrials: experiment.budget.maxTrials,
     notices: listNotices(experiment, record.provenance),
-    measuredWith: (configuration) =>
-      resolveMeasuredWith(experiment, record.provenance, configuration),
+    measuredWith: experiment.stages
+      ? undefined
+      : (configuration) => resolveMeasuredWith(experiment, record.provenance, configuration),
     ...(isSameQuestion && { stop: readStopBelief(record) }),
     ...createRankingCriteria(experiment, { pricePerHour, label }),
   })

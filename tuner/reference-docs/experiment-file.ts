@@ -21,7 +21,10 @@ function keySections(): string {
     ({ path }) => path.length === 1,
   )
   const sections = top.flatMap((key) => {
-    const inner = keysOf(key.schema, key.path)
+    // A stage has keys of the top level again, which have their own sections.
+    const inner = keysOf(key.schema, key.path).filter(
+      ({ path }) => path[0] !== 'stages' || path.length === 3,
+    )
     return inner.length === 0 ? [] : [`### ${key.path[0]}\n\n${keyTable(inner)}`]
   })
   return [keyTable(top), ...sections].join('\n\n')

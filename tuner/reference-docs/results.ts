@@ -37,6 +37,7 @@ const titles: Readonly<Record<string, string>> = {
   Confirmation: 'Confirmation',
   Variation: 'Variation',
   MeasuredWith: 'Measured with',
+  Stage: 'Stage',
   Slo: 'SLO',
 }
 

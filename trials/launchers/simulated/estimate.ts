@@ -10,6 +10,7 @@ import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type CalibratedServer, predictDeviceLatency } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
+import type { BatchQueueOptions } from './batch-queue.ts'
 import { createCalibratedFactors, shareExponentSd } from './calibrated-factors.ts'
 import {
   type CpuStage,
@@ -297,6 +298,22 @@ export const createQueueingModel = (
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
 
+/** The queue of a simulated server. */
+export const createBatchQueueOptions = (
+  modelled: ModelledServer,
+  uniform: () => number,
+  deviceJitter = defaultDeviceJitter,
+): BatchQueueOptions => ({
+  ...createQueueingModel(modelled),
+  queueLimit: modelled.serving.queueLimit,
+  instances: countInstancesPerQueue(modelled),
+  deviceJitter,
+  uniform,
+})
+
+/** Standard deviation of ln(device time) from batch to batch. */
+const defaultDeviceJitter = 0.01
+
 /**
  * Whether each instance has its own queue: on CPU, and for a calibrated server, whose batch times
  * include the turns of all processes on the GPU.
@@ -305,15 +322,15 @@ const hasOwnQueues = ({ resources, calibration }: ModelledServer): boolean =>
   calibration !== undefined || resources.gpu === undefined
 
 /** Number of servers that take batches from the queue. */
-export const countQueues = (modelled: ModelledServer): number =>
+const countQueues = (modelled: ModelledServer): number =>
   Math.max(1, modelled.resources.gpus) * (hasOwnQueues(modelled) ? modelled.serving.instances : 1)
 
 /** Concurrent batches on each of them. */
-export const countInstancesPerQueue = (modelled: ModelledServer): number =>
+const countInstancesPerQueue = (modelled: ModelledServer): number =>
   hasOwnQueues(modelled) ? 1 : modelled.serving.instances
 
 /** The CPU stage; the batch times of a calibrated server include it. */
-export const deriveCpuStage = ({
+const deriveCpuStage = ({
   architecture,
   resources,
   serving,

@@ -171,7 +171,7 @@ export function predictTimedCapacity(
  * the model may be wrong, and the search needs a slope.
  */
 export const softenCapacity = (
-  capacity: PredictedCapacity,
+  capacity: Pick<PredictedCapacity, 'capacityRps' | 'saturationRps' | 'unloadedMs'>,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
 ): number =>
   Math.max(

@@ -3,6 +3,7 @@
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
+import { describeStage } from '../../../reports/recommendation/stages.ts'
 import {
   formatWindow,
   listLatencyRows,
@@ -118,10 +119,11 @@ function formatDetails(
   style: Style,
   columns: number,
 ): string[] {
-  const { binding, caveats, provenance, seed, experimentId } = recommendation
+  const { binding, stages = [], caveats, provenance, seed, experimentId } = recommendation
   const proof = formatProof(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
+    ...stages.map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}`),
     ...formatConfirmation(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),

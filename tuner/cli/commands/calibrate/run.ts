@@ -73,6 +73,12 @@ async function measureServer(
   flags: CalibrateFlags,
   machine: MachineFacts,
 ): Promise<number> {
+  if (experiment.stages !== undefined)
+    throw new UserError(
+      'a pipeline cannot be calibrated as a whole',
+      'calibrate the server of each stage by itself: --model, --command',
+      exitCodes.usage,
+    )
   const batches = parseBatches(flags.batches ?? '')
   const configuration = chooseConfiguration(experiment, flags.gpu, Math.max(...batches))
   const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)

@@ -94,6 +94,12 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     slo: flags.slo,
     prices: flags.prices[0],
   })
+  if (reopened.experiment.stages !== undefined)
+    throw new UserError(
+      `experiment ${reopened.record.id} is of a pipeline: tune plan does not plan pipelines yet`,
+      'scale the replicas of all stages together',
+      exitCodes.usage,
+    )
   const { gpus } = reopened.experiment.own
   const books = [
     reopened.book,
