@@ -5,7 +5,7 @@
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { findTemplateProblems } from '../../trials/launchers/fill.ts'
+import { findTemplateProblems } from '../../trials/launchers/template-problems.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))

@@ -2,8 +2,9 @@
  * The deployment of a replica from a table: the image that the user names, with the other columns
  * of the row as its variables.
  */
-import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
+
 import { createMpsVariables } from '../../trials/launchers/mps-variables.ts'
+import { formatEnvironmentName } from '../../trials/launchers/placeholders.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { parseResources } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'

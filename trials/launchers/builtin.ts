@@ -12,7 +12,8 @@ import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, readServingParameters, resourceParameters } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
-import { type FilledTemplate, formatEnvironmentName } from './fill.ts'
+import type { FilledTemplate } from './fill.ts'
+import { formatEnvironmentName } from './placeholders.ts'
 import type { BuiltinTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>

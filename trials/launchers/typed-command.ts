@@ -1,7 +1,7 @@
 /** A server's command as its user types it into a shell, and how trials start it. Pure. */
 import { basename } from 'node:path'
 import { dropExec, type Expand, parseShell, quoteWord, ShellError } from '../shell-words.ts'
-import { launcherPlaceholders } from './fill.ts'
+import { launcherPlaceholders } from './placeholders.ts'
 
 /** The words of the server's command, and the shell around them. */
 export interface TypedCommand {

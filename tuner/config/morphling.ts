@@ -4,7 +4,7 @@
  * notices; invalid parts become problems.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
+import { formatEnvironmentName } from '../../trials/launchers/placeholders.ts'
 import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import { createDraft } from './draft.ts'
 import { parseNumber } from './flags/shorthand.ts'

@@ -162,6 +162,34 @@ stages:
     ])
   })
 
+  test('commands receive the addresses of the stages that they call', () => {
+    const file = `slo: 1s
+stages:
+  a:
+    model: m
+    predictor: {command: "server ${'${port} ${stages.c.url}'}", protocol: json, path: /a}
+    calls: [b]
+    space: {cpuCores: 0.5}
+  b: {model: m, predictor: {command: "server ${'${port}'}", protocol: json, path: /b}, space: {cpuCores: 0.5}}
+`
+    expect(problemLines(() => loadFile(file))).toEqual([
+      'e.yaml:5:26 stage a: predictor.command: unknown placeholder ${stages.c.url}',
+      'e.yaml:5:26 stage a: predictor.command: the address of stage b never reaches the predictor',
+    ])
+  })
+
+  test('stages of this machine are started by its trials', () => {
+    const file = `slo: 1s
+stages:
+  a: {model: bert, calls: [b], space: {cpuCores: 0.5, gpu: none}}
+  b: {model: m, predictor: {url: 'http://127.0.0.1:1', protocol: json, path: /b}}
+`
+    expect(problemLines(() => loadFile(file))).toEqual([
+      'e.yaml:3:27 stage a: the built-in predictor calls no other stage',
+      'e.yaml:4:28 stage b: a server that runs already cannot be a stage yet',
+    ])
+  })
+
   test('stages stream no answers', () => {
     expect(
       problemLines(() =>

@@ -8,6 +8,7 @@ import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { listParameterValues } from '../../search/space/space.ts'
 import type { Condition, Parameter, SearchSpace } from '../../search/types.ts'
 import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import { buildPipeline, type Stage } from '../../trials/pipeline/pipeline.ts'
 import {
   nameStageParameter,
@@ -71,7 +72,9 @@ export function resolvePipeline(
   const order: readonly Stage[] = 'pipeline' in built ? built.pipeline.stages : []
   const resolved = Object.entries(entries).flatMap(([name, entry]) => {
     const isEntry = order[0]?.name === name
-    const found = resolveStage(name, entry, isEntry, merged, fallback, invalidKeys, host)
+    const calledStages = (entry.calls ?? []).map(({ stage }) => stage)
+    const stageHost = { ...host, calledStages }
+    const found = resolveStage(name, entry, isEntry, merged, fallback, invalidKeys, stageHost)
     problems.push(...found.problems)
     const replicas = buildReplicas(name, entry, report)
     return found.experiment && replicas ? [{ name, experiment: found.experiment, replicas }] : []
@@ -85,7 +88,8 @@ export function resolvePipeline(
       experiment: byName.get(stage.name)!.experiment,
     }),
   )
-  checkStages(stages, report)
+  const checkStage = settings.backend === 'local' ? checkLocalStage : checkSimulatedStage
+  for (const stage of stages) checkStage(stage, report)
   const space = joinSpaces(
     stages.map(({ name, experiment }) => ({
       name,
@@ -145,11 +149,11 @@ function checkKeys(settings: Settings, report: Report): void {
           ? `move it into a stage: stages: {NAME: {${key}: ...}}`
           : 'remove it: stages do not support it yet',
       )
-  if (settings.backend !== 'simulated')
+  if (settings.backend === 'kubernetes')
     report(
       ['backend'],
-      `stages: pipelines do not run on the backend ${settings.backend} yet`,
-      'use --backend simulated',
+      'stages: pipelines do not run on the backend kubernetes yet',
+      'use --backend local or simulated',
     )
   const names = Object.keys(settings.stages ?? {})
   if (names.length < 2)
@@ -229,17 +233,32 @@ function buildReplicas(name: string, entry: StageEntry, report: Report): Paramet
   return undefined
 }
 
-/** Stages whose time is not modelled in virtual time. */
-function checkStages(stages: readonly ExperimentStage[], report: Report): void {
-  for (const { name, experiment } of stages) {
-    const { predictor } = experiment
-    if (predictor.kind === 'builtin' && protocolTable[getBuiltinProtocol(predictor)].streams)
-      report(
-        ['stages', name, 'model'],
-        `stage ${name}: language models cannot be simulated as stages yet`,
-        'use a model whose answer is not streamed',
-      )
-  }
+/** Reports a stage whose time is not modelled in virtual time. */
+function checkSimulatedStage({ name, experiment }: ExperimentStage, report: Report): void {
+  const { predictor } = experiment
+  if (predictor.kind === 'builtin' && protocolTable[getBuiltinProtocol(predictor)].streams)
+    report(
+      ['stages', name, 'model'],
+      `stage ${name}: language models cannot be simulated as stages yet`,
+      'use a model whose answer is not streamed',
+    )
+}
+
+/** Reports a stage that no trial can start, or that cannot call the others. */
+function checkLocalStage({ name, calls, experiment }: ExperimentStage, report: Report): void {
+  const { predictor } = experiment
+  if (!isStarted(predictor))
+    report(
+      ['stages', name, 'predictor'],
+      `stage ${name}: a server that runs already cannot be a stage yet`,
+      'give the command that starts it: predictor: {command: ...}',
+    )
+  else if (predictor.kind === 'builtin' && calls.length > 0)
+    report(
+      ['stages', name, 'calls'],
+      `stage ${name}: the built-in predictor calls no other stage`,
+      'use your own command: predictor: {command: ...}, or --backend simulated',
+    )
 }
 
 interface StageSpace {

@@ -20,8 +20,9 @@ import {
 } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
-import { findTemplateProblems, limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
+import { limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
 import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
+import { findTemplateProblems } from '../../trials/launchers/template-problems.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import {
   type Context,
@@ -406,7 +407,11 @@ function checkSpace(
 function checkTemplate(context: Context, { predictor }: ServerSetup, space: SearchSpace): void {
   if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
-    for (const problem of findTemplateProblems(predictor, space.parameters))
+    for (const problem of findTemplateProblems(
+      predictor,
+      space.parameters,
+      context.host.calledStages,
+    ))
       reportTemplateProblem(context, problem)
 }
 

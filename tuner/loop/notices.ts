@@ -136,7 +136,7 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
   if (experiment.predictor.kind === 'imported')
     return [describeImport(experiment.predictor), ...experiment.notices]
   if (experiment.stages !== undefined)
-    return [describePipelineModel(experiment.stages), ...experiment.notices]
+    return [describePipelineModel(experiment.stages, provenance), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
   const deploys = deployNotice(
@@ -150,12 +150,13 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
   ]
 }
 
-function describePipelineModel(stages: readonly ExperimentStage[]): string {
-  const errors = stages.map(
-    ({ name, experiment }) =>
-      `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`,
-  )
-  return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${errors.join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
+function describePipelineModel(stages: readonly ExperimentStage[], provenance: Provenance): string {
+  const describeErrors = ({ name, experiment }: ExperimentStage): string =>
+    `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`
+  if (provenance === 'simulated')
+    return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${stages.map(describeErrors).join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
+  const emulated = stages.filter(({ experiment }) => experiment.devicesUsed === 'emulated')
+  return `GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times (1σ): ${emulated.map(describeErrors).join('; ')}.`
 }
 
 function describeDeviceModel(experiment: Experiment, provenance: Provenance): string {

@@ -47,7 +47,8 @@ import { sampleUsage } from './usage.ts'
 import { type ServingPredictor, waitUntilServing } from './wait-until-serving.ts'
 
 export const createLocalLauncher = (launcherOptions: LocalLauncherOptions): Launcher => {
-  const pool = createResourcePool(launcherOptions.machine, launcherOptions.ownGpus)
+  const { stage } = launcherOptions
+  const pool = stage?.pool ?? createResourcePool(launcherOptions.machine, launcherOptions.ownGpus)
   const runDirectory = resolve(launcherOptions.runDirectory)
   const runningDirectory =
     launcherOptions.runningDirectory ?? join(dirname(runDirectory), 'running')
@@ -60,7 +61,7 @@ export const createLocalLauncher = (launcherOptions: LocalLauncherOptions): Laun
       const readNeeds = (one: Configuration) =>
         readResources(one, options.defaults, options.ownGpus)
       const reserve = (needed: Resources, until: AbortSignal) =>
-        pool.reserve(needed, classifyGpuUse(options, needed), until)
+        pool.reserve(needed, classifyGpuUse(options, needed), until, stage && trialNumber)
 
       const cleanup = new Cleanup()
       try {

@@ -10,6 +10,7 @@ import {
 import type { Cleanup } from '../cleanup.ts'
 import { type Cause, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { type FilledTemplate, fillCommand } from '../fill.ts'
+import { listStageValues } from '../placeholders.ts'
 import { openLog, type PredictorLog } from '../predictor-log.ts'
 import { createAffinityCommand } from './affinity.ts'
 import type { ControlGroup } from './control-group.ts'
@@ -135,6 +136,7 @@ function fillLaunchCommand(
     )
   return fillCommand(template, parameters, configuration, {
     ...listResourceValues(launch, template.model),
+    ...listStageValues(options.stage?.urls),
     host,
     port,
     trial: launch.trialNumber,

@@ -5,10 +5,10 @@ import type { Configuration } from '../../../search/types.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Pipeline } from '../../pipeline/pipeline.ts'
 import { pickStage, splitConfiguration } from '../../pipeline/stage-configuration.ts'
+import { addStageToError } from '../../pipeline/stage-error.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import {
-  InfeasibleError,
   LaunchError,
   type Launcher,
   type Predictor,
@@ -102,8 +102,7 @@ function createStages(
         const queue = createBatchQueueOptions(createServerOrThrow(model, configuration), uniform)
         return [stage, { queue, replicas }]
       } catch (error) {
-        if (!(error instanceof InfeasibleError)) throw error
-        throw new InfeasibleError(error.reason, `stage ${stage}: ${error.message}`)
+        throw addStageToError(error, stage)
       }
     }),
   )
