@@ -42,6 +42,13 @@ export async function createExperimentView(
       model: (experiment.stages ?? [{ experiment }])
         .map(({ experiment }) => experiment.model.name)
         .join(', '),
+      ...(experiment.stages && {
+        stages: experiment.stages.map(({ name, calls, parallelCalls }) => ({
+          name,
+          calls,
+          parallelCalls,
+        })),
+      }),
       hardware: describeHardware(experiment, record),
       load: describeLoad(experiment),
       sampler,

@@ -13,6 +13,7 @@ import { Exports } from './sections/exports.tsx'
 import { Matters } from './sections/matters.tsx'
 import { PaperHead } from './sections/paper-head.tsx'
 import { Pareto } from './sections/pareto.tsx'
+import { Stages } from './sections/stages.tsx'
 import { Timeline } from './sections/timeline.tsx'
 import { Trials } from './sections/trials.tsx'
 import { titleOf, Verdict } from './sections/verdict.tsx'
@@ -65,6 +66,7 @@ export function Page() {
           <Part id="decide" label="Cost and capacity" of={Decision} />
           <Part id="curves" label="Load curves" of={Curves} />
         </div>
+        <Part id="stages" label="Stages" of={Stages} />
         <Part id="capacity" label="Capacity plan" of={Capacity} />
         <Part class="beside" label="Note and tags" of={Annotations} />
         <Part id="matters" label="Parameter importance" of={Matters} />
