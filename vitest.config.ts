@@ -36,7 +36,7 @@ export const pure = [
   'tuner/backends/{cluster-space,load-work,pipeline-model,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',
   'tuner/cli/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/time-estimate,watch/access-log/*,watch/default-queries}',
-  'tuner/artifacts/own-pod',
+  'tuner/artifacts/{own-pod,stage-servings}',
   'tuner/cli/commands/verify/verification',
   'tuner/library/search-function',
   'tuner/loop/*',

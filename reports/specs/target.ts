@@ -75,6 +75,8 @@ export interface SpecTarget {
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
   /** Its host name for pods of its namespace, if the spec alone decides that. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
+  /** Address at which the other stages of a pipeline reach it; absent: it deploys no pipelines. */
+  readonly stageUrl?: (serving: Serving) => string
   /**
    * It requires a --model-uri: the platform fetches the weights itself, and no placeholder for the
    * address would keep the pod from starting.

@@ -30,11 +30,14 @@ import {
   fillCommand,
   fillPrepare,
   fillReconfigure,
-  formatEnvironmentName,
-  type LauncherValues,
   listTunedParts,
   preparedPlaceholder,
 } from '../../trials/launchers/fill.ts'
+import {
+  formatEnvironmentName,
+  type LauncherValues,
+  listStageValues,
+} from '../../trials/launchers/placeholders.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -59,6 +62,10 @@ export interface DeployOptions extends Partial<ServingOptions> {
   readonly image?: string
   /** A server other than the measured or emulated one. */
   readonly server?: DeployedServer
+  /** Addresses of the stages that the predictor calls, by name. */
+  readonly stageUrls?: ReadonlyMap<string, string>
+  /** What was measured of a stage, in place of the figures of the whole pipeline. */
+  readonly stageEvidence?: Partial<Evidence>
 }
 
 /**
@@ -70,12 +77,12 @@ export function resolveServing(
   recommendation: Recommendation,
   candidate: Candidate,
   trials: readonly FinishedTrial[],
-  { image, server, ...options }: DeployOptions = {},
+  { image, server, stageUrls, stageEvidence, ...options }: DeployOptions = {},
 ): Serving {
   if (experiment.stages !== undefined)
     throw new SpecError(
-      'specs of a pipeline are not written yet',
-      'deploy each stage with the resources, parameters and replicas of the recommendation',
+      'this does not deploy pipelines yet',
+      'deploy their stages by tune spec --target kubernetes or compose',
     )
   const { objective, headroom } = experiment
   const { configuration } = candidate
@@ -105,12 +112,13 @@ export function resolveServing(
       deployed,
       container: {
         ...(buildPlatformContainer(experiment, target.server, modelUri) ??
-          buildContainer(experiment, configuration, options)),
+          buildContainer(experiment, configuration, { ...options, stageUrls })),
         ...(image === undefined ? {} : { image, isImageNamed: true }),
       },
       evidence: {
         ...collectEvidence(recommendation, candidate, trials, measured),
         batching: describeBatching(experiment, configuration),
+        ...stageEvidence,
       },
     },
     {
@@ -210,7 +218,11 @@ function buildPlatformContainer(
 export function buildContainer(
   { predictor: template, space, own, kubernetes }: Experiment,
   requested: Configuration,
-  { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
+  {
+    modelUri,
+    modelVersion,
+    stageUrls,
+  }: Pick<DeployOptions, 'modelUri' | 'modelVersion' | 'stageUrls'> = {},
 ): Container {
   const { template: predictor, configuration } = applyVariant(template, requested)
   const resources = parseResources(configuration, {}, own.gpus)
@@ -275,6 +287,7 @@ export function buildContainer(
         dir: '/etc/predictor',
         cpuCores: resources.cpuCores,
         prepared: preparedFolder,
+        ...listStageValues(stageUrls),
       }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
       const parts = listTunedParts(predictor, space.parameters)

@@ -17,6 +17,7 @@ export const target: SpecTarget = {
   scaledBy: 'a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...chosenServers],
   takes: ['backend'],
+  stageUrl: ({ name, container }) => `http://${name}:${container.port}`,
   render: renderCompose,
 }
 

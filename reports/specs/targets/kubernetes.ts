@@ -34,6 +34,7 @@ export const target: SpecTarget = {
   takesPools: true,
   namespaced: true,
   host: ({ name }) => name,
+  stageUrl: ({ name }) => `http://${name}`,
   render: (serving, options) => ({
     name: 'deployment.yaml',
     ...(serving.resources.pools === undefined
