@@ -18,7 +18,7 @@ import {
   extractServiceLog,
   type ServiceLog,
 } from '../service-log/service-log.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 
 /** Requests over the limit in one window of open load. JSON-safe. */
 interface WindowViolations {
@@ -134,8 +134,8 @@ export class Agreement {
     this.findViolation()
   }
 
-  /** Adds a window that counts. */
-  add({ run, point }: Played): void {
+  /** Adds a counted window (rate-windows.ts). */
+  add({ run, point }: PlayedLoad): void {
     const { slo } = this.options
     const { load } = run
     if (load.kind !== 'open') return
@@ -161,10 +161,10 @@ export class Agreement {
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
     const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
-    const found = this.disagreements
-    if (found.length === 0 || windows.length === 0) return undefined
+    const disagreements = this.disagreements
+    if (disagreements.length === 0 || windows.length === 0) return undefined
     return {
-      found,
+      found: disagreements,
       windows: windows.length,
       spanS,
       sloMs: computeRange(windows.map(({ sloMs }) => sloMs)),
@@ -174,27 +174,27 @@ export class Agreement {
 
   /** Disagreements found, a sentence each. */
   private get disagreements(): string[] {
-    const found: string[] = []
-    if (this.violation !== undefined) found.push(this.violation)
+    const disagreements: string[] = []
+    if (this.violation !== undefined) disagreements.push(this.violation)
     const variedSpeeds = [...this.firstLogs.keys()]
       .map((rateRps) => this.ownWindows.filter((window) => window.rateRps === rateRps))
       .map((windows) => computeRange(windows.map(({ speed }) => speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
     if (variedSpeeds !== undefined)
-      found.push(
+      disagreements.push(
         `the server ran at ${variedSpeeds[0].toFixed(2)} to ${variedSpeeds[1].toFixed(2)} times the speed of its first window`,
       )
     if (this.unloadedBefore !== undefined) {
       const [before, now] = [this.unloadedBefore, this.options.unloaded]
-      found.push(
+      disagreements.push(
         `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
       )
     }
     if (this.disturbed > 0)
-      found.push(
+      disagreements.push(
         `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
       )
-    return found
+    return disagreements
   }
 
   /**

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/load/arrivals.ts'
-import { seeded } from '../../../profiler/seeded-random.ts'
+import { createUniform } from '../../../profiler/seeded-random.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { findArchitecture } from '../../devices/architecture.ts'
 import { completeGpu } from '../../devices/custom-devices.ts'
@@ -32,7 +32,7 @@ const server = (options: Partial<SimulatedServerOptions>) =>
     batchMs: () => 10,
     deviceJitter: 0,
     schedule,
-    uniform: seeded(5),
+    uniform: createUniform(5),
     ...options,
   })
 const poisson = (rateRps: number, requests: number) =>
@@ -124,7 +124,7 @@ test('devices work side by side', () => {
 })
 
 test('the same seed plays the same', () => {
-  const play = () => server({ deviceJitter: 0.1, uniform: seeded(9) }).play(poisson(50, 500))
+  const play = () => server({ deviceJitter: 0.1, uniform: createUniform(9) }).play(poisson(50, 500))
   expect(play()).toEqual(play())
 })
 
