@@ -120,8 +120,8 @@ function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): nu
   const emptyChunks = withoutText.filter((i) => chunks[i]!.finish === undefined)
   for (const i of emptyChunks.slice(0, Math.max(0, unassigned))) perChunk[i] = 1
   unassigned -= Math.min(emptyChunks.length, Math.max(0, unassigned))
-  // 3. An answer of the requested length normally has no end token. But if exactly one token is
-  // unassigned, it is an end token.
+  // 3. An answer of the requested length (finish reason 'length') normally has no end token. But if
+  // exactly one token is unassigned, it is an end token.
   const endChunk = withoutText.find(
     (i) => chunks[i]!.finish !== undefined && (unassigned === 1 || chunks[i]!.finish !== 'length'),
   )

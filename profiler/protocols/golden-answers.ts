@@ -291,11 +291,11 @@ const describeDifference = (
   expected: readonly unknown[],
   actual: readonly unknown[],
 ): string => {
-  const at = Math.max(
+  const firstDifferent = Math.max(
     0,
     expected.findIndex((value, i) => String(value) !== String(actual[i])),
   )
-  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, at)} in place of ${formatValues(expected, at)}`
+  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, firstDifferent)} in place of ${formatValues(expected, firstDifferent)}`
 }
 
 /** Formats four values, from the first different one. */

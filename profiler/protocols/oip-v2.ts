@@ -38,10 +38,10 @@ export const oipV2: ProtocolModule = {
       path: () => '/v2/health/live',
       // {"live": true}; from Triton and MLServer only the status, which other servers return for
       // any path.
-      matches: ({ status, text, json }, missing) =>
+      matches: ({ status, text, json }, notFoundAnswer) =>
         status === 200 &&
         ((isRecord(json) && json.live === true) ||
-          (missing.status !== 200 && (isRecord(json) || text.trim() === ''))),
+          (notFoundAnswer.status !== 200 && (isRecord(json) || text.trim() === ''))),
     },
   ],
   modelLists: [
@@ -68,7 +68,7 @@ function createDialect(options: ProtocolOptions): Dialect {
     findExpectedText: () => '"outputs"',
     listReadyPaths: (model) => ['/v2/health/ready', buildModelPath(model)],
     listOptionalReadyPaths: (model) => [`${buildModelPath(model)}/ready`],
-    buildInferPath: buildInferPath,
+    buildInferPath,
     describeFault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`

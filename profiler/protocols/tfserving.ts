@@ -52,7 +52,7 @@ function createDialect(options: ProtocolOptions): Dialect {
       return columns === 0 ? '"predictions"' : columns === requests.length ? '"outputs"' : undefined
     },
     listReadyPaths: (model) => [buildModelPath(model)],
-    buildInferPath: buildInferPath,
+    buildInferPath,
     describeFault: (answer, { request, outputs = [] }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`

@@ -57,9 +57,9 @@ type CreatePrior = (points: readonly TrainingPoint[]) => InformativePrior | unde
  * Fits three models and keeps the one with the highest score:
  * 1. without an informative prior;
  * 2. with the informative prior of the highest score;
- * 3. with that prior, and one observation as an outlier. A score is the evidence minus
- * `minLogBayesFactor` of the prior, and minus a penalty for an outlier.
+ * 3. with that prior, and one observation as an outlier.
  *
+ * A score is the evidence minus the prior's `minLogBayesFactor`, and minus a penalty for an outlier.
  * So the data can reject a wrong prior, which costs a few trials at most. One disturbed measurement
  * neither rejects the prior nor moves its predictions elsewhere. Undefined without data and prior.
  */

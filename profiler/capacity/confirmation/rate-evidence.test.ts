@@ -207,7 +207,11 @@ describe('a window in which a queue can grow', () => {
       seed: 2,
     }
     computeEvidence.add(window(fast, { load: long }))
-    expect(computeEvidence).toMatchObject({ isProven: false, needsFillWindow: false, decision: 'met' })
+    expect(computeEvidence).toMatchObject({
+      isProven: false,
+      needsFillWindow: false,
+      decision: 'met',
+    })
   })
 })
 
