@@ -179,14 +179,16 @@ export function createHttpProtocol(
           getHtmlHint(text),
           findNotReadyReason(text) === undefined ? undefined : 'not-ready',
         )
-      const { extractResult: result } = dialect
-      if (result !== undefined)
+      const { extractResult } = dialect
+      if (extractResult !== undefined)
         await checkConcurrentAnswers(
           { protocol: name, url: callUrl, bodies, answerBytes: text.length },
           signal,
           async (body) =>
             extractValues({
-              result: result(parseUntrustedJson(await fetchAnswer(name, target, body, signal))),
+              result: extractResult(
+                parseUntrustedJson(await fetchAnswer(name, target, body, signal)),
+              ),
             }),
         )
       return target
@@ -205,14 +207,14 @@ const interpretAnswer = (dialect: Dialect, document: unknown): ParsedAnswer => (
  * @throws ProtocolError for an unusable URL
  */
 function resolvePaths(
-  { name, usesUrlPath, buildInferPath: inferPath }: Dialect,
+  { name, usesUrlPath, buildInferPath }: Dialect,
   options: ProtocolOptions,
   url: string,
   model: string,
 ) {
   const address = parseHttpUrl(name, url)
   const isCallUrl = usesUrlPath && options.path === undefined && address.path !== '/'
-  const call = isCallUrl ? address.path : (options.path ?? inferPath(model))
+  const call = isCallUrl ? address.path : (options.path ?? buildInferPath(model))
   const buildUrl: BuildUrl = (path) => formatUrl(address, resolveServerPath(address, call, path))
   return { origin: address.origin, call, path: resolveServerPath(address, call, call), buildUrl }
 }

@@ -47,7 +47,7 @@ function createDialect(options: ProtocolOptions): Dialect {
     },
     buildInferPath: callPath,
     describeFault: (answer) => findDocumentFault(answer),
-    async generateBodies(_at, _model, source) {
+    async generateBodies(_buildUrl, _model, source) {
       checkPlaceholders(options, source)
       const uniform = createUniform(source.seed ^ numberSeed)
       const nextInt = () => Math.floor(uniform() * 1_000_000)
@@ -85,10 +85,10 @@ function checkPlaceholders(options: ProtocolOptions, source: ItemSource): void {
     ),
   )
   if (source.kind === 'generated') return
-  const wanted = source.kind === 'texts' ? 'text' : 'image'
-  if (!names.has(wanted) && !names.has(`${wanted}s`))
+  const placeholder = source.kind === 'texts' ? 'text' : 'image'
+  if (!names.has(placeholder) && !names.has(`${placeholder}s`))
     throw new PayloadError(
       `the body template has no placeholder for the items of ${source.path}`,
-      `write {{${wanted}}} where the item belongs`,
+      `write {{${placeholder}}} where the item belongs`,
     )
 }

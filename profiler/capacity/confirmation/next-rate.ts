@@ -147,14 +147,14 @@ export function chooseNextRate(history: RateHistory, plan: ConfirmationPlan): nu
 
 /** Chooses a rate between the one that met the SLO and the lowest one that did not. */
 function chooseBetween(
-  foundRps: number,
+  metRps: number,
   { lowestRps, givenUpRps, servedRps, refinements }: RateHistory,
 ): number | undefined {
   const highestRps = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
-  return highestRps / foundRps > minGapToRefine &&
+  return highestRps / metRps > minGapToRefine &&
     Number.isFinite(highestRps) &&
     refinements < maxRefinements
-    ? Math.sqrt(foundRps * highestRps)
+    ? Math.sqrt(metRps * highestRps)
     : undefined
 }
 
