@@ -113,6 +113,7 @@ export interface Profile {
   readonly caveats: readonly string[]
 }
 
+/** Bins of the histogram of a steady window. Assumed. */
 const histogramBins = 24
 /**
  * Rates of the load curve below the capacity, as shares of it, and the length of their windows, as

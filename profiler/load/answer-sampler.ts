@@ -9,6 +9,7 @@ import type { AnswerReader } from './answer-reader.ts'
 
 type AnswerSample = NonNullable<LoadRun['answerSamples']>[number]
 
+/** Minimum time between two samples. Assumed. */
 const minIntervalMs = 100
 /** Samples until the next `takeSamples`. Assumed. */
 const maxSamples = 20

@@ -21,6 +21,7 @@ import { classifyError } from './recorder.ts'
 import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 import { buildTlsOptions } from './tls.ts'
 
+/** Limit on the connections where the target sets none. Assumed. */
 const defaultConnections = 512
 /** Longer bodies are written separately from their heads, which saves a copy. */
 const maxCopiedBytes = 16 * 1024

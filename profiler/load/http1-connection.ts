@@ -52,6 +52,7 @@ interface ConnectionEvents {
  * in TIME_WAIT, and the generator must not run out of ports. Assumed.
  */
 const serverCloseMs = 200
+/** Request Timeout (RFC 9110, section 15.5.9). */
 const requestTimeoutStatus = 408
 
 export class Http1Connection {

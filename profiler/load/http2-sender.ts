@@ -14,6 +14,7 @@ import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 import { buildTlsOptions } from './tls.ts'
 
+/** Limit on the connections where the target sets none. Assumed. */
 const defaultConnections = 512
 /** Concurrent requests per connection, unless the server allows fewer. Assumed. */
 const maxStreamsPerConnection = 100

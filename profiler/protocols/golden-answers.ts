@@ -51,8 +51,11 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
   4: { number: 0.3, requests: 0.5 },
 }
 
+// The following limits keep stored answers small. Assumed.
+
 /** Longer lists are sampled evenly to this many values. */
 const maxStoredValues = 2_048
+/** Further paths of an answer are not compared. */
 const maxPaths = 1_000
 /** Longer texts are stored as their beginning and a hash. */
 const maxStoredCharacters = 2_048

@@ -74,7 +74,7 @@ export function makePrompts(
   const prefixes = Array.from({ length: prefixTokens > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
     makeText(uniform, prefixTokens, ''),
   )
-  const createBeginning = (i: number): Beginning => ({
+  const createBeginning = (i: number): PromptBeginning => ({
     messages: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
     tokens: prefixes.length > 0 ? prefixTokens : 0,
@@ -94,7 +94,7 @@ export function makePrompts(
 
 /** What all prompts of a pool share. */
 interface PoolContext {
-  readonly createBeginning: (i: number) => Beginning
+  readonly createBeginning: (i: number) => PromptBeginning
   readonly count: number
   readonly uniform: Uniform
   readonly makeText: MakeText
@@ -102,7 +102,7 @@ interface PoolContext {
 }
 
 /** Text before a prompt: the conversation so far, or a prefix that prompts share. */
-interface Beginning {
+interface PromptBeginning {
   readonly messages: readonly string[]
   readonly text: string
   readonly tokens: number
@@ -111,7 +111,7 @@ interface Beginning {
 /** Draws a prompt that starts a conversation. A shared prefix counts as input tokens. */
 function drawPrompt(
   distributions: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
-  beginning: Beginning,
+  beginning: PromptBeginning,
   { uniform, makeText, fit }: PoolContext,
 ): Prompt {
   const inputTokens = Math.max(beginning.tokens + 1, drawLength(distributions.inputTokens, uniform))
@@ -124,7 +124,7 @@ function drawPrompt(
 
 /** Appends a message of `ownTokens` tokens to the conversation so far. */
 function appendMessage(
-  { messages, text: before, tokens }: Beginning,
+  { messages, text: before, tokens }: PromptBeginning,
   ownTokens: number,
   uniform: Uniform,
   makeText: MakeText,
@@ -260,7 +260,7 @@ function replayConversations(
  * message. The requested answer has the length of the recorded one.
  */
 function convertTurns(turns: readonly ConversationTurn[], countTokens: CountTokens): Prompt[] {
-  let before: Beginning = { messages: [], text: '', tokens: 0 }
+  let before: PromptBeginning = { messages: [], text: '', tokens: 0 }
   return turns.map(({ prompt, answer }) => {
     const messages = [...before.messages, prompt]
     const request = {
@@ -304,7 +304,7 @@ function replayTrace(
 function createBlockBuilder(
   seed: number,
   makeText: MakeText,
-): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => Beginning {
+): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => PromptBeginning {
   const texts = new Map<number, string>()
   const buildBlock = (id: number, blockTokens: number): string => {
     const text = texts.get(id) ?? makeText(createUniform(seed + 1 + id), blockTokens, '')

@@ -19,6 +19,7 @@ import type { ProbeAnswer, ProtocolModule, ProtocolOptions } from './protocol-mo
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 import { diagnoseScheme } from './wrong-scheme.ts'
 
+/** Deadline of a probe, ms. Assumed. */
 const probeTimeoutMs = 1000
 
 const loadModules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>

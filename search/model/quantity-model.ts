@@ -32,14 +32,14 @@ interface QuantityModel {
   createSampler(
     configurations: readonly Configuration[],
     rng: Rng,
-  ): (widening?: Widening) => Float64Array
+  ): (inflation?: DeviationInflation) => Float64Array
 }
 
 /**
- * Inflates the deviations of a draw from the mean by `factor`, for configurations from index `from`
- * on. The stop rule uses it to give untried configurations wider tails (stopping/regret.ts).
+ * Inflation of the deviations of a draw from the mean: by `factor`, for configurations from index
+ * `from` on. The stop rule gives untried configurations wider tails by it (stopping/regret.ts).
  */
-export interface Widening {
+export interface DeviationInflation {
   readonly factor: number
   readonly from: number
 }

@@ -6,7 +6,7 @@ import { createConstraintPoints } from './constraint.ts'
 import { createConstraintPrior, createRatePrior } from './device-model-prior.ts'
 import { createEarlierTrialsPrior } from './earlier-trials.ts'
 import { createMemoryFitPredictor, minServesProbability, type Predictions } from './feasibility.ts'
-import { fitQuantityModel, servesLatent, type Widening } from './quantity-model.ts'
+import { type DeviationInflation, fitQuantityModel, servesLatent } from './quantity-model.ts'
 
 /**
  * The surrogate of a problem after some trials. It has one Gaussian process for ln rate, one for
@@ -31,8 +31,8 @@ interface JointDraw {
   readonly constraint?: Float64Array
 }
 interface JointDraws {
-  /** The next draw; `widening` inflates its deviations from the mean. */
-  next(widening?: Widening): JointDraw
+  /** The next draw; `inflation` inflates its deviations from the mean. */
+  next(inflation?: DeviationInflation): JointDraw
   /** ln P(serves), m; independent of the draws. */
   readonly logServes: Float64Array
 }
@@ -87,9 +87,9 @@ function buildSurrogate(
       const nextRate = rate?.createSampler(configurations, rng.fork('rate'))
       const nextConstraint = constraint?.createSampler(configurations, rng.fork('constraint'))
       return {
-        next: (widening) => ({
-          rate: nextRate?.(widening),
-          constraint: nextConstraint?.(widening),
+        next: (inflation) => ({
+          rate: nextRate?.(inflation),
+          constraint: nextConstraint?.(inflation),
         }),
         logServes: serves.computeLogProbability(configurations),
       }

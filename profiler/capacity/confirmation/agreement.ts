@@ -32,13 +32,14 @@ interface WindowViolations {
   readonly met: boolean
 }
 
-type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
+/** Summary of the unloaded latency. */
+type UnloadedSummary = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
 
 /** An earlier measurement of the same configuration. JSON-safe. */
 export interface EarlierMeasurement {
   readonly windows: readonly WindowViolations[]
   /** One request at a time. */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
 }
 
 /**
@@ -107,7 +108,7 @@ interface AgreementOptions {
    * Unloaded latency before the windows. Where it differed from earlier ones, it was measured again
    * on the warm server.
    */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
   readonly earlier: readonly EarlierMeasurement[]
 }
 
@@ -122,7 +123,7 @@ export class Agreement {
   }[] = []
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
-  private readonly unloadedBefore: Unloaded | undefined
+  private readonly unloadedBefore: UnloadedSummary | undefined
   private disturbed = 0
   /** A window that violated the SLO where others met it. */
   private violation: string | undefined
@@ -236,8 +237,8 @@ export class Agreement {
 /** First earlier unloaded latency that differs from the present one. */
 export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
-  now: Unloaded,
-): Unloaded | undefined =>
+  now: UnloadedSummary,
+): UnloadedSummary | undefined =>
   earlier.map(({ unloaded }) => unloaded).find((before) => doMediansDiffer(before, now))
 
 const poolViolations = (windows: readonly WindowViolations[]) => ({
@@ -252,8 +253,8 @@ const computeRange = (values: readonly number[]): readonly [number, number] => [
 ]
 
 /** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
-function doMediansDiffer(before: Unloaded, now: Unloaded): boolean {
-  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: Unloaded) =>
+function doMediansDiffer(before: UnloadedSummary, now: UnloadedSummary): boolean {
+  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: UnloadedSummary) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
   const minChangeMs = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),
