@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { computeShareOfLoops, describeShareOfLoops } from './closed-loop-share.ts'
+import { computeClosedLoopShare, describeClosedLoopShare } from './closed-loop-share.ts'
 import {
   adjustPosterior,
   boundBelow,
@@ -28,7 +28,7 @@ const posterior = (
 ): CapacityPosterior => ({
   capacityRps,
   capacityCi90Rps,
-  below: () => 0.5,
+  computeProbabilityBelow: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
   saturationRps: 100,
@@ -74,7 +74,7 @@ describe('closed loops', () => {
 
   test('the lower end falls by the lost share, with a caveat', () => {
     expect(adjusted(slower, { fastestLoop: loops }).capacityCi90Rps).toEqual([64, 95])
-    expect(describeShareOfLoops(computeShareOfLoops(slower, loops)!)).toContain(
+    expect(describeClosedLoopShare(computeClosedLoopShare(slower, loops)!)).toContain(
       'reached 80 % of the throughput of closed loops',
     )
   })
@@ -83,11 +83,11 @@ describe('closed loops', () => {
     expect(adjusted(slower, { fastestLoop: { ...loops, rps: 110 } }).capacityCi90Rps).toEqual([
       80, 95,
     ])
-    expect(computeShareOfLoops({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
+    expect(computeClosedLoopShare({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
     // 3.94 standard errors of 0.5 / √62 are a quarter.
     expect([
-      computeShareOfLoops(slower, { ...loops, requests: 61 }),
-      computeShareOfLoops(slower, { ...loops, requests: 63 }),
+      computeClosedLoopShare(slower, { ...loops, requests: 61 }),
+      computeClosedLoopShare(slower, { ...loops, requests: 63 }),
     ]).toEqual([undefined, 0.8])
   })
 })

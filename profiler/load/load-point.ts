@@ -138,7 +138,7 @@ function summariseStream(
 /**
  * Summarises each class of requests. A request failed when it has neither a counted latency nor an
  * end-to-end latency.
- * @param countedMs latencies that the SLO counts
+ * @param countedMs latencies that the SLO constrains
  */
 function summariseClasses(
   countedMs: Float64Array,
@@ -162,8 +162,8 @@ function summariseClasses(
 
 /** Sums the token counts of the answers that report one. */
 function sumTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
-  const known = tokens.filter((n) => !Number.isNaN(n))
-  return { sum: known.reduce((sum, n) => sum + n, 0), answers: known.length }
+  const counted = tokens.filter((n) => !Number.isNaN(n))
+  return { sum: counted.reduce((sum, n) => sum + n, 0), answers: counted.length }
 }
 
 /** Summarises the latencies of answered requests, ms; all figures are NaN without one. */

@@ -18,7 +18,7 @@ export interface Slo {
    * limit.
    */
   readonly maxErrorRate: number
-  /** Latency of a streamed answer that counts; default 'e2e'. */
+  /** Latency of a streamed answer that the SLO constrains; default 'e2e'. */
   readonly metric?: LatencyMetric
   /**
    * Limits of a joint SLO on streamed answers, two or more. A request is good when it is within all
@@ -50,8 +50,8 @@ type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
- * Latency that an SLO counts: that of its metric, or under a joint SLO the largest fraction of a
- * limit, in units of the first limit.
+ * Latency that an SLO constrains: that of its metric, or under a joint SLO the largest fraction of
+ * a limit, in units of the first limit.
  */
 export function computeSloLatency(
   latenciesMs: StreamLatencies,
@@ -89,7 +89,7 @@ interface RequestGroup {
   /** Absent: all requests. */
   readonly requestClass?: string
   readonly sentMs: Float64Array
-  /** Latencies that the SLO counts. */
+  /** Latencies that the SLO constrains. */
   readonly latencyMs: Float64Array
 }
 
@@ -111,11 +111,11 @@ export function splitByClass(
   })
 }
 
-/** Error class of a good answer without an observable latency that the SLO counts. */
+/** Error class of a good answer without an observable latency that the SLO constrains. */
 const notObservable = 'TPOT not observable: the answer came in one piece'
 
 /**
- * Replaces the latencies of streamed answers by those that the SLO counts. An answer without a
+ * Replaces the latencies of streamed answers by those that the SLO constrains. An answer without a
  * counted latency has failed, as it meets no limit.
  */
 export function selectSloLatencies<
@@ -144,7 +144,7 @@ export function selectSloLatencies<
   }
 }
 
-/** Counts failed requests of a window, whatever latency the SLO counts. */
+/** Counts failed requests of a window, whatever latency the SLO constrains. */
 export const countFailed = ({
   errors,
   errorKinds,
@@ -163,8 +163,8 @@ export const countNotObservable = (
   )
 
 /**
- * Key that is equal for SLOs that count the same latency, in units of the first limit, for the same
- * groups of requests.
+ * Key that is equal for SLOs that constrain the same latency, in units of the first limit, for the
+ * same groups of requests.
  */
 const createLatencyKey = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
@@ -237,8 +237,8 @@ const maxChanceOfFailures = 0.01
 
 /**
  * Whether significantly more requests failed than the SLO tolerates: at the tolerated rate, as many
- * would fail in one of a hundred windows. A single failure among thirty requests is not significant.
- * True without any request.
+ * would fail in one of a hundred windows. A single failure among thirty requests is not
+ * significant. True without any request.
  */
 export function exceedsErrorRate(
   { requests, errors }: Omit<Window, 'sloMs'>,
@@ -407,8 +407,8 @@ export function sloValue({ limits, limitMs }: Slo, ms: number): string {
 }
 
 /**
- * Formats a latency with its SLO percentile: 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the
- * limits'.
+ * Formats a latency with its SLO percentile: 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of
+ * the limits'.
  */
 export const sloFigure = (slo: Slo, ms: number): string =>
   `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`

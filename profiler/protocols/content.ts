@@ -7,7 +7,7 @@ import { extname, join } from 'node:path'
 import { getHint, readBytes, readText } from '../bounded-reader.ts'
 import { defaultCounts, type ItemSource, type PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { seeded, shuffle } from '../seeded-random.ts'
+import { createUniform, shuffle } from '../seeded-random.ts'
 import {
   drawImage,
   drawNumericValues,
@@ -49,7 +49,7 @@ export async function checkPayload(source: PayloadSource): Promise<void> {
 }
 
 function generateContent(seed: number): Content {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   return {
     available: Number.POSITIVE_INFINITY,
     text: () => drawText(uniform),
@@ -102,7 +102,7 @@ async function openImages({
   }
   if (names.length === 0) throw new PayloadError(`${path} holds no images`, hint)
   // Shuffled, because the first names may not represent the folder.
-  const files = shuffle(names, seeded(seed)).map((name) => join(path, name))
+  const files = shuffle(names, createUniform(seed)).map((name) => join(path, name))
   const unusable: string[] = []
   // Only as many files as the pool can use are checked.
   for (const file of files.slice(0, count ?? defaultCounts.bodies))

@@ -36,12 +36,12 @@ export function isConversations(path: string): boolean {
  * @throws PayloadError for an unreadable file, or one without conversations
  */
 export function* readConversations(path: string): Generator<readonly ConversationTurn[]> {
-  let found = 0
+  let conversations = 0
   try {
     for (const object of readObjects(path)) {
       const turns = pairMessages(findMessages(object) ?? [])
       if (turns.length === 0) continue
-      found++
+      conversations++
       yield turns
     }
   } catch (error) {
@@ -50,7 +50,7 @@ export function* readConversations(path: string): Generator<readonly Conversatio
       getHint(error) ?? hint,
     )
   }
-  if (found === 0)
+  if (conversations === 0)
     throw new PayloadError(
       `${path} has no conversation that a user begins and a model answers`,
       hint,

@@ -51,8 +51,11 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
   4: { number: 0.3, requests: 0.5 },
 }
 
+// The following limits keep stored answers small. Assumed.
+
 /** Longer lists are sampled evenly to this many values. */
 const maxStoredValues = 2_048
+/** Further paths of an answer are not compared. */
 const maxPaths = 1_000
 /** Longer texts are stored as their beginning and a hash. */
 const maxStoredCharacters = 2_048
@@ -291,11 +294,11 @@ const describeDifference = (
   expected: readonly unknown[],
   actual: readonly unknown[],
 ): string => {
-  const at = Math.max(
+  const firstDifferent = Math.max(
     0,
     expected.findIndex((value, i) => String(value) !== String(actual[i])),
   )
-  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, at)} in place of ${formatValues(expected, at)}`
+  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, firstDifferent)} in place of ${formatValues(expected, firstDifferent)}`
 }
 
 /** Formats four values, from the first different one. */

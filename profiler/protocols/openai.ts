@@ -34,7 +34,7 @@ export const openai: ProtocolModule = {
     {
       method: 'GET',
       path: modelsPath,
-      names: (answer) => pluckStrings('id', isRecord(answer) ? answer.data : undefined),
+      parseNames: (answer) => pluckStrings('id', isRecord(answer) ? answer.data : undefined),
     },
   ],
 }
@@ -44,7 +44,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const call = resolveCall(callPath)
   return {
     name: 'openai',
-    async ready(url, _model, signal, onReason) {
+    async isReady(url, _model, signal, onReason) {
       const address = parseHttpUrl('openai', url)
       const buildUrl = (path: string) =>
         formatUrl(address, resolveServerPath(address, callPath, path))

@@ -11,7 +11,7 @@ export interface Protocol {
    * if not. Never throws for a server that is not up yet. Throws a ProtocolError for an untrusted
    * certificate, and for a server without the requested HTTP/2.
    */
-  ready(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
+  isReady(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
    * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws a
    * ProtocolError that names what was wrong, with the server's own message.

@@ -81,8 +81,8 @@ export async function prepareOnceReady(
 }
 
 /**
- * Like `prepareOnceReady`, for a server whose readiness path may be unknown: the first request is sent
- * without a readiness check, and repeated only while the server reports loading.
+ * Like `prepareOnceReady`, for a server whose readiness path may be unknown: the first request is
+ * sent without a readiness check, and repeated only while the server reports loading.
  */
 export const prepareOnceAnswering = (
   endpoint: Endpoint,
@@ -140,7 +140,7 @@ async function waitUntilReady(
   let lastNever: string | undefined
   for (
     let delayMs = minDelayMs;
-    !(await protocol.ready(url, model, either, reasons.add));
+    !(await protocol.isReady(url, model, either, reasons.add));
     delayMs = Math.min(maxDelayMs, delayMs * delayFactor)
   ) {
     if (!isProtocolChecked && (runsAlready || performance.now() - startedMs >= diagnoseAfterMs)) {
@@ -237,7 +237,7 @@ async function mayRecover(
     throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
   if (isAboutModel) return false
   let reason: string | undefined
-  const isReady = await protocol.ready(url, model, signal, (words) => {
+  const isReady = await protocol.isReady(url, model, signal, (words) => {
     reason = words
   })
   if (!isReady && reason !== undefined && showsLoading(reason)) {
@@ -285,7 +285,7 @@ async function checkOtherPorts(
     const otherUrl = new URL(url)
     const assigned = otherUrl.port
     otherUrl.port = String(port)
-    if (!(await protocol.ready(otherUrl.href, model, signal))) continue
+    if (!(await protocol.isReady(otherUrl.href, model, signal))) continue
     const what = `it serves on port ${port} instead of the assigned ${assigned}`
     throw new ProtocolError(
       protocol.name,

@@ -19,7 +19,7 @@ function recording(fails?: number) {
   let most = 0
   const protocol: Protocol = {
     name: 'json',
-    ready: async () => true,
+    isReady: async () => true,
     prepare: async (_url, _model, payload) => ({
       kind: 'http',
       url: 'http://h',

@@ -7,7 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { seeded } from '../../profiler/seeded-random.ts'
+import { createUniform } from '../../profiler/seeded-random.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles } from '../../trials/devices/mig.ts'
 import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
@@ -156,7 +156,7 @@ const above = ({ pricePerHour, boundPerHour }: Packing) =>
   boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
 
 async function madeUp(): Promise<void> {
-  const uniform = seeded(3)
+  const uniform = createUniform(3)
   const models = Array.from({ length: 50 }, (_, i) => {
     const fastest = 50 * Math.exp(3 * uniform())
     const isLarge = uniform() < 0.2

@@ -20,7 +20,7 @@ export interface Design {
   readonly groups: number
   readonly spec: GpSpec
   /** Rows of configurations, m×d. Do not write to them. */
-  rows(configurations: readonly Configuration[]): Rows
+  encodeRows(configurations: readonly Configuration[]): Rows
 }
 
 /** Normal prior of the change of a quantity over a parameter's whole range. */
@@ -108,10 +108,10 @@ export function createDesign(
       slopeMean: Float64Array.from(columns, (c) => c.mean),
       slopeVariance: Float64Array.from(columns, (c) => c.sd * c.sd),
     },
-    rows(configurations) {
-      const added = informativePrior?.columns(configurations)
+    encodeRows(configurations) {
+      const priorColumns = informativePrior?.computeColumns(configurations)
       return configurations.map((c, i) =>
-        added ? Float64Array.from([...encodeRow(c), ...added[i]!]) : encodeRow(c),
+        priorColumns ? Float64Array.from([...encodeRow(c), ...priorColumns[i]!]) : encodeRow(c),
       )
     },
   }

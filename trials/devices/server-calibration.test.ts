@@ -53,16 +53,18 @@ test('memory that was read decides what fits: at sizes that were not read, and w
 
 test('the numbers of the fit are what the search learns from trials; the GPU of the anchors is surer than another', () => {
   const gpus = ['A10', 'L4']
-  const { sd, at: moved } = createEstimator({ architecture, slo, calibratedServer }).priorFactors(
-    gpus,
-  )
+  const { sd, applyFactors: moved } = createEstimator({
+    architecture,
+    slo,
+    calibratedServer,
+  }).priorFactors(gpus)
   expect(sd.length).toBe(5 + 1 + 2)
   expect(sd[7]!).toBeGreaterThan(2 * sd[6]!)
   const slower = moved(sd.map((_, i) => (i === 6 ? 0.3 : 0)))
   const still = moved(sd.map(() => 0))
-  expect(slower.logRate(at(32))!).toBeLessThan(still.logRate(at(32))!)
-  expect(still.sensitivities(at(32))[6]!).toBeLessThan(0)
-  expect(still.sensitivities(at(32))[7]!).toBe(0)
+  expect(slower.predictLogRate(at(32))!).toBeLessThan(still.predictLogRate(at(32))!)
+  expect(still.computeSensitivities(at(32))[6]!).toBeLessThan(0)
+  expect(still.computeSensitivities(at(32))[7]!).toBe(0)
 })
 
 test('a lone request takes what was measured: the work of the host and a delay count once', () => {

@@ -4,7 +4,7 @@ import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import { portPattern } from '../../profiler/prometheus.ts'
 import { findFieldFileFault, listFields, parseField } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { findRequestFault } from '../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../profiler/protocols/request-format.ts'
 import { isGrpcUrl } from '../../profiler/server-address.ts'
 import {
   type Architecture,

@@ -8,7 +8,8 @@ import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
 /**
- * The newest ones: older ones may be of other machines, and the cost of a fit is cubic. Assumed.
+ * Number of the newest observations that are used: older ones may be of other machines, and the
+ * cost of a fit is cubic. Assumed.
  */
 const maxObservations = 80
 
@@ -30,27 +31,29 @@ export async function loadHistory(
   const experiments: string[] = []
   const observations: Observation[] = []
   const records = await store.list()
-  const begun = records.find(({ id }) => id === experimentId)?.createdAt
-  if (!experiment.history || begun === undefined) return { experiments, observations }
+  const experimentCreatedAt = records.find(({ id }) => id === experimentId)?.createdAt
+  if (!experiment.history || experimentCreatedAt === undefined) return { experiments, observations }
   const { objective, space, document } = experiment
   const earlier = records
     .filter(
       ({ createdAt, provenance, trials }) =>
-        createdAt < begun && provenance === resolveProvenance(experiment) && trials > 0,
+        createdAt < experimentCreatedAt &&
+        provenance === resolveProvenance(experiment) &&
+        trials > 0,
     )
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
   for (const { id } of earlier) {
     const remaining = maxObservations - observations.length
     if (remaining === 0) break
-    const found = await store.load(id)
+    const loaded = await store.load(id)
     if (
-      !found ||
-      createServerKey(found.experiment.spec as ExperimentDocument) !== createServerKey(document)
+      !loaded ||
+      createServerKey(loaded.experiment.spec as ExperimentDocument) !== createServerKey(document)
     )
       continue
-    const refuted = new Set(findRefuted(found.trials))
-    const scale = computeObjectiveScale(found.trials, objective)
-    const usable = found.trials
+    const refuted = new Set(findRefuted(loaded.trials))
+    const scale = computeObjectiveScale(loaded.trials, objective)
+    const usable = loaded.trials
       .filter((trial) => !refuted.has(trial) && isWithin(space, trial.configuration))
       .flatMap((trial) => observeTrial(trial, objective, scale) ?? [])
       .slice(-remaining)

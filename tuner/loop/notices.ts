@@ -25,8 +25,7 @@ import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
 
 /**
- * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load,
- * with
+ * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
  * modelled GPU time. Measured: nothing is modelled.
  */
 export function resolveProvenance(experiment: Experiment): Provenance {

@@ -38,7 +38,10 @@ export interface Reevaluation {
   readonly recommendation: Recommendation
 }
 
-/** @throws UserError and ConfigError */
+/**
+ * Ranks the stored trials again, under the overrides where there are any.
+ * @throws UserError and ConfigError
+ */
 export async function reevaluate(
   {
     experiment: record,

@@ -34,7 +34,7 @@ export interface SearchState {
 const maxFailuresInRow = 4
 /**
  * Disturbed trials from the first one on after which the experiment fails: three configurations of
- * two attempts each (maxDisturbedInRow, retries.ts).
+ * two attempts each (minAttemptsToDefer, retries.ts).
  */
 const maxDisturbedAtStart = 6
 /**

@@ -18,7 +18,7 @@ import {
   extractServiceLog,
   type ServiceLog,
 } from '../service-log/service-log.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 
 /** Requests over the limit in one window of open load. JSON-safe. */
 interface WindowViolations {
@@ -32,13 +32,14 @@ interface WindowViolations {
   readonly met: boolean
 }
 
-type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
+/** Summary of the unloaded latency. */
+type UnloadedSummary = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
 
 /** An earlier measurement of the same configuration. JSON-safe. */
 export interface EarlierMeasurement {
   readonly windows: readonly WindowViolations[]
   /** One request at a time. */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
 }
 
 /**
@@ -107,7 +108,7 @@ interface AgreementOptions {
    * Unloaded latency before the windows. Where it differed from earlier ones, it was measured again
    * on the warm server.
    */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
   readonly earlier: readonly EarlierMeasurement[]
 }
 
@@ -122,7 +123,7 @@ export class Agreement {
   }[] = []
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
-  private readonly unloadedBefore: Unloaded | undefined
+  private readonly unloadedBefore: UnloadedSummary | undefined
   private disturbed = 0
   /** A window that violated the SLO where others met it. */
   private violation: string | undefined
@@ -134,8 +135,8 @@ export class Agreement {
     this.findViolation()
   }
 
-  /** Adds a window that counts. */
-  add({ run, point }: Played): void {
+  /** Adds a counted window (rate-windows.ts). */
+  add({ run, point }: PlayedLoad): void {
     const { slo } = this.options
     const { load } = run
     if (load.kind !== 'open') return
@@ -161,10 +162,10 @@ export class Agreement {
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
     const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
-    const found = this.disagreements
-    if (found.length === 0 || windows.length === 0) return undefined
+    const disagreements = this.disagreements
+    if (disagreements.length === 0 || windows.length === 0) return undefined
     return {
-      found,
+      found: disagreements,
       windows: windows.length,
       spanS,
       sloMs: computeRange(windows.map(({ sloMs }) => sloMs)),
@@ -174,27 +175,27 @@ export class Agreement {
 
   /** Disagreements found, a sentence each. */
   private get disagreements(): string[] {
-    const found: string[] = []
-    if (this.violation !== undefined) found.push(this.violation)
+    const disagreements: string[] = []
+    if (this.violation !== undefined) disagreements.push(this.violation)
     const variedSpeeds = [...this.firstLogs.keys()]
       .map((rateRps) => this.ownWindows.filter((window) => window.rateRps === rateRps))
       .map((windows) => computeRange(windows.map(({ speed }) => speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
     if (variedSpeeds !== undefined)
-      found.push(
+      disagreements.push(
         `the server ran at ${variedSpeeds[0].toFixed(2)} to ${variedSpeeds[1].toFixed(2)} times the speed of its first window`,
       )
     if (this.unloadedBefore !== undefined) {
       const [before, now] = [this.unloadedBefore, this.options.unloaded]
-      found.push(
+      disagreements.push(
         `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
       )
     }
     if (this.disturbed > 0)
-      found.push(
+      disagreements.push(
         `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
       )
-    return found
+    return disagreements
   }
 
   /**
@@ -236,8 +237,8 @@ export class Agreement {
 /** First earlier unloaded latency that differs from the present one. */
 export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
-  now: Unloaded,
-): Unloaded | undefined =>
+  now: UnloadedSummary,
+): UnloadedSummary | undefined =>
   earlier.map(({ unloaded }) => unloaded).find((before) => doMediansDiffer(before, now))
 
 const poolViolations = (windows: readonly WindowViolations[]) => ({
@@ -252,8 +253,8 @@ const computeRange = (values: readonly number[]): readonly [number, number] => [
 ]
 
 /** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
-function doMediansDiffer(before: Unloaded, now: Unloaded): boolean {
-  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: Unloaded) =>
+function doMediansDiffer(before: UnloadedSummary, now: UnloadedSummary): boolean {
+  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: UnloadedSummary) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
   const minChangeMs = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),

@@ -29,7 +29,7 @@ import { listMembers, readProcessStat } from './processes.ts'
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))
 const plainProtocol: Protocol = {
   name: 'json',
-  ready: (url) =>
+  isReady: (url) =>
     fetch(`${url}/healthz`).then(
       ({ ok }) => ok,
       () => false,

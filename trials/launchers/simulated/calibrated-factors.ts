@@ -47,7 +47,7 @@ export function createCalibratedFactors(
   }
   return {
     sd: [...calibratedServer.parameters.map(() => 1), shareExponentSd, ...gpus.map(gpuSd)],
-    at: (logFactors) => shiftCalibratedPrior(calibratedServer, logFactors, around),
+    applyFactors: (logFactors) => shiftCalibratedPrior(calibratedServer, logFactors, around),
   }
 }
 
@@ -87,11 +87,11 @@ function shiftCalibratedPrior(
     rateAt(logFactors.map((v, k) => (k === j ? v + step : v))),
   )
   return {
-    logRate: (configuration) => {
+    predictLogRate: (configuration) => {
       const { modelled, model } = read(configuration)
       return modelled && model && rate(modelled, model)
     },
-    sensitivities: (configuration) => {
+    computeSensitivities: (configuration) => {
       const { modelled, model } = read(configuration)
       if (!modelled || !model) return logFactors.map(() => 0)
       const here = rate(modelled, model)

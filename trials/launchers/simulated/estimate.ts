@@ -144,7 +144,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
               coreExponentSd,
               ...gpus.map((gpu) => combineDeviceError(architecture, gpu, options.ownGpus)),
             ],
-            at: (logFactors) => shiftPrior(logFactors, gpus, read, slo),
+            applyFactors: (logFactors) => shiftPrior(logFactors, gpus, read, slo),
           },
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
@@ -256,11 +256,11 @@ function shiftPrior(
     return value
   }
   return {
-    logRate: (configuration) => {
+    predictLogRate: (configuration) => {
       const { modelled, model } = read(configuration)
       return modelled && model && remembered(modelled, model)
     },
-    sensitivities(configuration) {
+    computeSensitivities(configuration) {
       const { modelled, model } = read(configuration)
       if (!modelled || !model) return [0, 0, 0, 0, ...gpus.map(() => 0)]
       const { resources, serving } = modelled

@@ -93,7 +93,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
           ? step
           : Math.log1p(getEngineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
-      at: (logFactors) => {
+      applyFactors: (logFactors) => {
         const moved = (configuration: Configuration, further = 0): number | undefined => {
           const found = read(configuration)
           if (!('server' in found)) return undefined
@@ -101,8 +101,8 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
           return logRate(found.capacityAt(Math.exp(level)))
         }
         return {
-          logRate: (configuration) => moved(configuration),
-          sensitivities: (configuration) => {
+          predictLogRate: (configuration) => moved(configuration),
+          computeSensitivities: (configuration) => {
             const found = read(configuration)
             const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
             return gpus.map((_, i) =>

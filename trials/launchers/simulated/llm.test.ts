@@ -239,12 +239,14 @@ describe('the closed form', () => {
     })
     expect(large.cannotServe({ gpu: 'L4' })).toBe(true)
     const factors = estimator.priorFactors(['H100', 'L4'])
-    const moved = factors.at([0.2, 0])
-    expect(moved.logRate({ gpu: 'H100' })).toBeLessThan(estimator.priorLogRate({ gpu: 'H100' })!)
-    expect(moved.logRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(
+    const moved = factors.applyFactors([0.2, 0])
+    expect(moved.predictLogRate({ gpu: 'H100' })).toBeLessThan(
+      estimator.priorLogRate({ gpu: 'H100' })!,
+    )
+    expect(moved.predictLogRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(
       estimator.priorLogRate({ gpu: 'L4', quantization: 'awq' })!,
     )
-    const [own, other] = moved.sensitivities({ gpu: 'H100' })
+    const [own, other] = moved.computeSensitivities({ gpu: 'H100' })
     expect(own).toBeLessThan(-0.3)
     expect(other).toBe(0)
   })

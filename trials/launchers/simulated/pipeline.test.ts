@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Load } from '../../../profiler/model/load.ts'
-import { seeded } from '../../../profiler/seeded-random.ts'
+import { createUniform } from '../../../profiler/seeded-random.ts'
 import { buildPipeline, type Pipeline, type Stage } from '../../pipeline/pipeline.ts'
 import { joinConfiguration } from '../../pipeline/stage-configuration.ts'
 import type { BatchQueueOptions } from './batch-queue.ts'
@@ -21,7 +21,7 @@ const queue = (options: Partial<BatchQueueOptions> = {}): BatchQueueOptions => (
   devices: 1,
   batchMs: () => 10,
   deviceJitter: 0,
-  uniform: seeded(5),
+  uniform: createUniform(5),
   ...options,
 })
 const build = (...stages: (Partial<Stage> & Pick<Stage, 'name'>)[]): Pipeline => {
@@ -68,7 +68,7 @@ const queueOf = ({ prepareMs, baseMs, ...rest }: Record<string, number>): BatchQ
     cpu: { ...noCpu, acceptMs: 0.1, prepareMs: prepareMs!, jitter: 0.25, overheadMs: 0.3 },
     batchMs: (batch) => baseMs! + 0.5 * batch,
     deviceJitter: 0.05,
-    uniform: seeded(7),
+    uniform: createUniform(7),
   })
 
 describe('a pipeline of one stage', () => {

@@ -4,7 +4,7 @@ import type { RequestBody } from '../../../../profiler/model/target.ts'
 import { readBodies } from '../../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../../profiler/protocols/protocol-table.ts'
 import { quoteExcerpt } from '../../../../profiler/protocols/refusals.ts'
-import { buildExampleRequest } from '../../../../profiler/protocols/request-forms.ts'
+import { buildExampleRequest } from '../../../../profiler/protocols/request-format.ts'
 import type { Experiment } from '../../../config/types.ts'
 
 /**

@@ -55,7 +55,7 @@ export async function probeServer(
   let found: DiscoveredServer | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',
-    ready: (url, model, until, onReason) =>
+    isReady: (url, model, until, onReason) =>
       isAnswering({ url, model, protocol, options }, until, onReason),
     explainNeverReady: async (url, _model, until) =>
       (await diagnoseScheme(url, until)) ?? (await explainUnknownGrpc(url, options, until)),
@@ -102,7 +102,7 @@ async function isAnswering(
   onReason?: OnReason,
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
-    return protocolFor(protocol, options).ready(url, model, signal, onReason)
+    return protocolFor(protocol, options).isReady(url, model, signal, onReason)
   const name = protocol ?? fallbackProtocol
   let lastReason = ''
   const { status, loading } = await checkReadiness(name, url, options, signal, (reason) => {

@@ -18,7 +18,7 @@ import {
   findFieldFileFault,
   listFields,
 } from '../../../../profiler/protocols/form-fields.ts'
-import { findRequestFault } from '../../../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../../../profiler/protocols/request-format.ts'
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../../trials/secrets.ts'
 import { addAuthorization } from '../../../backends/predictor-protocol.ts'
 import { describeBadHeader, parseHeader } from '../../../config/flags/flag-entries.ts'
