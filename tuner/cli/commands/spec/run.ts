@@ -3,7 +3,7 @@
  */
 
 import { join } from 'node:path'
-import { chosenServers, foreignFigures } from '../../../../reports/figures.ts'
+import { mismatchHeading, selectableServers } from '../../../../reports/figures.ts'
 import { replaceAtomically, writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { loadTarget, renderSpec, specTargets } from '../../../../reports/specs/index.ts'
 import { patchManifests } from '../../../../reports/specs/patch/patch-manifests.ts'
@@ -105,7 +105,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const server =
     flags.server === undefined
       ? undefined
-      : parseChoice(flags.server, ['custom', ...chosenServers] as const, '--server')
+      : parseChoice(flags.server, ['custom', ...selectableServers] as const, '--server')
   const gpuScheme =
     flags.gpuScheme === undefined
       ? undefined
@@ -123,7 +123,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const { rps, headroom, ...view } = flags
   const reopened = await reopenExperiment(id, view)
   const { experiment, recommendation, trials } = reopened
-  const made = resolveServing(
+  const resolved = resolveServing(
     experiment,
     recommendation,
     chooseCandidate(recommendation, flags.trial),
@@ -146,7 +146,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
       maxReplicas: count(flags.maxReplicas),
     },
   )
-  const serving = applyOwnPod(experiment, made)
+  const serving = applyOwnPod(experiment, resolved)
   if (flags.patch !== undefined) return patchManifest(serving, flags.patch, manifest!, flags)
   const { prometheus, importPath, tritonBackend: backend, tunerImage } = flags
   const gpusPerNode = count(flags.gpusPerNode)
@@ -184,7 +184,7 @@ async function patchManifest(
   const patched = patchManifests(text, serving, { container, file: path })
   const report = (line: string) => process.stderr.write(`${line}\n`)
   report(`container: ${patched.container}`)
-  for (const doubt of patched.figures.doubts) report(`${foreignFigures}: ${doubt}`)
+  for (const doubt of patched.figures.mismatches) report(`${mismatchHeading}: ${doubt}`)
   for (const { where, from, to } of patched.changes)
     report(
       `${where}: ${from === undefined ? 'added' : formatValue(from)} -> ${to === undefined ? 'removed' : formatValue(to)}`,
