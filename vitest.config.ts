@@ -35,7 +35,7 @@ export const pure = [
   'tuner/{config,reference-docs,cli/render}/**/*',
   'tuner/backends/{cluster-space,load-work,pipeline-model,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',
-  'tuner/cli/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/time-estimate,watch/access-log/*,watch/default-queries}',
+  'tuner/cli/commands/{init/experiment-draft,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/time-estimate,watch/access-log/*,watch/default-queries}',
   'tuner/artifacts/{own-pod,stage-servings}',
   'tuner/cli/commands/verify/verification',
   'tuner/library/search-function',

@@ -63,7 +63,7 @@ const separators = ['\t', ';', '|', ','] as const
 /** The first line by which Excel names the separator: 'sep=;'. */
 const separatorLine = /^"?sep=([,;\t|])"?[ ]*(\r\n|\n|\r|$)/i
 
-/** The separator that the first line with text has most of; a comma where it has none. */
+/** Detects the separator that the first line with text has most of; a comma where it has none. */
 function detectSeparator(text: string): string {
   const first = (/^.*$/m.exec(text.trimStart())?.[0] ?? '').replace(/"[^"]*"/g, '')
   // '0,5;12,5' has one semicolon and two decimal commas.
@@ -73,7 +73,7 @@ function detectSeparator(text: string): string {
   return count(best) > 1 ? best : ','
 }
 
-/** The first line with text, by which the program that wrote a table is recognised. */
+/** Reads the first line with text, by which the program that wrote a table is recognised. */
 export function readHeaderLine({ text }: Source): string {
   const unmarked = text.startsWith('\uFEFF') ? text.slice(1) : text
   return /\S.*/.exec(unmarked.replace(separatorLine, ''))?.[0] ?? ''
@@ -197,8 +197,8 @@ export function readTable(source: Source): TextTable {
 }
 
 /**
- * The same, without rows of another length, which are returned as faults. Throws TableError if no
- * row remains.
+ * The same, without rows of another length, which are returned as faults.
+ * @throws TableError if no row remains
  */
 export function readEvenRows(source: Source): { table: TextTable; ragged: readonly Problem[] } {
   const { file } = source
@@ -276,7 +276,7 @@ export const isUnknown = (cell: string | undefined): boolean =>
   unknownFigure.test(cell?.trim() ?? '')
 
 const decimalNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
-/** The number in a cell; NaN for one that is not known or is no finite decimal number. */
+/** Reads the number in a cell; NaN for one that is not known or is no finite decimal number. */
 export function readNumber(cell: string | undefined): number {
   const value = decimalNumber.test(cell?.trim() ?? '') ? Number(cell) : Number.NaN
   return Number.isFinite(value) ? value : Number.NaN

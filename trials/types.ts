@@ -295,7 +295,7 @@ export interface TrialStore {
   create(experiment: Omit<ExperimentRecord, 'state' | 'result'>): Promise<void>
   /**
    * Takes an experiment over to resume it: only one process runs an experiment at a time.
-   * Throws StoreError while the process that runs it lives; takes over from one that died.
+   * @throws StoreError while the process that runs it lives; takes over from one that died
    */
   claim(id: string, options?: ClaimOptions): Promise<void>
   load(
@@ -316,8 +316,8 @@ export interface TrialStore {
     window: LoadRun,
   ): Promise<void>
   /**
-   * Replaces the record of the running trial. Throws StoreError if the experiment is unknown, or
-   * the trial number exists.
+   * Replaces the record of the running trial.
+   * @throws StoreError if the experiment is unknown, or the trial number exists
    */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
   /** Ends the experiment, and removes its running trials. */

@@ -81,7 +81,10 @@ class Traveller {
     this.runner.write(name, `${block.replace(/^ {4}/gm, '')}\n`)
   }
 
-  /** Runs the steps in their order; skips the test where a busy machine leaves nothing to go on with. */
+  /**
+   * Runs the steps in their order; skips the test where a busy machine leaves nothing to go on
+   * with.
+   */
   async follow(
     skip: (note: string) => void,
     replaced: Readonly<Record<string, string>> = {},
@@ -112,7 +115,7 @@ class Traveller {
 const findMissing = (...modules: readonly string[]) =>
   modules.filter((name) => spawnSync('/usr/bin/python3', ['-c', `import ${name}`]).status !== 0)
 
-/** What is missing for Flask under gunicorn, as a note; empty where nothing is. */
+/** What is missing for Flask under gunicorn, as a note; empty if nothing is. */
 const findMissingForFlask = (): string =>
   spawnSync('gunicorn', ['--version']).status !== 0 || findMissing('flask').length > 0
     ? 'gunicorn or Flask not installed: apt-get install gunicorn python3-flask'

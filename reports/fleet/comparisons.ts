@@ -21,7 +21,7 @@ export const summarise = ({ gpus, pricePerHour }: Packing): Comparison => ({
 })
 
 /**
- * Whole GPUs for each model, of the kind that serves it at the lowest price; undefined where one was
+ * Whole GPUs for each model, of the kind that serves it at the lowest price; undefined if one was
  * not measured on a whole GPU.
  */
 export function compareWholeGpus(
@@ -104,7 +104,7 @@ const takesWholeGpu = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
     (partition) => partition.length === 1 && partition[0] === segment.slice,
   )
 
-/** The part of a GPU that a slice takes: one over how many fit. */
+/** Finds the part of a GPU that a slice takes: one over how many fit. */
 function findFraction(segment: Segment, kinds: readonly GpuKind[]): number {
   const counts = findKind(segment, kinds).partitions.map(
     (partition) => partition.filter((slice) => slice === segment.slice).length,

@@ -6,9 +6,9 @@ export const hoursPerDay = 24
 const stepSeconds = 900
 
 /**
- * The highest rate in each hour of the day, over all days of the period. On a day on which clocks
- * change the hours are those that clocks show: an hour that occurs twice counts both times, and an
- * hour that no day of the period has is taken as the higher of its neighbours.
+ * Lists the highest rate in each hour of the day, over all days of the period. On a day on which
+ * clocks change the hours are those that clocks show: an hour that occurs twice counts both times,
+ * and an hour that no day of the period has is taken as the higher of its neighbours.
  * @param timezone of the day, IANA
  */
 export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {

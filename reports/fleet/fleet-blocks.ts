@@ -103,7 +103,7 @@ function renderComparisons({ atPeaks: { pricePerHour }, compared }: FleetPlan): 
   ]
 }
 
-/** Models on shares of GPUs; empty where no GPU is shared. */
+/** Models on shares of GPUs; empty if no GPU is shared. */
 function renderShares({ gpus }: Packing): Block[] {
   const rows = gpus.flatMap(({ slots }) =>
     slots.flatMap(({ model, segment }) =>

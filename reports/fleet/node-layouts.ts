@@ -99,8 +99,9 @@ function groupCuts(node: readonly PackedGpu[]): Cut[] {
 }
 
 /**
- * A ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined where
- * nothing is cut. @param perNode as for `planNodes`
+ * Renders a ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined
+ * if nothing is cut.
+ * @param perNode as for `planNodes`
  */
 export function renderMigLayouts(
   layouts: readonly NodeLayout[],

@@ -41,7 +41,7 @@ interface Replicas {
   readonly model: string
   readonly segment: Segment
 }
-type Counted<Variable> = readonly (Variable & { readonly count: number })[]
+type VariableCounts<Variable> = readonly (Variable & { readonly count: number })[]
 type Row = Programme['rows'][number]
 
 /** A demand for more replicas is taken for a mistake, because the output lists every replica. */
@@ -51,7 +51,7 @@ const maxReplicasPerModel = 2000
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param maxSeconds after which the best packing found so far is returned
  * @param start a packing to improve on; one that is not feasible here is ignored
- * @throws FleetError where a model has no segment on these GPUs, or there are too few of them
+ * @throws FleetError if a model has no segment on these GPUs, or there are too few of them
  */
 export async function pack(
   models: readonly FleetModel[],
@@ -194,12 +194,12 @@ function countByName(
 }
 
 /**
- * Every replica on slices of its kind, those of one model on as many GPUs as possible; undefined
- * where they do not fit.
+ * Places every replica on slices of its kind, those of one model on as many GPUs as possible;
+ * undefined if they do not fit.
  */
 function placeReplicas(
-  cuts: Counted<CutGpus>,
-  replicas: Counted<Replicas>,
+  cuts: VariableCounts<CutGpus>,
+  replicas: VariableCounts<Replicas>,
 ): PackedGpu[] | undefined {
   const packed = cuts.flatMap(({ kind, partition, count }) =>
     Array.from({ length: count }, () => ({

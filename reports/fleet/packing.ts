@@ -79,7 +79,10 @@ export class FleetError extends Error {
   readonly exitCode = 2
 }
 
-/** The segment with the highest rate on each slice: a slice costs the same whatever runs on it. */
+/**
+ * Selects the segment with the highest rate on each slice: a slice costs the same whatever runs on
+ * it.
+ */
 export function selectBestPerSlice({ segments }: FleetModel, kinds: readonly GpuKind[]): Segment[] {
   const best = new Map<string, Segment>()
   for (const segment of segments) {

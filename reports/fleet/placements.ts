@@ -15,7 +15,7 @@ export interface Placement {
   readonly byHour?: readonly number[]
 }
 
-/** A key that is the same for replicas on equal slices with equal settings. */
+/** Formats a key that is the same for replicas on equal slices with equal settings. */
 export const formatReplicaKey = ({ gpu, slice, gpus, label }: Segment): string =>
   [gpu, slice, gpus, label].join('\n')
 

@@ -35,8 +35,8 @@ interface TableReplica {
 }
 
 /**
- * The serving of a replica from a table. It claims no measurement by tune, because the table does not
- * record how its server ran.
+ * Describes the serving of a replica from a table. It claims no measurement by tune, because the
+ * table does not record how its server ran.
  */
 export function describeTableServing(
   { name, model, table, segment, headroom, sloMs, replicaPlan }: TableReplica,
@@ -75,9 +75,9 @@ export function describeTableServing(
     model,
     deployed,
     figures: {
-      how: 'imported',
-      hold: false,
-      doubts: [
+      provenance: 'imported',
+      apply: false,
+      mismatches: [
         `${tableLine} gives the rate of a replica, not how its server was started; this deploys ${image}`,
       ],
       remarks: [],

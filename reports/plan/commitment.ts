@@ -8,26 +8,26 @@ import type { FleetOutcome } from './fleet.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
 export interface Commitment {
-  /** What is bought: the offer for which the total is lowest. */
+  /** The offer with the lowest total. */
   readonly offer: Offer
-  /** Instances that are committed to. */
+  /** Number of committed instances. */
   readonly committed: number
-  /** On-demand instances beside them, at the least and at the busiest time. */
+  /** Minimum and maximum number of additional on-demand instances. */
   readonly minOnDemand: number
   readonly maxOnDemand: number
   readonly committedPerMonth: number
   readonly onDemandPerMonth: number
   readonly perMonth: number
-  /** With the offer that is cheapest if everything is on demand. */
+  /** Cost if everything is on demand, with the cheapest offer for that. */
   readonly allOnDemandPerMonth: number
-  /** For as many instances as the busiest time needs, of the offer that is cheapest if committed. */
+  /** Cost if the instances of the busiest time are committed, with the cheapest offer for that. */
   readonly allCommittedPerMonth: number
 }
 
 /**
  * @param paid replicas that are paid for, by the second at which their number changes
  * @param periodSeconds when the last of these steps ends
- * @returns undefined where no offer has a committed price
+ * @returns undefined if no offer has a committed price
  */
 export function planCommitment(
   offers: readonly Offer[],

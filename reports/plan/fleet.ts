@@ -1,7 +1,7 @@
 /**
- * Simulates a fleet of equal replicas under a demand: minutes of SLO violation, and replica-hours to
- * pay. The period is simulated twice and the second pass counts, so that it starts with the queues
- * of a running fleet.
+ * Simulates a fleet of equal replicas under a demand: minutes of SLO violation, and replica-hours
+ * to pay. The period is simulated twice and the second pass counts, so that it starts with the
+ * queues of a running fleet.
  */
 import { countReplicas } from '../../search/objective.ts'
 import { type Demand, findPeakRps, getSecondOfDay, scaleDemand } from './demand.ts'
@@ -12,13 +12,13 @@ import { DemandCursor, SloMinuteCounter, type SloOutcome } from './period.ts'
 import { Queues } from './queues.ts'
 import type { FleetUnit } from './replica.ts'
 
-/** Clients and metrics around the replicas. */
-export interface Surroundings {
+/** Behaviour of the clients and of the metrics around the replicas. */
+export interface SimulationEnvironment {
   /** Seconds after which a client gives up. */
   readonly timeoutSeconds: number
   /**
-   * Age of the rates that an autoscaler reads (scrapes, adapters), seconds, in addition to the minute
-   * that they are averaged over.
+   * Delay of the rates that an autoscaler reads (scrapes, adapters), seconds, in addition to the
+   * minute over which they are averaged.
    */
   readonly reactionSeconds: number
 }
@@ -34,8 +34,9 @@ export interface FleetOutcome extends SloOutcome {
   readonly paid: readonly ReplicaStep[]
 }
 
+/** A change of the number of replicas. */
 interface ReplicaStep {
-  /** Into the period, from when on there are as many. */
+  /** Time of the change, from the start of the period. */
   readonly seconds: number
   readonly replicas: number
 }
@@ -45,7 +46,7 @@ export function simulateStaticFleet(
   unit: FleetUnit,
   demand: Demand,
   replicas: number,
-  { timeoutSeconds }: Surroundings,
+  { timeoutSeconds }: SimulationEnvironment,
 ): FleetOutcome {
   const demandCursor = new DemandCursor(demand)
   const period = demandCursor.periodSeconds
@@ -74,14 +75,14 @@ export function simulateStaticFleet(
 }
 
 /**
- * The minimum numbers of fixed replicas that meet the SLO with the headroom: in every minute, and
- * over all requests of the period together.
+ * Finds the minimum numbers of fixed replicas that meet the SLO with the headroom: in every minute,
+ * and over all requests of the period together.
  */
 export function findMinReplicas(
   unit: FleetUnit,
   demand: Demand,
   headroom: number,
-  surroundings: Surroundings,
+  surroundings: SimulationEnvironment,
 ): { readonly everyMinute: number; readonly wholePeriod: number } {
   const demandWithHeadroom = scaleDemand(demand, 1 / (1 - headroom))
   const peak = countReplicas(
@@ -112,7 +113,7 @@ export function simulateAutoscaledFleet(
   unit: FleetUnit,
   demand: Demand,
   settings: HpaSettings,
-  surroundings: Surroundings,
+  surroundings: SimulationEnvironment,
 ): FleetOutcome {
   return new AutoscaledSimulation(unit, demand, settings, surroundings).simulate()
 }
@@ -124,18 +125,23 @@ class AutoscaledSimulation {
   readonly #pool: NodePool
   readonly #observedRate: ObservedRate
   readonly #minutes: SloMinuteCounter
-  readonly #ready: ReplicaStep[] = []
-  readonly #paidFor: ReplicaStep[] = []
+  readonly #readySteps: ReplicaStep[] = []
+  readonly #paidSteps: ReplicaStep[] = []
   readonly #memorySeconds: number
   #starting: { readyAt: number; count: number }[] = []
   #pods: number
-  #paid = 0
+  #paidReplicaSeconds = 0
   #minReplicas = Number.POSITIVE_INFINITY
   #maxReplicas = 0
-  /** Since when, and at which rate, nothing has changed; seconds. */
-  #unchanged = { since: 0, rps: Number.NaN }
+  /** Start of the current steady state in seconds, and its rate. */
+  #steadyState = { since: 0, rps: Number.NaN }
 
-  constructor(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings) {
+  constructor(
+    unit: FleetUnit,
+    demand: Demand,
+    settings: HpaSettings,
+    surroundings: SimulationEnvironment,
+  ) {
     this.#demandCursor = new DemandCursor(demand)
     this.#hpa = new Hpa(settings)
     this.#queues = new Queues(unit, surroundings.timeoutSeconds)
@@ -165,22 +171,26 @@ class AutoscaledSimulation {
       at = end
     }
     return {
-      meanReplicas: this.#paid / period,
+      meanReplicas: this.#paidReplicaSeconds / period,
       minReplicas: this.#minReplicas,
       maxReplicas: this.#maxReplicas,
-      ready: this.#ready,
-      paid: this.#paidFor,
+      ready: this.#readySteps,
+      paid: this.#paidSteps,
       ...this.#minutes.summariseOutcome(),
     }
   }
 
-  /** One sync of the autoscaler: new replicas start, the youngest ones stop. */
+  /** Runs one sync of the autoscaler: it starts new replicas, or stops the youngest ones. */
   #runAutoscaler(at: number): void {
-    const wanted = this.#hpa.decideReplicas(at, this.#observedRate.computeRps(at), this.#pods)
+    const requestedReplicas = this.#hpa.decideReplicas(
+      at,
+      this.#observedRate.computeRps(at),
+      this.#pods,
+    )
     const podsBefore = this.#pods
-    for (const { inSeconds, count } of this.#pool.orderPods(at, podsBefore, wanted))
+    for (const { inSeconds, count } of this.#pool.orderPods(at, podsBefore, requestedReplicas))
       this.#starting.push({ readyAt: at + inSeconds, count })
-    let excess = podsBefore - wanted
+    let excess = podsBefore - requestedReplicas
     this.#starting.sort((a, b) => a.readyAt - b.readyAt)
     for (let last = this.#starting.at(-1); excess > 0 && last; last = this.#starting.at(-1)) {
       const cancelled = Math.min(excess, last.count)
@@ -189,23 +199,23 @@ class AutoscaledSimulation {
       if (last.count === 0) this.#starting.pop()
     }
     if (excess > 0) this.#queues.removeReplicas(excess)
-    this.#pods = wanted
-    this.#pool.requirePods(at, wanted)
+    this.#pods = requestedReplicas
+    this.#pool.requirePods(at, requestedReplicas)
     const { rps } = this.#demandCursor.readRate(at)
     const isChanging =
-      wanted !== podsBefore ||
+      requestedReplicas !== podsBefore ||
       this.#starting.length > 0 ||
       this.#queues.hasWaiting ||
-      rps !== this.#unchanged.rps
-    if (isChanging) this.#unchanged = { since: at, rps }
+      rps !== this.#steadyState.rps
+    if (isChanging) this.#steadyState = { since: at, rps }
   }
 
   /**
-   * The next sync to simulate. Once nothing has changed for longer than anything is remembered, syncs
-   * are skipped until shortly before the rate changes.
+   * Finds the next sync to simulate. Once the steady state lasts longer than the memory of
+   * autoscaler, nodes and metrics, syncs are skipped until shortly before the rate changes.
    */
   #findNextSync(at: number): number {
-    if (at - this.#unchanged.since < this.#memorySeconds) return at + syncSeconds
+    if (at - this.#steadyState.since < this.#memorySeconds) return at + syncSeconds
     const { until } = this.#demandCursor.readRate(at)
     const syncs = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
     return at + Math.max(1, syncs) * syncSeconds
@@ -235,13 +245,13 @@ class AutoscaledSimulation {
   ): void {
     this.#minutes.addFlow(periodSecond, flow)
     const paid = this.#pool.countPaidReplicas(this.#pods)
-    this.#paid += paid * seconds
-    if (this.#paidFor.at(-1)?.replicas !== paid)
-      this.#paidFor.push({ seconds: periodSecond, replicas: paid })
+    this.#paidReplicaSeconds += paid * seconds
+    if (this.#paidSteps.at(-1)?.replicas !== paid)
+      this.#paidSteps.push({ seconds: periodSecond, replicas: paid })
     this.#minReplicas = Math.min(this.#minReplicas, this.#pods)
     this.#maxReplicas = Math.max(this.#maxReplicas, this.#pods)
     const replicas = this.#queues.readyReplicas
-    if (this.#ready.at(-1)?.replicas !== replicas)
-      this.#ready.push({ seconds: periodSecond, replicas })
+    if (this.#readySteps.at(-1)?.replicas !== replicas)
+      this.#readySteps.push({ seconds: periodSecond, replicas })
   }
 }

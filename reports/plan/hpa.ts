@@ -39,9 +39,9 @@ export const defaultBehaviour: ScalingBehaviour = {
 }
 
 /**
- * Scaling behaviour by the start-up time. The fleet at most doubles within one start-up, so that new
- * replicas serve before more are requested. It loses one replica, or a tenth, in the same time, and
- * only after ten start-ups (at least five minutes) without need.
+ * Scaling behaviour by the start-up time. The fleet at most doubles within one start-up, so that
+ * new replicas serve before more are requested. It loses one replica, or a tenth, in the same time,
+ * and only after ten start-ups (at least five minutes) without need.
  * @returns undefined, for the autoscaler's defaults, where the start-up was not measured
  */
 export function buildBehaviour(launchSeconds: number | undefined): ScalingBehaviour | undefined {
@@ -90,16 +90,16 @@ const pollingSeconds = 30
 const cooldownSeconds = 300
 
 interface Change {
-  readonly at: number
+  readonly atSeconds: number
   readonly by: number
 }
 
 /** One autoscaler over time. */
 export class Hpa {
   readonly #settings: HpaSettings
-  readonly #recommendations: { at: number; replicas: number }[] = []
+  readonly #recommendations: { atSeconds: number; replicas: number }[] = []
   #changes: Change[] = []
-  #busyAt = 0
+  #lastRequestSeconds = 0
 
   constructor(settings: HpaSettings) {
     this.#settings = settings
@@ -122,26 +122,26 @@ export class Hpa {
    * @param current replicas, including those that start
    * @returns the requested number of replicas
    */
-  decideReplicas(at: number, observedRps: number, current: number): number {
+  decideReplicas(atSeconds: number, observedRps: number, current: number): number {
     const { minReplicas, maxReplicas } = this.#settings
     if (Number.isNaN(observedRps)) return current
-    if (observedRps > 1e-9) this.#busyAt = at
-    if (current === 0) return this.#scaleFromZero(at, observedRps)
-    if (minReplicas === 0 && at - this.#busyAt >= cooldownSeconds)
-      return this.#recordChange(at, current, 0)
+    if (observedRps > 1e-9) this.#lastRequestSeconds = atSeconds
+    if (current === 0) return this.#scaleFromZero(atSeconds, observedRps)
+    if (minReplicas === 0 && atSeconds - this.#lastRequestSeconds >= cooldownSeconds)
+      return this.#recordChange(atSeconds, current, 0)
     const desired = Math.min(
       maxReplicas,
       Math.max(minReplicas, 1, this.#computeDesired(observedRps, current)),
     )
-    const stable = this.#applyStabilisation(at, desired, current)
-    return this.#recordChange(at, current, this.#applyPolicies(at, stable, current))
+    const stable = this.#applyStabilisation(atSeconds, desired, current)
+    return this.#recordChange(atSeconds, current, this.#applyPolicies(atSeconds, stable, current))
   }
 
-  #scaleFromZero(at: number, observedRps: number): number {
+  #scaleFromZero(atSeconds: number, observedRps: number): number {
     const { minReplicas } = this.#settings
-    if (minReplicas > 0) return this.#recordChange(at, 0, minReplicas)
-    return observedRps > 1e-9 && at % pollingSeconds < syncSeconds
-      ? this.#recordChange(at, 0, 1)
+    if (minReplicas > 0) return this.#recordChange(atSeconds, 0, minReplicas)
+    return observedRps > 1e-9 && atSeconds % pollingSeconds < syncSeconds
+      ? this.#recordChange(atSeconds, 0, 1)
       : 0
   }
 
@@ -151,27 +151,33 @@ export class Hpa {
     return Math.ceil(observedRps / targetRps - 1e-9)
   }
 
-  #applyStabilisation(at: number, desired: number, current: number): number {
+  #applyStabilisation(atSeconds: number, desired: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const windowSeconds = Math.max(
       scaleUp.stabilizationWindowSeconds,
       scaleDown.stabilizationWindowSeconds,
     )
-    this.#recommendations.push({ at, replicas: desired })
-    while (this.#recommendations[0]!.at <= at - windowSeconds && this.#recommendations.length > 1)
+    this.#recommendations.push({ atSeconds, replicas: desired })
+    while (
+      this.#recommendations[0]!.atSeconds <= atSeconds - windowSeconds &&
+      this.#recommendations.length > 1
+    )
       this.#recommendations.shift()
     let [up, down] = [desired, desired]
-    for (const { at: recommendedAt, replicas } of this.#recommendations) {
-      if (recommendedAt > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
-      if (recommendedAt > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
+    for (const { atSeconds: recommendedAt, replicas } of this.#recommendations) {
+      if (recommendedAt > atSeconds - scaleUp.stabilizationWindowSeconds)
+        up = Math.min(up, replicas)
+      if (recommendedAt > atSeconds - scaleDown.stabilizationWindowSeconds)
+        down = Math.max(down, replicas)
     }
     return Math.min(down, Math.max(up, current))
   }
 
-  #applyPolicies(at: number, wanted: number, current: number): number {
+  #applyPolicies(atSeconds: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const countReplicasBefore = (seconds: number) =>
-      current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
+      current -
+      this.#changes.reduce((sum, c) => (c.atSeconds > atSeconds - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
         const replicasBefore = countReplicasBefore(periodSeconds)
@@ -190,10 +196,10 @@ export class Hpa {
     return Math.min(current, Math.max(wanted, Math.min(...limits)))
   }
 
-  #recordChange(at: number, from: number, to: number): number {
+  #recordChange(atSeconds: number, from: number, to: number): number {
     if (to !== from) {
-      this.#changes = this.#changes.filter((c) => c.at > at - this.memorySeconds)
-      this.#changes.push({ at, by: to - from })
+      this.#changes = this.#changes.filter((c) => c.atSeconds > atSeconds - this.memorySeconds)
+      this.#changes.push({ atSeconds, by: to - from })
     }
     return to
   }

@@ -9,7 +9,9 @@ const unneededSeconds = 600
 
 export class NodePool {
   readonly #unit: FleetUnit
-  /** Highest number of nodes needed since each time, falling; the first is the number of nodes now. */
+  /**
+   * Highest number of nodes needed since each time, falling; the first is the number of nodes now.
+   */
   readonly #neededNodes: { at: number; nodes: number }[] = []
 
   constructor(unit: FleetUnit) {
@@ -21,7 +23,10 @@ export class NodePool {
     return this.#unit.nodeSeconds > 0 ? unneededSeconds : 0
   }
 
-  /** Orders missing pods. Returns after how many seconds they serve: on free places, on new nodes. */
+  /**
+   * Orders missing pods.
+   * @returns after how many seconds they serve: on free places, on new nodes
+   */
   orderPods(seconds: number, pods: number, wanted: number): { inSeconds: number; count: number }[] {
     const { startupSeconds, nodeSeconds, replicasPerNode } = this.#unit
     const ordered = Math.max(0, wanted - pods)

@@ -11,8 +11,8 @@ export interface SloOutcome {
   /** Minutes of the period. */
   readonly minutes: number
   /**
-   * Share of all requests of the period over the limit. Up to 1 - percentile, the SLO is met over the
-   * whole period.
+   * Share of all requests of the period over the limit. Up to 1 - percentile, the SLO is met over
+   * the whole period.
    */
   readonly overLimitShare: number
   /** Hours of the day with lost minutes, by the clock of the demand. */
@@ -29,7 +29,7 @@ export class DemandCursor {
     this.periodSeconds = sumPeriodSeconds(demand)
   }
 
-  /** The rate at a time, and when it ends; both in seconds since the first period began. */
+  /** Reads the rate at a time, and when it ends; both in seconds since the first period began. */
   readRate(seconds: number): { rps: number; until: number } {
     const { spans } = this.demand
     while (seconds >= this.#spanStart + spans[this.#spanIndex]!.seconds - 1e-9) {

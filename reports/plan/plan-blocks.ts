@@ -1,4 +1,4 @@
-/** The capacity plan in words and tables, as JSON, and as CSV. */
+/** Renders the capacity plan as text and tables, JSON, and CSV. */
 import type { EChartsOption } from 'echarts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
@@ -13,7 +13,7 @@ import type { ScaledFleet } from './lossless.ts'
 import type { Plan, PlanInput, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
-/** Most rows of a table that lists changes. */
+/** Maximum number of rows of a table that lists changes. */
 const maxRowsShown = 8
 
 /**
@@ -155,7 +155,7 @@ function formatLostMinutes({
   return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(overLimitShare)} of requests over the limit, ${when}`
 }
 
-/** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
+/** Describes autoscaling with the settings of the spec, and with those without SLO violations. */
 function createScalingBlocks({
   scaling: { given, countedBefore, lossless },
   units,
@@ -212,7 +212,7 @@ function createScalingBlocks({
   ]
 }
 
-/** What the demand is in tokens, and what the streams of one replica are like. */
+/** Describes the demand in tokens, and the streamed answers of one replica. */
 function createTokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
   if (tokens === undefined || first?.outputTokensPerSecond === undefined) return []
   const { inputTokensPerSecond, outputTokensPerSecond, staticPerMillionOutputTokens } = first

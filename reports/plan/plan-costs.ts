@@ -22,8 +22,8 @@ export interface CloudCost {
 }
 
 /**
- * The cheapest instance type of each cloud and way to buy for a fleet of one size, running all
- * month. Empty where no listed instance has the GPU.
+ * Lists the cheapest instance type of each cloud and way to buy for a fleet of one size, running
+ * all month. Empty if no listed instance has the GPU.
  */
 export function listCloudCosts(
   resources: Resources,
@@ -55,8 +55,8 @@ export function listCloudCosts(
   const best = new Map<string, CloudCost>()
   for (const offer of offers) {
     const key = `${offer.cloud} ${offer.purchase}`
-    const known = best.get(key)
-    if (!known || offer.perMonth < known.perMonth) best.set(key, offer)
+    const cheapestOffer = best.get(key)
+    if (!cheapestOffer || offer.perMonth < cheapestOffer.perMonth) best.set(key, offer)
   }
   return [...best.values()].sort((a, b) => a.perMonth - b.perMonth)
 }
@@ -66,7 +66,7 @@ interface Rival extends ReplicaPrice {
   readonly capacityRps: number
 }
 
-/** From this demand on (and up to the next entry's) `label` is the cheapest. */
+/** `label` is the cheapest configuration from this demand up to that of the next entry. */
 export interface BreakEven {
   readonly fromRps: number
   readonly label: string
@@ -75,9 +75,9 @@ export interface BreakEven {
 }
 
 /**
- * The cheapest configuration for every demand up to `upToRps`, whole replicas counted: the price of
- * each is a staircase, so it is compared on every stair. Ties go to the one that was cheapest
- * before.
+ * Finds the cheapest configuration for every demand up to `upToRps`, whole replicas counted: the
+ * price of each is a staircase, so it is compared on every stair. Ties go to the one that was
+ * cheapest before.
  */
 export function findBreakEvens(
   rivals: readonly Rival[],
@@ -113,8 +113,8 @@ export function findBreakEvens(
 }
 
 /**
- * The fewest replicas that still carry the load of `replicas` after one of `zones` zones is lost.
- * They are spread as evenly as possible: the fullest zone has ceil(replicas / (zones − 1)).
+ * Counts the fewest replicas that still carry the load of `replicas` after one of `zones` zones is
+ * lost. They are spread as evenly as possible: the fullest zone has ceil(replicas / (zones − 1)).
  */
 export function countReplicasForZones(replicas: number, zones: number): number {
   return zones < 2 ? replicas : replicas + Math.ceil(replicas / (zones - 1))

@@ -15,18 +15,21 @@ export interface FleetUnit {
   readonly saturationRps?: number
   /** SLO-percentile load curve of one replica; absent: the SLO breaks beyond the capacity. */
   readonly curve?: readonly CurveKnot[]
-  /** 0.99 where the SLO is about p99. */
+  /** Percentile of the SLO, such as 0.99. */
   readonly percentile: number
   readonly limitMs: number
-  /** From the start on an existing node until it is ready, seconds. */
+  /** Time from the start on an existing node until the replica is ready, seconds. */
   readonly startupSeconds: number
-  /** From the request of a node until pods start on it, images pulled, seconds; 0: nodes exist. */
+  /**
+   * Time from the request of a node until pods start on it, with images pulled, seconds; 0: nodes
+   * exist.
+   */
   readonly nodeSeconds: number
   /** Replicas that fit on a node; a node costs its full price. */
   readonly replicasPerNode: number
 }
 
-/** The highest rate that a replica answers, requests per second. */
+/** Gets the highest rate that a replica answers, requests per second. */
 export const getMaxRps = ({
   saturationRps = 0,
   capacityRps,
@@ -34,8 +37,8 @@ export const getMaxRps = ({
 
 /**
  * Share of requests over the SLO's limit at a steady rate of one replica. The load curve gives one
- * percentile. The tail is assumed to be exponential above the unloaded latency, as queues under load
- * approach.
+ * percentile. The tail is assumed to be exponential above the unloaded latency, as queues under
+ * load approach.
  * @param waitMs that requests already in the queue take
  */
 export function computeOverLimitShare(unit: FleetUnit, rateRps: number, waitMs = 0): number {

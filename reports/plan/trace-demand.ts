@@ -19,10 +19,10 @@ const maxDateSeconds = 8.64e12
 const formHint = 'write two columns: timestamp (seconds or ISO 8601), requests per second'
 
 /**
- * Reads a trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without
- * a header, which may name the unit; or one series of Prometheus's JSON. Each rate lasts until the
- * next timestamp, the last one as long as the one before it. A last row whole days after the first
- * only closes the period, unless its rate is the highest.
+ * Reads a trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or
+ * without a header, which may name the unit; or one series of Prometheus's JSON. Each rate lasts
+ * until the next timestamp, the last one as long as the one before it. A last row whole days after
+ * the first only closes the period, unless its rate is the highest.
  */
 export function parseTraceDemand(text: string, file: string): Demand {
   const { rows, notes } = readRows({ file, text: toTable(text, file) })
@@ -168,12 +168,12 @@ const hasNoZone = (text: string): boolean =>
 function splitIso(
   text: string,
 ): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
-  const found =
+  const match =
     /^\s*(\d{4}([-/])\d\d\2\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(
       text,
     )
-  if (!found) return undefined
-  const [, date = '', , time = '00:00', utc, hours, minutes = '00'] = found
+  if (!match) return undefined
+  const [, date = '', , time = '00:00', utc, hours, minutes = '00'] = match
   return {
     date: date.replaceAll('/', '-'),
     time,
@@ -182,8 +182,8 @@ function splitIso(
 }
 
 /**
- * A time in seconds; NaN for other text. Times without a zone are read as UTC, whatever the zone of
- * this machine.
+ * Parses a time in seconds; NaN for other text. Times without a zone are read as UTC, whatever the
+ * zone of this machine.
  * @param unitsPerSecond units of numeric times in a second
  */
 function parseTime(text: string, unitsPerSecond = 1): number {

@@ -54,8 +54,8 @@ export function readRate(cell: string, perSeconds = 1): number {
 }
 
 /**
- * The series of an answer of Prometheus to query_range, each a list of time and value; undefined
- * for other JSON.
+ * Reads the series of an answer of Prometheus to query_range, each a list of time and value;
+ * undefined for other JSON.
  */
 export function readPrometheusSeries(
   text: string,

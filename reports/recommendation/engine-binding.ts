@@ -97,8 +97,8 @@ const readDraftTokens = (configuration: Configuration): number =>
   new Knobs(configuration).number('speculativeTokens') ?? 0
 
 /**
- * Sequences per step above which arithmetic takes longer than reading the weights (a roofline of the
- * GPU's data sheet figures, KV cache reads left out). Undefined where the GPU is not known.
+ * Sequences per step above which arithmetic takes longer than reading the weights (a roofline of
+ * the GPU's data sheet figures, KV cache reads left out). Undefined if the GPU is not known.
  */
 function computeMinComputeBoundSequences(configuration: Configuration): number | undefined {
   const { gpu: name, precision, quantization } = configuration

@@ -38,7 +38,7 @@ export interface RankingCriteria {
   readonly pricePerHour: Pricing<Configuration>
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: (configuration: Configuration) => string
-  /** Quality of the model variant; undefined where there are none. */
+  /** Quality of the model variant; undefined if there are none. */
   readonly quality?: (configuration: Configuration) => number | undefined
   /** Variants of lower quality are infeasible. */
   readonly minQuality?: number
@@ -51,7 +51,7 @@ export interface RankedCandidate {
   readonly candidate: Candidate
   /** The trial that represents the configuration. */
   readonly trial: FinishedTrial
-  /** Result of the last conclusive confirmation; absent where there is none. */
+  /** Result of the last conclusive confirmation; absent if there is none. */
   readonly confirmation?: ConfirmationResult
   /** The first measurement with the windows of all confirmations. */
   readonly measurement?: Measurement
@@ -105,7 +105,10 @@ export function buildCandidate(
   }
 }
 
-/** The SLO's percentile at a rate below the estimate: of a window there, else off the load curve. */
+/**
+ * Finds the SLO's percentile at a rate below the estimate: of a window there, else off the load
+ * curve.
+ */
 function findLatencyAt(
   rateRps: number,
   { sloMs, sloMsFrom, windows, curve }: CapacityAssessment,
@@ -131,7 +134,7 @@ const isInfeasible = ({ capacityRps, status, measurement }: CapacityAssessment):
   (!(capacityRps > 0) && status === 'measured') || failsAllRequests({ ...measurement, capacityRps })
 
 /**
- * The candidate under a tighter limit, by its load curve.
+ * Builds the candidate under a tighter limit, by its load curve.
  * @param safeRps the capacity there, with the candidate's own discount
  */
 export function buildOperatingPoint(
@@ -209,8 +212,8 @@ function computeFigures(
 }
 
 /**
- * The predicted capacity of a trial; none where the objective measures a quantity of its own,
- * because the prediction is then of that quantity.
+ * Selects the predicted capacity of a trial; none if the objective measures a quantity of its
+ * own, because the prediction is then of that quantity.
  */
 const selectPrediction = (
   { predicted }: FinishedTrial,
@@ -232,7 +235,7 @@ function resolveQuality(
   return value === undefined ? {} : { quality: value }
 }
 
-/** A candidate that served nothing, for the reason stated. */
+/** Builds a candidate that served nothing, for the reason stated. */
 export function buildUnservedCandidate(
   trial: FinishedTrial,
   reason: string,

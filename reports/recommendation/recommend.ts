@@ -166,8 +166,8 @@ const noSearch = {
 }
 
 /**
- * The cheapest at its safe capacity. A confirmed configuration is replaced only by one that is
- * cheaper by more than the margin, and never by one that failed its confirmation.
+ * Selects the cheapest at its safe capacity. A confirmed configuration is replaced only by one that
+ * is cheaper by more than the margin, and never by one that failed its confirmation.
  */
 function selectBest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
@@ -179,8 +179,8 @@ function selectBest(all: readonly RankedCandidate[]): RankedCandidate | undefine
 }
 
 /**
- * The candidate that comes nearest to the SLO: the cheapest of those that meet it at some rate,
- * else the one with the lowest unloaded latency. Only candidates that served count.
+ * Selects the candidate that comes nearest to the SLO: the cheapest of those that meet it at some
+ * rate, else the one with the lowest unloaded latency. Only candidates that served count.
  */
 function selectNearest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
   const distance = ({ candidate: c }: RankedCandidate) =>

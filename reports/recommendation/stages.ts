@@ -1,4 +1,6 @@
-/** What each stage of a recommended pipeline takes of the time and the money, and which one binds. */
+/**
+ * What each stage of a recommended pipeline takes of the time and the money, and which one binds.
+ */
 import { sum } from 'simple-statistics'
 import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
 import { latency, percent } from '../format.ts'
@@ -32,7 +34,9 @@ export function reportStages(
   })
 }
 
-/** The busiest stage of a pipeline that serves; undefined where no stage's usage was measured. */
+/**
+ * Finds the busiest stage of a pipeline that serves; undefined if no stage's usage was measured.
+ */
 export function findStageBinding(
   { trial, confirmation }: RankedCandidate,
   stages: readonly StageReport[],

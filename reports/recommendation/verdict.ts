@@ -37,7 +37,7 @@ import {
   formatVariation,
 } from './words.ts'
 
-/** What a verdict begins with where no second measurement confirmed it. */
+/** Beginnings of a verdict that no second measurement confirmed. */
 const preambles: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
   'not asked': 'Best found, measured once as requested: ',

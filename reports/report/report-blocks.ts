@@ -76,7 +76,7 @@ const provenanceText = {
     'imported: results of other load testers, from the named files; tune measured none of them',
 } as const
 
-/** The document. `chart`: renders chart options to SVG; absent: no charts. */
+/** Renders the document. `chart`: renders chart options to SVG; absent: no charts. */
 export async function renderReport(
   input: ReportInput,
   chart?: (option: EChartsOption) => Promise<string>,

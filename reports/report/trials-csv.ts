@@ -246,7 +246,7 @@ const interval = ({ candidate, measurement }: Row): readonly [number, number] | 
 
 const parametersAfter = 3
 
-/** Every trial in order, under the view's SLO, objective and prices. */
+/** Renders every trial in order, under the view's SLO, objective and prices. */
 export function renderTrialsCsv(trials: readonly FinishedTrial[], view: RankingCriteria): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)

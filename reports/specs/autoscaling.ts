@@ -15,8 +15,8 @@ import type { Autoscaler } from './target.ts'
 const rateMetric = 'inference_requests_per_second'
 
 /**
- * Least share of the cores that must be busy at the capacity for CPU usage to stand for load. With a
- * lower share, something else is the bottleneck. Assumed.
+ * Least share of the cores that must be busy at the capacity for CPU usage to stand for load. With
+ * a lower share, something else is the bottleneck. Assumed.
  */
 const minCpuBusyShare = 0.5
 
@@ -167,13 +167,13 @@ export const describeAdapter = (requestsMetric: string | undefined): string =>
 
 /** Why the number of replicas is fixed, where the capacity is no basis for an autoscaler. */
 export const describeFixedReplicas = ({ figures }: Pick<Serving, 'figures'>): string =>
-  `no autoscaler: ${figures.hold ? 'the measured capacity is only an upper bound, or was refuted' : 'the capacity of this server was not measured'}, so the number of replicas is fixed. Run tune verify once it runs, and scale at the rate that it confirms`
+  `no autoscaler: ${figures.apply ? 'the measured capacity is only an upper bound, or was refuted' : 'the capacity of this server was not measured'}, so the number of replicas is fixed. Run tune verify once it runs, and scale at the rate that it confirms`
 
 export const defaultPrometheus = 'http://prometheus.monitoring:9090'
 
 /**
- * Namespace that a query names. If the serving has none, the objects are given this one too, so that
- * both agree.
+ * Namespace that a query names. If the serving has none, the objects are given this one too, so
+ * that both agree.
  */
 export const resolveQueryNamespace = ({ namespace }: Serving): string => namespace ?? 'default'
 

@@ -18,7 +18,10 @@ export const lifecycle: Manifest = {
   preStop: { exec: { command: ['sleep', String(preStopSeconds)] } },
 }
 
-/** Least number of replicas at any time. @param isScaled whether an autoscaler sets the number */
+/**
+ * Least number of replicas at any time.
+ * @param isScaled whether an autoscaler sets the number
+ */
 export const countMinReplicas = ({ replicas, minReplicas }: Serving, isScaled: boolean): number =>
   isScaled ? minReplicas : replicas
 
@@ -74,7 +77,9 @@ export const buildDisruptionBudget = (
       ]
     : []
 
-/** Where Prometheus finds the counter, as its usual scrape configuration reads annotations. */
+/**
+ * Builds the annotations by which the usual scrape configuration of Prometheus finds the metrics.
+ */
 export const buildScrapeAnnotations = ({
   port,
   metrics = { port, path: '/metrics' },

@@ -8,8 +8,8 @@ import { buildTritonContainer } from './servers/triton.ts'
 import type { ServerContainer, Serving } from './serving.ts'
 
 /**
- * The container of a server, with the tuned values in the server's own flags, variables and files.
- * If weights are missing, the container exits at once with the reason.
+ * Builds the container of a server, with the tuned values in the server's own flags, variables and
+ * files. If weights are missing, the container exits at once with the reason.
  * @param backend Triton's backend of the model
  */
 export function buildContainer(serving: Serving, backend?: string): ServerContainer {

@@ -86,7 +86,7 @@ export function createServing(
     namespace: options.namespace,
     deployed,
     figures,
-    isScalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
+    isScalable: figures.apply && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     pod: options.pod,
     overlay: options.pod ? undefined : options.overlay,
     container: replaceSecrets(container),
@@ -95,7 +95,7 @@ export function createServing(
     requirements: computeRequirements(
       evidence,
       deployed,
-      figures.hold,
+      figures.apply,
       resources,
       candidate.configuration,
       options.modelUri,
@@ -132,14 +132,17 @@ export function createServing(
   }
 }
 
-/** The serving of one pod of a replica that consists of several. @param resources of that pod */
+/**
+ * The serving of one pod of a replica that consists of several.
+ * @param resources of that pod
+ */
 export const resizeServing = (serving: Serving, resources: Resources): Serving => ({
   ...serving,
   resources,
   requirements: computeRequirements(
     serving.evidence,
     serving.deployed,
-    serving.figures.hold,
+    serving.figures.apply,
     resources,
     serving.configuration,
     serving.modelUri,
@@ -192,7 +195,9 @@ function listSources(
 /** Statuses whose figures are unknown or refuted. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])
 
-/** Longest name, characters. A DNS label may have 63; suffixes such as '-predictor' need the rest. */
+/**
+ * Longest name, characters. A DNS label may have 63; suffixes such as '-predictor' need the rest.
+ */
 export const maxLabelLength = 50
 
 /**

@@ -33,8 +33,8 @@ type ModelStorage =
   | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
 
 /**
- * Image of KServe that downloads weights: it knows the object stores, and takes credentials from the
- * environment or the pod's service account.
+ * Image of KServe that downloads weights: it knows the object stores, and takes credentials from
+ * the environment or the pod's service account.
  */
 const fetchImage = 'kserve/storage-initializer:v0.15.2'
 /** Schemes that the image downloads from. */
@@ -111,7 +111,8 @@ export function resolveWeightsPath(uri: string, server: DeployedServer): string 
 
 /**
  * For a script on a machine, which neither mounts nor fetches weights: the path or address that the
- * server reads. @throws SpecError for storage that only a pod can mount
+ * server reads.
+ * @throws SpecError for storage that only a pod can mount
  */
 export function resolveScriptPath(uri: string): string {
   if (/^(pvc|csi|oci):/.test(uri))
@@ -233,8 +234,8 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
 }
 
 /**
- * Parts of a Compose project: the service that fetches, and the server's volumes. @throws SpecError
- * for storage that only a pod can mount
+ * Parts of a Compose project: the service that fetches, and the server's volumes.
+ * @throws SpecError for storage that only a pod can mount
  */
 export function buildComposeStorage(storage: ModelStorage | undefined): {
   readonly services: Manifest
@@ -279,8 +280,8 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
 }
 
 /**
- * For platforms that fetch weights themselves: the URI, if they know its kind. @throws SpecError for
- * a path, and for storage that only a pod can mount
+ * For platforms that fetch weights themselves: the URI, if they know its kind.
+ * @throws SpecError for a path, and for storage that only a pod can mount
  */
 export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
   const storage = parseModelStorage(uri)

@@ -167,7 +167,7 @@ interface Volumes {
 
 /**
  * The volumes of a server's weights, files and scratch space, as fields of the pod and of the
- * container: undefined where there are none.
+ * container: undefined if there are none.
  */
 export function mountVolumes(
   serving: Pick<Serving, 'name' | 'requirements'>,
@@ -209,7 +209,7 @@ const nameFiles = ({ name }: Pick<Serving, 'name'>): string => `${name}-files`
 const nameKey = (path: string, index: number): string =>
   `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
 
-/** The ConfigMap of a container's files; none where it has no files. */
+/** Builds the ConfigMap of a container's files; none if it has no files. */
 export const buildConfigMaps = (
   serving: Pick<Serving, 'name'>,
   { files = [] }: Pick<Container, 'files'>,

@@ -3,27 +3,27 @@ import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 
 /**
- * Replicas start this long before the hour that needs them: the measured launch in whole minutes, or
- * an assumed time where no launch of what is deployed was measured.
+ * Replicas start this long before the hour that needs them: the measured launch in whole minutes,
+ * or an assumed time where no launch of what is deployed was measured.
  */
 const assumedLeadMinutes = 5
 /** Assumed. */
 const maxLeadMinutes = 30
 
 const computeLeadMinutes = ({ figures, evidence: { launchSeconds } }: Serving): number =>
-  launchSeconds === undefined || !figures.hold
+  launchSeconds === undefined || !figures.apply
     ? assumedLeadMinutes
     : Math.min(maxLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
 
 /**
- * A ScaledObject with a trigger for each span of the day that needs more replicas than the minimum;
- * empty if all hours need the same number.
+ * Builds a ScaledObject with a trigger for each span of the day that needs more replicas than the
+ * minimum; empty if all hours need the same number.
  */
 export function buildCronScaler(serving: Serving): Manifest[] {
   const { replicaPlan } = serving
   const counts = replicaPlan?.byHour ?? []
-  const least = Math.min(...counts)
-  if (replicaPlan === undefined || counts.every((count) => count === least)) return []
+  const minCount = Math.min(...counts)
+  if (replicaPlan === undefined || counts.every((count) => count === minCount)) return []
   const stepMinutes = (hoursOfDay * 60) / counts.length
   return [
     {
@@ -32,9 +32,9 @@ export function buildCronScaler(serving: Serving): Manifest[] {
       metadata: { name: serving.name },
       spec: {
         scaleTargetRef: { name: serving.name },
-        minReplicaCount: least,
+        minReplicaCount: minCount,
         maxReplicaCount: replicaPlan.replicas,
-        triggers: findSpansAbove(counts, least).map(({ from, to, replicas }) => ({
+        triggers: findSpansAbove(counts, minCount).map(({ from, to, replicas }) => ({
           type: 'cron',
           metadata: {
             timezone: replicaPlan.timezone,
@@ -48,7 +48,9 @@ export function buildCronScaler(serving: Serving): Manifest[] {
   ]
 }
 
-/** A full fleet has no room for another replica, so an update stops one before it starts the next. */
+/**
+ * A full fleet has no room for another replica, so an update stops one before it starts the next.
+ */
 export const fullFleetStrategy: Manifest = {
   type: 'RollingUpdate',
   rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
@@ -57,7 +59,10 @@ export const fullFleetStrategy: Manifest = {
 export const fullFleetNote =
   'the fleet has room for exactly these replicas: an update stops a replica before it starts the next, and no other pod may request these GPU slices'
 
-/** Notes on a deployment of a fleet. @param isScheduled KEDA sets its replicas by the hour */
+/**
+ * Notes on a deployment of a fleet.
+ * @param isScheduled KEDA sets its replicas by the hour
+ */
 export function describeSchedule(serving: Serving, isScheduled: boolean): string[] {
   const { replicaPlan } = serving
   if (replicaPlan === undefined) return []

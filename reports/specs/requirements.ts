@@ -14,6 +14,7 @@ import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { latency, significant } from '../format.ts'
 
+/** Resources, deadlines and grace period of one replica. */
 export interface ReplicaRequirements {
   readonly cpuCores?: number
   readonly memoryMiB?: number
@@ -21,11 +22,11 @@ export interface ReplicaRequirements {
   readonly startupSeconds: number
   /** Seconds until a rollout has failed: scheduling, pulling, fetching and the start. */
   readonly progressSeconds: number
-  /** Seconds from the request to end until the kill, for requests under way. */
+  /** Seconds from the start of termination until the kill, in which running requests finish. */
   readonly graceSeconds: number
   /** Shared memory of a server of language models, part of its memory. */
   readonly sharedMemoryMiB?: number
-  /** Where each figure comes from. */
+  /** Source of each figure. */
   readonly reasons: Readonly<Record<'cpu' | 'memory' | 'startup' | 'grace', string>>
 }
 
@@ -47,7 +48,7 @@ export const preStopSeconds = 5
  * payload's. Assumed.
  */
 const memoryMargin = 1.5
-/** Assumed. */
+/** Minimum memory request. Assumed. */
 const minMemoryMiB = 256
 /**
  * The built-in predictor on CPU, largest batch 8: bert-base 1,502 MiB, resnet50 1,170 MiB,
@@ -55,7 +56,7 @@ const minMemoryMiB = 256
  * three times the weights in 32 bits.
  */
 const computeBuiltinMemoryMiB = (weightsMiB: number): number => 1024 + 3 * weightsMiB
-/** Least cores of a server: with fewer, even one without load takes minutes to start. */
+/** Minimum number of cores of a server: with fewer, its start takes minutes even without load. */
 const minCores = 0.5
 /**
  * Least startup deadline, as a launch on a new node takes longer than one on a warm machine; the

@@ -1,4 +1,6 @@
-/** Where a pod may run: nodes with its GPU, by the schemes that trials use, and of its price. */
+/**
+ * Restricts pods to nodes with their GPU, by the schemes of trials, and to nodes of their price.
+ */
 import {
   claimName,
   createClaimTemplate,
@@ -94,7 +96,7 @@ export const buildClaimTemplates = (serving: Serving, { claim }: GpuSelection): 
     ? []
     : [createClaimTemplate(claim, { name: nameClaimTemplate(serving) })]
 
-/** The pod's part of a claim; the container's is `buildContainerClaims`. */
+/** Builds the pod's part of a claim; the container's is `buildContainerClaims`. */
 export const buildPodClaims = (
   serving: Serving,
   { claim }: GpuSelection,

@@ -1,6 +1,6 @@
 /**
- * References to secrets in a container's settings as environment variables that a Secret gives: a
- * spec never holds a value.
+ * Replaces references to secrets in the settings of a container by environment variables from a
+ * Secret: a spec never contains a secret value.
  */
 import { findReferences, isReference, replaceReferences } from '../../trials/secrets.ts'
 
@@ -8,7 +8,7 @@ import { describeMissing } from './placeholders.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What is started, as far as secrets may stand in it. */
+/** The settings of a container that may contain secrets. */
 interface ContainerSettings {
   readonly command?: readonly string[]
   readonly args?: readonly string[]
@@ -38,8 +38,8 @@ const nameVariable = (name: string): string =>
         .toUpperCase()
 
 /**
- * Puts `$(VARIABLE)`, which Kubernetes replaces, in place of each reference: `Bearer ${env:TOKEN}` →
- * `Bearer $(TOKEN)`.
+ * Puts `$(VARIABLE)`, which Kubernetes replaces, in place of each reference: `Bearer ${env:TOKEN}`
+ * → `Bearer $(TOKEN)`.
  * @param variables gets the names of the variables
  */
 function replaceByVariables(text: string, variables: Set<string>): string {

@@ -35,18 +35,18 @@ export interface SpecFile {
   readonly text: string
 }
 
-/** A file as a target writes it, without the comment at its head. */
+/** A file that a target renders, without the header comment. */
 export interface SpecContent {
   readonly name: string
   /** Kubernetes objects, or text of another format. */
   readonly body: readonly Manifest[] | string
-  /** What the reader must know before it is applied. */
+  /** Notes that a user must read before the file is applied. */
   readonly notes?: readonly string[]
   /** Namespace of the objects; absent: that of the serving. */
   readonly namespace?: string
-  /** False: what the file starts needs no weights. Default true. */
+  /** Whether the server of the file needs weights. Default true. */
   readonly needsWeights?: boolean
-  /** Where the requirements come from, if a replica has several kinds of pods. */
+  /** Sources of the requirements, if a replica has several kinds of pods. */
   readonly requirements?: readonly Source[]
 }
 
@@ -59,21 +59,21 @@ export interface SpecTarget {
   readonly writes: string
   /** Prerequisites, beside Kubernetes where it writes objects. */
   readonly needs: string
-  /** What sets the number of replicas; absent: the files do not. */
+  /** The component that sets the number of replicas; absent: none. */
   readonly scaledBy?: string
   /** The servers that it can deploy. */
   readonly servers: readonly DeployedServer[]
-  /** The server that it is itself: deployed whatever was measured. */
+  /** The server that the target always deploys, whatever was measured. */
   readonly implies?: DeployedServer
-  /** Options that it reads; any other is refused. */
+  /** Options that the target accepts; others are rejected. */
   readonly takes?: readonly (keyof SpecOptions)[]
-  /** It writes objects of a cluster: elsewhere --namespace is refused. */
+  /** Whether it writes objects with a namespace; otherwise --namespace is rejected. */
   readonly namespaced?: boolean
-  /** It names no image: --image is refused. */
+  /** Whether it names no image, so that --image is rejected. */
   readonly imageless?: boolean
-  /** Why a --model-uri has no place in it; absent: it is honoured. */
+  /** Why --model-uri is rejected; absent: it is accepted. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
-  /** Its host name for pods of its namespace, if the spec alone decides that. */
+  /** Host name for pods of the same namespace, if the spec determines it. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
   /** Address at which the other stages of a pipeline reach it; absent: it deploys no pipelines. */
   readonly stageUrl?: (serving: Serving) => string
@@ -82,20 +82,20 @@ export interface SpecTarget {
    * address would keep the pod from starting.
    */
   readonly needsModelUri?: (serving: Serving) => boolean
-  /** It can deploy the user's own pod as it is. */
+  /** Whether it can deploy the user's pod unchanged. */
   readonly takesOwnPod?: boolean
   /**
    * It deploys pools of prefill and decode servers, where their server is one whose router is known
    * (SGLang: see `checkPools`).
    */
   readonly takesPools?: boolean
-  /** Throws SpecError where the target cannot say what was tuned. */
+  /** @throws SpecError if the target cannot say what was tuned */
   readonly render: (serving: Serving, options: SpecOptions) => SpecContent | readonly SpecContent[]
 }
 
 /**
- * Checks that the target supports the server and the options of the serving, and that the server can
- * serve such a model at all.
+ * Checks that the target supports the server and the options of the serving, and that the server
+ * can serve such a model at all.
  * @throws SpecError with the reason and what to do instead
  */
 export function checkServing(target: SpecTarget, serving: Serving): void {

@@ -31,7 +31,7 @@ test('estimates of a calibrated server are its own, and their error is smaller t
   const estimates = [fitTypicalServer(), calibratedServer].map((server) =>
     createEstimator({ architecture, slo, calibratedServer: server }).estimate(at(32)),
   )
-  const [usual, own] = estimates.map((estimated) => (estimated.serves ? estimated : undefined))
+  const [usual, own] = estimates.map((estimated) => (estimated.isFeasible ? estimated : undefined))
   expect(own!.saturationRps).toBeGreaterThan((0.93 * 32_000) / latencyMs(32))
   expect(own!.saturationRps).toBeLessThan((1.07 * 32_000) / latencyMs(32))
   expect(own!.relativeError).toBeLessThan(0.12)
@@ -46,7 +46,7 @@ test('memory that was read decides what fits: at sizes that were not read, and w
   expect(estimator.cannotServe(at(128))).toBe(false)
   expect(estimator.cannotServe(at(128, { instances: 2 }))).toBe(true)
   expect(estimator.estimate(at(256))).toMatchObject({
-    serves: false,
+    isFeasible: false,
     reason: expect.stringMatching(/needs 32220 MiB of GPU memory/),
   })
 })
@@ -72,7 +72,7 @@ test('a lone request takes what was measured: the work of the host and a delay c
     const estimated = createEstimator({ architecture, slo, calibratedServer }).estimate(
       at(32, { instances, cpuCores: 1 }),
     )
-    expect(estimated.serves && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
+    expect(estimated.isFeasible && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
   }
 })
 
@@ -86,7 +86,7 @@ describe('what requests cost beside their batches', () => {
     const estimated = createEstimator({ architecture, slo, calibratedServer: server }).estimate(
       configuration,
     )
-    return estimated.serves ? estimated : undefined
+    return estimated.isFeasible ? estimated : undefined
   }
 
   test('is nothing where many requests at once come to what the batches allow, or nobody asked', () => {

@@ -19,9 +19,9 @@ import type { BuiltinTemplate } from './template.ts'
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
 
 /**
- * The engine of a configuration. `auto` selects TensorFlow.js without a GPU, and where this machine
- * has the GPU and its package; else the emulated engine.
- * @throws LaunchError where a real engine lacks the package for the GPU
+ * Chooses the engine of a configuration. `auto` selects TensorFlow.js without a GPU, and where this
+ * machine has the GPU and its package; else the emulated engine.
+ * @throws LaunchError if a real engine lacks the package for the GPU
  */
 export const chooseEngine = (
   template: BuiltinTemplate,
@@ -49,8 +49,8 @@ export const chooseEngine = (
 export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
 
 /**
- * `minDriver`: oldest NVIDIA driver for the CUDA release of the package ("CUDA Compatibility", table
- * of minor version compatibility).
+ * `minDriver`: oldest NVIDIA driver for the CUDA release of the package ("CUDA Compatibility",
+ * table of minor version compatibility).
  */
 const gpuPackages: Readonly<
   Record<
@@ -202,7 +202,7 @@ export const createServingEnvironment = (
 /** Parameters that reach the predictor by other names, or through the launcher. */
 const resourceNames: ReadonlySet<string> = new Set([...resourceParameters, 'sharing'])
 
-/** The protocol of the requests. */
+/** Gets the protocol of the requests. */
 export const getBuiltinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol =>
   protocol ?? spoken.tensors[0]
 

@@ -32,7 +32,10 @@ export function readTypedCommand(
   return { words: words.map((word) => expandPort(word)) }
 }
 
-/** Refuses a script that fixes its port, which trials cannot share. @throws ShellError */
+/**
+ * Refuses a script that fixes its port, which trials cannot share.
+ * @throws ShellError
+ */
 function checkPort(script: string, shellFeature: string): void {
   const fixed = /(?:[:=]|-b ?|-p ?|port[ =])["']?(\d{2,5})\b(?![.:])/i.exec(script)?.[1]
   if (fixed === undefined || /\$\{?PORT\b|\$\{port\}/.test(script)) return
@@ -111,7 +114,7 @@ const escapePlaceholders = (script: string): string =>
     isPlaceholder(name) ? whole : `$${whole}`,
   )
 
-/** The command for the launcher, with rewritten words of the server. */
+/** Writes the command for the launcher, with rewritten words of the server. */
 export const writeCommand = (
   { shell }: TypedCommand,
   words: readonly string[],

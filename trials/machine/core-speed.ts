@@ -18,7 +18,7 @@ const request = JSON.stringify({
 /** Requests parsed in a piece. */
 const requests = 40
 
-/** A piece of typical server work: a matrix product, and parsing of requests. */
+/** Runs a piece of typical server work: a matrix product, and parsing of requests. */
 function runPiece(left: Float32Array, right: Float32Array, product: Float32Array): number {
   for (let i = 0; i < side; i++)
     for (let j = 0; j < side; j++) {

@@ -18,8 +18,8 @@ const findLastNumber = (trials: ReadonlyMap<number, string>): number =>
   Math.max(0, ...trials.keys())
 
 /**
- * Throws StoreError as the store on disk does, except for faults of files and other processes,
- * which it cannot have.
+ * @throws StoreError as the store on disk does, except for faults of files and other processes,
+ * which it cannot have
  */
 export function createMemoryStore(): TrialStore {
   const experiments = new Map<string, StoredExperiment>()

@@ -48,8 +48,8 @@ export interface StoreReader {
 
 /**
  * Opens an existing store, also on a read-only disk or folder. Readable rows of a damaged file are
- * loaded into memory. Throws StoreError for a missing file, another program's file, or if no row is
- * readable.
+ * loaded into memory.
+ * @throws StoreError for a missing file, another program's file, or if no row is readable
  */
 export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)

@@ -40,9 +40,9 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store at `path`, creating file and folder when missing. Throws StoreError for damaged
- * pages or another version (without writing), another program's database, a lock, a read-only or
- * full disk, or a folder that cannot be created.
+ * Opens the store at `path`, creating file and folder when missing.
+ * @throws StoreError for damaged pages or another version (without writing), another program's
+ * database, a lock, a read-only or full disk, or a folder that cannot be created
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const connection = await openForWriting(resolve(path), options.busyTimeoutMs)

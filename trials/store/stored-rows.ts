@@ -50,7 +50,7 @@ export interface TrialRow {
   trial: string
   digest: string
 }
-/** A digest of 128 bits that detects changes of the parts. */
+/** Computes a digest of 128 bits that detects changes of the parts. */
 export const computeDigest = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
@@ -129,14 +129,17 @@ function parseResult(row: ExperimentRow, onDamage: OnDamage): { result?: unknown
   return {}
 }
 
-/** The experiment's row. Throws StoreError if there is none. */
+/**
+ * Requires the experiment's row.
+ * @throws StoreError if there is none
+ */
 export async function requireExperiment(sql: Transaction, id: string): Promise<ExperimentRow> {
   const row = await findExperimentRow(sql, id)
   if (!row) throw createUnknownExperimentError(id)
   return row
 }
 
-/** The last known owner of a running experiment, and whether its process is alive. */
+/** Finds the last known owner of a running experiment, and whether its process is alive. */
 export function findHolder(
   row: Pick<ExperimentRow, 'state' | 'owner'>,
 ): { readonly owner: Owner; readonly state: OwnerState } | undefined {
@@ -152,7 +155,7 @@ export async function findExperimentRow(
   return row
 }
 
-/** Every experiment that can be read, oldest first, with its number of trials. */
+/** Reads every experiment that can be read, oldest first, with its number of trials. */
 export async function readExperiments(
   sql: Transaction,
   onDamage: OnDamage,
@@ -203,7 +206,9 @@ export async function readTrials(
   return rows.flatMap((row) => parseTrial(row, points.get(row.number) ?? [], onDamage) ?? [])
 }
 
-/** A trial with its load curve; undefined for damaged rows, which are reported to `onDamage`. */
+/**
+ * Parses a trial with its load curve; undefined for damaged rows, which are reported to `onDamage`.
+ */
 export function parseTrial(
   row: TrialRow,
   curve: readonly string[],

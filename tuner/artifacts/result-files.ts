@@ -29,7 +29,7 @@ interface Results {
   readonly label: (configuration: Configuration) => string
 }
 
-/** The configured folder, or one below the working directory. */
+/** Resolves the configured folder, or one below the working directory. */
 export const resolveResultsFolder = (
   { outDir }: Pick<Experiment, 'outDir'>,
   experimentId: string,
@@ -42,8 +42,8 @@ export const resultNames = ['recommendation.json', 'trials.csv'] as const
 export const specName = 'deployment.yaml'
 
 /**
- * Writes the result files, each atomically. Returns their paths, relative if below the working
- * directory.
+ * Writes the result files, each atomically.
+ * @returns their paths, relative if below the working directory
  */
 export async function writeResults({
   outDir,

@@ -52,7 +52,7 @@ import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
-import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
+import { isUserPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 const [port, grpcPort] = [8000, 8001]
@@ -129,7 +129,7 @@ export function resolveServing(
       // their shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
-      overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
+      overlay: isUserPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
       ...dropUndefined({ ...options, modelUri }),
     },
   )
@@ -169,8 +169,8 @@ const dropUndefined = (options: Partial<ServingOptions>): Partial<ServingOptions
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 /**
- * The container of a known server instead of the experiment's predictor: official image, probes and
- * metrics. Its settings go into its own configuration.
+ * Builds the container of a known server instead of the experiment's predictor: official image,
+ * probes and metrics. Its settings go into its own configuration.
  */
 function buildPlatformContainer(
   { model, space }: Experiment,
@@ -212,8 +212,8 @@ function buildPlatformContainer(
 }
 
 /**
- * The container of a configuration: the image of the built-in predictor, or the user's command in
- * the user's image.
+ * Builds the container of a configuration: the image of the built-in predictor, or the user's
+ * command in the user's image.
  */
 export function buildContainer(
   { predictor: template, space, own, kubernetes }: Experiment,
@@ -352,7 +352,7 @@ const describePrepare = ({ argv }: FilledPrepare): string =>
 const formatVersionPolicy = (version: string): string =>
   /^\d+$/.test(version) ? `specific:${version}` : version
 
-/** The measurement behind a candidate: its confirmation, or else its trial. */
+/** Collects the measurement behind a candidate: its confirmation, or else its trial. */
 function collectEvidence(
   recommendation: Recommendation,
   candidate: Candidate,
@@ -392,7 +392,9 @@ function collectEvidence(
   }
 }
 
-/** The verdict on a candidate; for an explicitly chosen trial it says which trial is recommended.
+/**
+ * Describes the verdict on a candidate; for an explicitly chosen trial it says which trial is
+ * recommended.
  */
 function describeVerdict(
   { best, verdict, provenance }: Recommendation,

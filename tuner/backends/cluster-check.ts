@@ -128,7 +128,7 @@ async function requirePlaceable(
     )
 }
 
-/** A load Job, and the pod that the cluster would make of it. */
+/** Renders a load Job, and the pod that the cluster would make of it. */
 function renderLoadJob(job: JobBase): { readonly job: Json; readonly pod: Json } {
   const body = planLoadJob(
     { ...job, trial: 0, owner: dryRunOwner, task: '{}', deadlineS: 60 },
@@ -153,8 +153,8 @@ async function findUnknownJobFields(
 }
 
 /**
- * @returns fields that the server does not know @throws the refusal of a policy or quota with a
- * hint; other errors unchanged
+ * @returns fields that the server does not know
+ * @throws the refusal of a policy or quota with a hint; other errors unchanged
  */
 async function dryRunPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
   try {

@@ -7,7 +7,7 @@ import { computeCost, computeLogCost } from '../../search/objective.ts'
 import { type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
-import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
+import type { ConfigurationEstimate } from '../../trials/launchers/simulated/estimate.ts'
 import { variantParameter } from '../../trials/launchers/variants.ts'
 import { resourceParameters, servingParameters } from '../../trials/resources.ts'
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
@@ -90,10 +90,10 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   for (const configuration of configurations) {
     const { estimator, configuration: estimatedAs } = findEstimator(configuration)
     const estimated = estimator.estimate(estimatedAs)
-    if (!estimated.serves)
+    if (!estimated.isFeasible)
       failed.push({
         reason: `${label(configuration)}: ${estimated.reason}`,
-        nearness: estimated.memoryShare ?? 0,
+        nearness: estimated.availableOverNeededMemory ?? 0,
       })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else {
@@ -168,10 +168,10 @@ const describeCaveat = (experiment: Experiment): string => {
 function createRow(
   configuration: Configuration,
   label: string,
-  estimated: Extract<Estimated, { serves: true }>,
+  estimated: Extract<ConfigurationEstimate, { isFeasible: true }>,
   problem: Problem,
 ): EstimateRow {
-  const { capacityRps, relativeError, unloadedMs, binding, outOfMemory } = estimated
+  const { capacityRps, relativeError, unloadedMs, binding, outOfMemoryProbability } = estimated
   const price = resolveReplicaPrice(problem.pricePerHour, configuration)
   const { pricePerHour } = price
   return {
@@ -183,7 +183,7 @@ function createRow(
     binding,
     ...price,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
-    outOfMemory,
+    outOfMemory: outOfMemoryProbability,
     cost: computeCost(problem.objective, { ...price, capacityRps, unloadedMs }),
     logCost: computeLogCost(problem.objective, price, Math.log(capacityRps), Math.log(unloadedMs)),
   }

@@ -25,13 +25,13 @@ export function addLoadJobCheck(inner: KubernetesLauncher, job: JobBase): Kubern
   }
 }
 
-/** The error line of a program's output, or its last line. */
+/** Finds the error line of a program's output, or its last line. */
 const findErrorLine = (said: readonly string[]): string | undefined =>
   said.find((line) => /error/i.test(line)) ?? said.at(-1)
 
 /**
- * Runs without the payload, whose ConfigMap does not exist yet. @throws LaunchError if the pod
- * fails or does not run `tune`
+ * Runs without the payload, whose ConfigMap does not exist yet.
+ * @throws LaunchError if the pod fails or does not run `tune`
  */
 async function runLoadJobOnce(
   { api, watch, owner, explainLoss }: KubernetesLauncher,

@@ -14,7 +14,7 @@ import { createEstimatorLookup, findArchitectures, resolveAnchor } from './estim
 
 type Stages = readonly ExperimentStage[]
 
-/** Undefined where the device model does not know the model of a stage. */
+/** Undefined if the device model does not know the model of a stage. */
 export function modelStages(
   { slo, seed }: Pick<Experiment, 'slo' | 'seed'>,
   stages: Stages,
@@ -40,7 +40,7 @@ export function modelStages(
     : { pipeline: { stages }, stages: new Map(modelled), slo, seed }
 }
 
-/** The prediction of the pipeline, which the search corrects by its trials. */
+/** Creates the prediction of the pipeline, which the search corrects by its trials. */
 export function createPipelinePrior(
   experiment: Experiment,
   stages: Stages,
@@ -79,7 +79,7 @@ export function createPipelinePrior(
   }
 }
 
-/** The baseline of a pipeline: one replica of that of each stage. */
+/** Chooses the baseline of a pipeline: one replica of that of each stage. */
 export function choosePipelineDefault(
   problem: Problem,
   stages: Stages,

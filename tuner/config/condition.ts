@@ -1,16 +1,18 @@
 /**
- * Conditions of a search space: `batchSize <= queueSize and not (gpu == 'T4' and precision ==
- * 'fp8')`.
+ * Parses conditions of a search space, such as
+ * `batchSize <= queueSize and not (gpu == 'T4' and precision == 'fp8')`. The grammar:
  *
  *     or     = and { ("or" | "||") and }
  *     and    = not { ("and" | "&&") not }
  *     not    = ("not" | "!") not | chain
- *     chain = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum } | sum ["not"] "in" "[" sum
- *     { "," sum } "]" sum = term { ("+" | "-") term } term = unary { ("*" | "/" | "%") unary }
- *     unary = "-" unary | number | 'text' | name | `name with odd signs` | "(" or ")"
+ *     chain  = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum }
+ *            | sum ["not"] "in" "[" sum { "," sum } "]"
+ *     sum    = term { ("+" | "-") term }
+ *     term   = unary { ("*" | "/" | "%") unary }
+ *     unary  = "-" unary | number | 'text' | name | `name with special characters` | "(" or ")"
  *
- * Types are checked when a condition is read, so `holds` never throws. Nothing is ever evaluated as
- * JavaScript.
+ * Types are checked when a condition is parsed, so `holds` never throws. No part of a condition is
+ * evaluated as JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
 import { suggestNames } from '../../trials/near-names.ts'
@@ -21,7 +23,7 @@ export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>
 export class ConditionError extends Error {
   constructor(
     message: string,
-    /** Where in the text, from 0. */
+    /** Position of the fault in the condition, in characters from 0. */
     readonly offset: number,
     readonly hint: string,
     /** The condition names an unknown parameter. */
@@ -36,14 +38,14 @@ type Type = 'boolean' | 'number' | 'string'
 type Value = boolean | number | string
 interface Expression {
   readonly type: Type
-  /** Where it begins in the condition. */
-  readonly at: number
+  /** Position of its first character in the condition, from 0. */
+  readonly offset: number
   readonly evaluate: (configuration: Configuration) => Value
 }
 interface Token {
-  readonly kind: 'number' | 'string' | 'name' | 'sign' | 'end'
+  readonly kind: 'number' | 'string' | 'name' | 'operator' | 'end'
   readonly text: string
-  readonly at: number
+  readonly offset: number
 }
 
 const tokenPattern =
@@ -53,12 +55,12 @@ const tokenPattern =
 const maxCharacters = 10_000
 
 function readTokens(text: string): Token[] {
-  const found: Token[] = []
+  const tokens: Token[] = []
   tokenPattern.lastIndex = 0
   let end = text.trimEnd().length
   if (end > maxCharacters)
     throw new ConditionError(
-      `a condition of ${end} characters`,
+      `the condition has ${end} characters`,
       0,
       `use at most ${maxCharacters}; write several conditions instead, which must all hold`,
     )
@@ -81,24 +83,29 @@ function readTokens(text: string): Token[] {
         '',
       )
     }
-    const [, number, single, double, quotedName, name, sign] = match
-    if (number !== undefined) found.push({ kind: 'number', text: number, at: start })
+    const [, number, single, double, quotedName, name, operator] = match
+    if (number !== undefined) tokens.push({ kind: 'number', text: number, offset: start })
     else if (single !== undefined || double !== undefined)
-      found.push({ kind: 'string', text: single ?? double ?? '', at: start })
-    else if (quotedName !== undefined) found.push({ kind: 'name', text: quotedName, at: start })
+      tokens.push({ kind: 'string', text: single ?? double ?? '', offset: start })
+    else if (quotedName !== undefined)
+      tokens.push({ kind: 'name', text: quotedName, offset: start })
     else if (name !== undefined)
-      found.push({ kind: /^(and|or|not|in)$/i.test(name) ? 'sign' : 'name', text: name, at: start })
-    else found.push({ kind: 'sign', text: sign!, at: start })
+      tokens.push({
+        kind: /^(and|or|not|in)$/i.test(name) ? 'operator' : 'name',
+        text: name,
+        offset: start,
+      })
+    else tokens.push({ kind: 'operator', text: operator!, offset: start })
     offset = tokenPattern.lastIndex
   }
   end = text.length
-  return [...found, { kind: 'end', text: '', at: end }]
+  return [...tokens, { kind: 'end', text: '', offset: end }]
 }
 
 /**
- * Reads a condition over the named parameters.
- * @throws ConditionError with the offset of what is wrong: a name that is no parameter, a number
- * compared with a text, a syntax error.
+ * Parses a condition over the named parameters.
+ * @throws ConditionError with the position of the fault: a name that is no parameter, a number
+ * compared with a text, or a syntax error
  */
 export function parseCondition(text: string, names: ConditionNames): Condition {
   const parser = new ConditionParser(readTokens(text), names)
@@ -125,7 +132,7 @@ const operations: Record<string, (a: number, b: number) => number> = {
   '/': (a, b) => a / b,
   '%': (a, b) => a % b,
 }
-/** Parentheses, signs and `not` inside each other, each of which takes some of the call stack. */
+/** Limit of nested parentheses, minus signs and `not`, because each nesting uses the call stack. */
 const maxDepth = 100
 
 class ConditionParser {
@@ -142,25 +149,25 @@ class ConditionParser {
     if (token.kind !== 'end')
       throw new ConditionError(
         `unexpected '${token.text}'`,
-        token.at,
+        token.offset,
         "join conditions with 'and' or 'or'",
       )
-    return this.need(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
+    return this.requireType(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
   }
 
   private peek = () => this.tokens[this.position]!
-  private take(...signs: string[]): Token | undefined {
+  private takeOperator(...operators: string[]): Token | undefined {
     const token = this.peek()
-    if (token.kind !== 'sign' || !signs.includes(token.text.toLowerCase())) return undefined
+    if (token.kind !== 'operator' || !operators.includes(token.text.toLowerCase())) return undefined
     this.position++
     return token
   }
-  private need(expression: Expression, type: Type, hint: string): Expression {
+  private requireType(expression: Expression, type: Type, hint: string): Expression {
     if (expression.type === type) return expression
-    const words = { boolean: 'a comparison', number: 'a number', string: 'a text' }
+    const typeNames = { boolean: 'a comparison', number: 'a number', string: 'a text' }
     throw new ConditionError(
-      `expected ${words[type]}, found ${words[expression.type]}`,
-      expression.at,
+      `expected ${typeNames[type]}, found ${typeNames[expression.type]}`,
+      expression.offset,
       hint,
     )
   }
@@ -171,84 +178,96 @@ class ConditionParser {
     this.parseJoined(this.parseNot, ['and', '&&'], (a, b) => a && b)
   private parseJoined(
     part: () => Expression,
-    signs: string[],
+    operators: string[],
     join: (a: Value, b: Value) => Value,
   ): Expression {
     let left = part()
-    for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
-      const hint = `both sides of '${sign.text}' must be comparisons`
-      const a = this.need(left, 'boolean', hint)
-      const b = this.need(part(), 'boolean', hint)
-      left = { type: 'boolean', at: a.at, evaluate: (c) => join(a.evaluate(c), b.evaluate(c)) }
+    for (
+      let operator = this.takeOperator(...operators);
+      operator;
+      operator = this.takeOperator(...operators)
+    ) {
+      const hint = `both sides of '${operator.text}' must be comparisons`
+      const a = this.requireType(left, 'boolean', hint)
+      const b = this.requireType(part(), 'boolean', hint)
+      left = {
+        type: 'boolean',
+        offset: a.offset,
+        evaluate: (c) => join(a.evaluate(c), b.evaluate(c)),
+      }
     }
     return left
   }
   private parseNot = (): Expression => {
-    const sign = this.take('not', '!')
-    if (!sign) return this.parseComparisons()
-    const inner = this.parseNested(sign.at, () =>
-      this.need(this.parseNot(), 'boolean', "write 'not' before a comparison in parentheses"),
+    const operator = this.takeOperator('not', '!')
+    if (!operator) return this.parseComparisons()
+    const inner = this.parseNested(operator.offset, () =>
+      this.requireType(
+        this.parseNot(),
+        'boolean',
+        "write 'not' before a comparison in parentheses",
+      ),
     )
-    return { type: 'boolean', at: sign.at, evaluate: (c) => !inner.evaluate(c) }
+    return { type: 'boolean', offset: operator.offset, evaluate: (c) => !inner.evaluate(c) }
   }
 
   private parseComparisons(): Expression {
     const first = this.parseSum()
-    const negated = this.peek().text.toLowerCase() === 'not' ? this.take('not') : undefined
-    if (this.take('in')) return this.parseMembership(first, negated !== undefined)
+    const negated = this.peek().text.toLowerCase() === 'not' ? this.takeOperator('not') : undefined
+    if (this.takeOperator('in')) return this.parseMembership(first, negated !== undefined)
     if (negated)
       throw new ConditionError(
         "'not' without 'in'",
-        negated.at,
+        negated.offset,
         "write `gpu not in ['T4', 'L4']` or `not (...)`",
       )
     const links: { left: Expression; holds: (a: Value, b: Value) => boolean; right: Expression }[] =
       []
     let left = first
     for (
-      let sign = this.take(...Object.keys(comparisons));
-      sign;
-      sign = this.take(...Object.keys(comparisons))
+      let operator = this.takeOperator(...Object.keys(comparisons));
+      operator;
+      operator = this.takeOperator(...Object.keys(comparisons))
     ) {
       const right = this.parseSum()
-      this.checkComparable(left, right, sign)
-      links.push({ left, holds: comparisons[sign.text]!, right })
+      this.checkComparable(left, right, operator)
+      links.push({ left, holds: comparisons[operator.text]!, right })
       left = right
     }
     if (links.length === 0) return first
     return {
       type: 'boolean',
-      at: first.at,
+      offset: first.offset,
       evaluate: (c) =>
         links.every((link) => link.holds(link.left.evaluate(c), link.right.evaluate(c))),
     }
   }
-  private checkComparable(left: Expression, right: Expression, sign: Token): void {
+  private checkComparable(left: Expression, right: Expression, operator: Token): void {
     if (left.type !== right.type)
       throw new ConditionError(
-        `'${sign.text}' compares a ${left.type} with a ${right.type}`,
-        sign.at,
+        `'${operator.text}' compares a ${left.type} with a ${right.type}`,
+        operator.offset,
         '',
       )
-    if (left.type !== 'number' && !['==', '=', '!='].includes(sign.text))
+    if (left.type !== 'number' && !['==', '=', '!='].includes(operator.text))
       throw new ConditionError(
-        `'${sign.text}' needs numbers`,
-        sign.at,
+        `'${operator.text}' needs numbers`,
+        operator.offset,
         'compare texts with == or !=',
       )
   }
   private parseMembership(first: Expression, negated: boolean): Expression {
-    const open = this.expect('[', "write `gpu in ['T4', 'L4']`")
+    const open = this.expectOperator('[', "write `gpu in ['T4', 'L4']`")
     const members: Expression[] = []
     do {
       const member = this.parseSum()
       this.checkComparable(first, member, { ...open, text: '==' })
       members.push(member)
-    } while (this.take(','))
-    this.expect(']', 'close the list')
+    } while (this.takeOperator(','))
+    this.expectOperator(']', 'close the list')
     return {
       type: 'boolean',
-      at: first.at,
+      offset: first.offset,
       evaluate: (c) =>
         members.some((member) => member.evaluate(c) === first.evaluate(c)) !== negated,
     }
@@ -256,15 +275,19 @@ class ConditionParser {
 
   private parseSum = (): Expression => this.parseOperations(this.parseTerm, ['+', '-'])
   private parseTerm = (): Expression => this.parseOperations(this.parseUnary, ['*', '/', '%'])
-  private parseOperations(part: () => Expression, signs: string[]): Expression {
+  private parseOperations(part: () => Expression, operators: string[]): Expression {
     let left = part()
-    for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
-      const operation = operations[sign.text]!
-      const a = this.need(left, 'number', `'${sign.text}' needs numbers`)
-      const b = this.need(part(), 'number', `'${sign.text}' needs numbers`)
+    for (
+      let operator = this.takeOperator(...operators);
+      operator;
+      operator = this.takeOperator(...operators)
+    ) {
+      const operation = operations[operator.text]!
+      const a = this.requireType(left, 'number', `'${operator.text}' needs numbers`)
+      const b = this.requireType(part(), 'number', `'${operator.text}' needs numbers`)
       left = {
         type: 'number',
-        at: a.at,
+        offset: a.offset,
         evaluate: (c) => operation(a.evaluate(c) as number, b.evaluate(c) as number),
       }
     }
@@ -272,28 +295,33 @@ class ConditionParser {
   }
 
   private parseUnary = (): Expression => {
-    const minus = this.take('-')
+    const minus = this.takeOperator('-')
     if (minus) {
-      const inner = this.parseNested(minus.at, () =>
-        this.need(this.parseUnary(), 'number', "'-' needs a number"),
+      const inner = this.parseNested(minus.offset, () =>
+        this.requireType(this.parseUnary(), 'number', "'-' needs a number"),
       )
-      return { type: 'number', at: minus.at, evaluate: (c) => -(inner.evaluate(c) as number) }
+      return {
+        type: 'number',
+        offset: minus.offset,
+        evaluate: (c) => -(inner.evaluate(c) as number),
+      }
     }
-    const open = this.take('(')
+    const open = this.takeOperator('(')
     if (open) {
-      const inner = this.parseNested(open.at, () => this.parseOr())
-      this.expect(')', `close the parenthesis of column ${open.at + 1}`)
+      const inner = this.parseNested(open.offset, () => this.parseOr())
+      this.expectOperator(')', `close the parenthesis of column ${open.offset + 1}`)
       return inner
     }
     const token = this.peek()
     this.position++
     if (token.kind === 'number')
-      return { type: 'number', at: token.at, evaluate: () => Number(token.text) }
-    if (token.kind === 'string') return { type: 'string', at: token.at, evaluate: () => token.text }
+      return { type: 'number', offset: token.offset, evaluate: () => Number(token.text) }
+    if (token.kind === 'string')
+      return { type: 'string', offset: token.offset, evaluate: () => token.text }
     if (token.kind === 'name') return this.parseName(token)
     throw new ConditionError(
       token.kind === 'end' ? 'the condition is incomplete' : `unexpected '${token.text}'`,
-      token.at,
+      token.offset,
       'write a number, a name or a text here',
     )
   }
@@ -302,34 +330,36 @@ class ConditionParser {
     if (values)
       return {
         type: values === 'number' ? 'number' : 'string',
-        at: token.at,
+        offset: token.offset,
         evaluate: (c) => c[token.text]!,
       }
     const isValue = [...this.names.values()].some(
       (values) => values !== 'number' && values.includes(token.text),
     )
-    if (isValue) return { type: 'string', at: token.at, evaluate: () => token.text }
+    if (isValue) return { type: 'string', offset: token.offset, evaluate: () => token.text }
     throw new ConditionError(
       `'${token.text}' is not a parameter`,
-      token.at,
+      token.offset,
       suggestNames(token.text, [...this.names.keys()]),
       'no-parameter',
     )
   }
 
-  private expect(sign: string, hint: string): Token {
-    const token = this.take(sign)
+  private expectOperator(operator: string, hint: string): Token {
+    const token = this.takeOperator(operator)
     if (token) return token
     const found = this.peek()
     throw new ConditionError(
-      found.kind === 'end' ? `'${sign}' is missing` : `expected '${sign}', found '${found.text}'`,
-      found.at,
+      found.kind === 'end'
+        ? `'${operator}' is missing`
+        : `expected '${operator}', found '${found.text}'`,
+      found.offset,
       hint,
     )
   }
-  private parseNested<T>(at: number, inner: () => T): T {
+  private parseNested<T>(offset: number, inner: () => T): T {
     if (++this.depth > maxDepth)
-      throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'use fewer parentheses')
+      throw new ConditionError(`nested more than ${maxDepth} deep`, offset, 'use fewer parentheses')
     const result = inner()
     this.depth--
     return result

@@ -57,7 +57,7 @@ interface SpaceContext {
   readonly gpus: readonly string[]
   /** GPUs of this machine, if trials run on them; undefined for emulated or cluster GPUs. */
   readonly localGpus?: readonly LocalGpu[]
-  /** What enforces a share of a local GPU. */
+  /** Mechanism that enforces a share of a local GPU. */
   readonly bound?: ShareBound
   /** The entries come from the trial store and are complete. */
   readonly isStored?: boolean
@@ -167,13 +167,13 @@ export function buildSpace(
       refused = true
       continue
     }
-    const made =
+    const result =
       Object.hasOwn(defaults, name) || Object.hasOwn(user, name)
         ? buildParameter(name, entry, ownGpus)
         : { faults: [] }
-    for (const fault of made.faults)
+    for (const fault of result.faults)
       report(fault.at ? [...at, fault.at] : at, `${name}: ${fault.what}`, fault.hint)
-    if (made.faults.length > 0) {
+    if (result.faults.length > 0) {
       refused = true
       continue
     }
@@ -182,12 +182,12 @@ export function buildSpace(
           name,
           pin[name]!,
           entry,
-          made.parameter,
+          result.parameter,
           Object.hasOwn(user, name),
           ownGpus,
           report,
         )
-      : { parameter: made.parameter, from: entry }
+      : { parameter: result.parameter, from: entry }
     if (!parameter) {
       refused = true
       continue
@@ -302,7 +302,7 @@ function checkName(
 }
 
 /**
- * The standard parameter that a name probably misspells. Names in capitals are environment
+ * Finds the standard parameter that a name probably misspells. Names in capitals are environment
  * variables and are left alone.
  */
 function findIntendedName(name: string): string | undefined {
@@ -312,8 +312,8 @@ function findIntendedName(name: string): string | undefined {
 }
 
 /**
- * The parameter fixed at one value. A value outside the user's own list is rejected; one outside a
- * default list is accepted.
+ * Creates the parameter fixed at one value. A value outside the user's own list is rejected; one
+ * outside a default list is accepted.
  */
 function createPinParameter(
   name: string,
@@ -331,12 +331,12 @@ function createPinParameter(
     concurrency: entry.concurrency,
     kind: parameter?.kind === 'categorical' ? 'categorical' : undefined,
   }
-  const made = buildParameter(name, from, ownGpus)
-  for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
-  if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
-  const held = listParameterValues(made.parameter)![0]!
+  const result = buildParameter(name, from, ownGpus)
+  for (const fault of result.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
+  if (!result.parameter || !parameter || !declared) return { parameter: result.parameter, from }
+  const held = listParameterValues(result.parameter)![0]!
   const near = listNearestValues(parameter, held)
-  if (near === undefined) return { parameter: made.parameter, from }
+  if (near === undefined) return { parameter: result.parameter, from }
   report(
     ['pin', name],
     `${name}: ${held} is outside its values ${describeDomain(parameter)}`,
@@ -345,7 +345,7 @@ function createPinParameter(
   return { from }
 }
 
-/** Undefined where the value is one of the parameter's. */
+/** Undefined if the value is one of the parameter's. */
 function listNearestValues(
   parameter: Parameter,
   value: number | string,
@@ -447,8 +447,8 @@ const memoryParameters: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The user's condition. Without one, GPU shares require a GPU and decodeGpus requires decode
- * servers, in addition to the default's condition.
+ * Resolves the user's condition. Without one, GPU shares require a GPU and decodeGpus requires
+ * decode servers, in addition to the default's condition.
  */
 function resolveCondition(
   name: string,

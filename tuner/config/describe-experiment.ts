@@ -3,11 +3,11 @@
 import { nameStageParameter, replicasParameter } from '../../trials/pipeline/stage-configuration.ts'
 import { describeDomain } from './default-space.ts'
 import { getValueAt, joinPath, type Merged, showOrigin } from './layers.ts'
-import { isOwnPredictor, listContainers } from './settings/kubernetes-settings.ts'
+import { isUserPredictor, listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-/** The rows of `tune config`: parameters, and every setting that is no section. */
+/** Lists the rows of `tune config`: parameters, and every setting that is no section. */
 function listLeaves(document: ExperimentDocument): [Path, unknown][] {
   const parents = new Set([
     'model',
@@ -40,8 +40,8 @@ const splitStage = (path: Path): { readonly stage?: string; readonly own: Path }
   path[0] === 'stages' ? { stage: String(path[1]), own: path.slice(2) } : { own: path }
 
 /**
- * The origin of each leaf of the document. A value that no layer set is a default; a derived
- * default names what it follows from.
+ * Resolves the origin of each leaf of the document. A value that no layer set is a default; a
+ * derived default names what it follows from.
  */
 export function resolveOrigins(
   document: ExperimentDocument,
@@ -77,8 +77,8 @@ export function resolveOrigins(
 }
 
 /**
- * Every effective value and where it came from, in the order of the experiment file: the rows of
- * `tune config`.
+ * Describes every effective value and where it came from, in the order of the experiment file: the
+ * rows of `tune config`.
  */
 export function describeExperiment(experiment: Experiment): ConfigRow[] {
   return listLeaves(experiment.document).map(([path, value]) => {
@@ -124,7 +124,7 @@ function describePod(pod: unknown): string {
     name?: unknown
     image?: unknown
   }[]
-  return isOwnPredictor(pod as Record<string, unknown>)
+  return isUserPredictor(pod as Record<string, unknown>)
     ? containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
     : JSON.stringify(pod)
 }

@@ -71,9 +71,9 @@ export function checkGpus(
       )
     return
   }
-  const here = listLocalGpus(host.machine, own.gpus)
+  const localGpus = listLocalGpus(host.machine, own.gpus)
   const local = entries.backend === 'local' && findServerUrl(entries.predictor) === undefined
-  const mustExistHere = devicesUsed === 'gpu' && local && here.length > 0
+  const mustExistHere = devicesUsed === 'gpu' && local && localGpus.length > 0
   const gpuPath: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
@@ -83,14 +83,14 @@ export function checkGpus(
     if (!book.gpus[name]) reportUnpriced(report, gpuPath, name, names, book)
     else if (book.instances)
       checkInstances(report, gpuPath, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
-    if (mustExistHere && !here.some((offer) => offer.name === name))
+    if (mustExistHere && !localGpus.some((offer) => offer.name === name))
       report(
         gpuPath,
         `this machine has no GPU ${name}`,
-        `it has ${here.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
+        `it has ${localGpus.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
       )
   }
-  if (mustExistHere && !host.isStored) checkCount(report, space, here)
+  if (mustExistHere && !host.isStored) checkCount(report, space, localGpus)
 }
 
 function reportUnpriced(
@@ -106,9 +106,9 @@ function reportUnpriced(
   report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
 
-/** The largest value of each resource in the space. */
+/** Finds the largest value of each resource in the space. */
 function findLargestReplica({ parameters }: SearchSpace): Configuration {
-  const most = Object.fromEntries(
+  const maxima = Object.fromEntries(
     parameters.flatMap((p) =>
       p.kind === 'categorical' ||
       !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
@@ -116,8 +116,8 @@ function findLargestReplica({ parameters }: SearchSpace): Configuration {
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
   )
-  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = most
-  return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
+  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = maxima
+  return prefillReplicas > 0 && decodeReplicas > 0 ? maxima : others
 }
 
 /** If GPUs are sold as instances, one instance must hold the largest replica. */
@@ -140,16 +140,16 @@ function checkInstances(
 function checkCount(report: Report, space: SearchSpace, here: readonly LocalGpu[]): void {
   const parameter = space.parameters.find(({ name }) => name === 'gpus')
   if (parameter === undefined || parameter.kind === 'categorical') return
-  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  const most = Math.max(
+  const maxRequested = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  const maxPerModel = Math.max(
     ...here.map(({ wholeCount, slices }) =>
       wholeCount === 0 && slices.length > 0 ? 1 : wholeCount,
     ),
   )
-  if (asked > most)
+  if (maxRequested > maxPerModel)
     report(
       ['space', 'gpus'],
-      `gpus: ${asked} GPUs per replica, but this machine has ${most}`,
+      `gpus: ${maxRequested} GPUs per replica, but this machine has ${maxPerModel}`,
       'use fewer',
     )
 }
@@ -168,12 +168,12 @@ export function checkSequences(
     parameter.kind === 'categorical'
   )
     return
-  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  if (asked <= maxGgufSequences) return
+  const maxRequested = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  if (maxRequested <= maxGgufSequences) return
   const section = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
   report(
     [section, 'maxNumSeqs'],
-    `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
+    `maxNumSeqs: ${maxRequested} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
     'use fewer',
   )
 }

@@ -57,8 +57,8 @@ export function resolveGpus({
 }
 
 /**
- * The architecture of a file of dimensions. @returns undefined if the file is unusable, which is
- * reported
+ * Resolves the architecture of a file of dimensions.
+ * @returns undefined if the file is unusable, which is reported
  */
 export function resolveArchitecture(
   { report, host }: SettingsContext,
@@ -198,9 +198,9 @@ export function resolvePayload(
         error.hint ?? 'use another file, or none: then one word counts as one token',
       )
     }
-  const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
+  const generatedCount = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
   const classes =
-    payload.classes && resolveClasses(context, payload.classes, payload, made, streamed)
+    payload.classes && resolveClasses(context, payload.classes, payload, generatedCount, streamed)
   const prompts = resolvePrompts(payload, { recorded, classes, file: conversationsPath })
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'the trace already sets the items per request', 'use only one of them')
@@ -221,7 +221,7 @@ export function resolvePayload(
   if (path === undefined || conversationsPath !== undefined)
     return {
       kind: 'generated',
-      count: made,
+      count: generatedCount,
       ...(prompts && { prompts }),
       ...(streamed && isSequenceLengthTuned(entries) && { keepOverlongPrompts: true }),
       ...common,

@@ -44,8 +44,8 @@ const namedEntryFlags = new Set(
 )
 
 /**
- * A problem with the value at a path. For a flag the path is omitted: '--slo: '50' has no unit',
- * not '--slo: slo.limit: ...'.
+ * Creates a problem with the value at a path. For a flag the path is omitted: '--slo: '50' has no
+ * unit', not '--slo: slo.limit: ...'.
  */
 export function createConfigProblem(
   origin: Origin | undefined,
@@ -64,7 +64,7 @@ export function createConfigProblem(
   return { where, what: prefix ? what.slice(prefix.length) : what, hint }
 }
 
-/** A layer whose values all have one origin. */
+/** Creates a layer whose values all have one origin. */
 export const createUniformLayer = (raw: unknown, origin: Origin, folder: string): Layer => ({
   raw,
   findOrigin: () => origin,
@@ -155,21 +155,21 @@ function describeIssue(issue: Issue, layer: Layer): ConfigProblem[] {
       what: `unknown key '${joinPath([...path, key])}'${i === maxKeysNamed - 1 && issue.keys.length > maxKeysNamed ? `, and ${issue.keys.length - maxKeysNamed} more` : ''}`,
       hint: suggestKeyCorrection(key, path),
     }))
-  const found = getValueAt(layer.raw, path)
+  const actual = getValueAt(layer.raw, path)
   const hint =
     issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
   const saysWhat = issue.code === 'custom' || issue.code === 'too_small'
   const name = path.length === 0 ? 'the experiment' : joinPath(path)
   const near =
-    issue.code === 'invalid_value' && typeof found === 'string'
-      ? suggestValues(found, issue.values.map(String))
+    issue.code === 'invalid_value' && typeof actual === 'string'
+      ? suggestValues(actual, issue.values.map(String))
       : []
   // A key without a value: its settings were probably not indented.
   const isEmptySection =
-    found === null && issue.code === 'invalid_type' && issue.expected === 'object'
+    actual === null && issue.code === 'invalid_type' && issue.expected === 'object'
   const what = isEmptySection
     ? `${name}: empty`
-    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${formatFoundValue(found)}`}`
+    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${formatFoundValue(actual)}`}`
   return [
     createConfigProblem(
       layer.findOrigin(path),
@@ -257,11 +257,11 @@ let jsonSchema: JsonSchema | undefined
 /** Keys that the schema knows at a path, and every key anywhere in it with its full path. */
 function listKnownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
   const everywhere: [string, string][] = []
-  const here: string[] = []
+  const keysAtPath: string[] = []
   const walk = (schema: JsonSchema, at: readonly string[], rest: Path | undefined): void => {
     for (const part of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) walk(part, at, rest)
     for (const [key, inner] of Object.entries(schema.properties ?? {})) {
-      if (rest?.length === 0) here.push(key)
+      if (rest?.length === 0) keysAtPath.push(key)
       everywhere.push([key, [...at, key].join('.')])
       walk(inner, [...at, key], rest && rest[0] === key ? rest.slice(1) : undefined)
     }
@@ -270,7 +270,7 @@ function listKnownKeys(path: Path): { here: string[]; everywhere: [name: string,
   }
   jsonSchema ??= createExperimentJsonSchema() as JsonSchema
   walk(jsonSchema, [], path)
-  return { here: [...new Set(here)], everywhere }
+  return { here: [...new Set(keysAtPath)], everywhere }
 }
 
 /** Common synonyms of keys, each with the key to suggest. */
@@ -328,7 +328,7 @@ function mergeParameter(below: ParameterEntry | undefined, above: ParameterEntry
 
 export interface Merged {
   readonly settings: Settings
-  /** The layer that set a value. Undefined where no layer did. */
+  /** The layer that set a value. Undefined if no layer did. */
   readonly findLayer: (path: Path) => Layer | undefined
   /** Origin of a value that the user set. Undefined for a default. */
   readonly findOrigin: (path: Path) => Origin | undefined

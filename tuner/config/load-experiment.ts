@@ -44,8 +44,8 @@ export interface ExperimentRequest extends HostContext {
 }
 
 /**
- * The effective experiment: defaults, file, object of a program, environment (TUNE_*) and flags;
- * later ones win.
+ * Loads the effective experiment: defaults, file, object of a program, environment (TUNE_*) and
+ * flags; later ones win.
  * @throws ConfigError with all problems, each with its file:line:column or flag
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
@@ -75,7 +75,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
 }
 
 /**
- * The experiment of a stored document, with flags merged in (a larger budget for `resume`).
+ * Loads the experiment of a stored document, with flags merged in (a larger budget for `resume`).
  * @throws ConfigError as loadExperiment does.
  */
 export function loadExperimentDocument(
@@ -119,20 +119,23 @@ function assemble(
   }
 }
 
-/** Problems that are listed; more usually mean a wrong file. */
+/** Maximum number of listed problems; more usually mean a wrong file. */
 const maxProblems = 50
 
-/** By file, line and column, then flags. Without duplicates, at most `maxProblems`. */
+/**
+ * Sorts problems by file, line and column, then flags; removes duplicates, and keeps at most
+ * `maxProblems`.
+ */
 function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[] {
-  const once = [
+  const unique = [
     ...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values(),
   ]
-  const inOrder = once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
-  const more = inOrder.length - maxProblems
+  const sorted = unique.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
+  const more = sorted.length - maxProblems
   return more <= 0
-    ? inOrder
+    ? sorted
     : [
-        ...inOrder.slice(0, maxProblems),
-        { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' },
+        ...sorted.slice(0, maxProblems),
+        { where: sorted[0]!.where, what: `and ${more} more problems`, hint: '' },
       ]
 }

@@ -55,8 +55,8 @@ export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean =>
 const defaultSharesPercent = [10, 25, 50, 100]
 
 /**
- * The parameters that divide GPUs: MIG slices by profile, and shares if something enforces them.
- * Without either, trials use whole GPUs.
+ * Lists the parameters that divide GPUs: MIG slices by profile, and shares if something enforces
+ * them. Without either, trials use whole GPUs.
  * @param offers undefined for emulated and cluster GPUs, which can be divided freely
  */
 export function listDivisionParameters(
@@ -113,11 +113,11 @@ export function checkGpuVisibility(
 
 /** Hint on how to enforce a share of these GPUs. */
 export function formatShareHint(names: readonly string[]): string {
-  const told =
+  const fractionHint =
     '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
   return names.every((name) => findVendor(name) === 'amd')
-    ? told
-    : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
+    ? fractionHint
+    : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${fractionHint}`
 }
 
 /**

@@ -328,17 +328,17 @@ export function buildParameter(
   entry: ParameterEntry,
   ownGpus: readonly Gpu[] = [],
 ): { parameter?: Parameter; faults: Fault[] } {
-  const known = findKnownParameter(name)
+  const knownParameter = findKnownParameter(name)
   const faults: Fault[] = []
   const base = {
     name,
-    category: entry.category ?? known?.category ?? 'env',
-    monotone: entry.monotone ?? known?.monotone,
-    concurrency: entry.concurrency ?? known?.concurrency,
+    category: entry.category ?? knownParameter?.category ?? 'env',
+    monotone: entry.monotone ?? knownParameter?.monotone,
+    concurrency: entry.concurrency ?? knownParameter?.concurrency,
   }
   const readNumber = (value: number | string, at: string): number => {
-    const read = typeof value === 'number' ? value : parseText(value, known)
-    const fault = checkNumber(read, value, known)
+    const read = typeof value === 'number' ? value : parseText(value, knownParameter)
+    const fault = checkNumber(read, value, knownParameter)
     if (fault) faults.push({ at, ...fault })
     return read
   }
@@ -353,13 +353,14 @@ export function buildParameter(
           hint: 'use either values or a range',
         })
     const texts = entry.values.filter(
-      (value) => typeof value === 'string' && Number.isNaN(parseText(value, known)),
+      (value) => typeof value === 'string' && Number.isNaN(parseText(value, knownParameter)),
     )
-    const named =
-      known?.names !== undefined ||
+    const isCategorical =
+      knownParameter?.names !== undefined ||
       entry.kind === 'categorical' ||
-      (entry.kind === undefined && known === undefined && texts.length > 0)
-    if (named) return finish({ ...base, ...buildCategorical(name, entry, known, ownGpus, faults) })
+      (entry.kind === undefined && knownParameter === undefined && texts.length > 0)
+    if (isCategorical)
+      return finish({ ...base, ...buildCategorical(name, entry, knownParameter, ownGpus, faults) })
     if (entry.features)
       faults.push({
         at: 'features',
@@ -371,7 +372,7 @@ export function buildParameter(
       ...buildOrdinal(
         entry.values.map((value) => readNumber(value, 'values')),
         entry,
-        known,
+        knownParameter,
         faults,
       ),
     })
@@ -395,13 +396,13 @@ export function buildParameter(
       ],
     }
   }
-  if (known?.names !== undefined || entry.kind === 'categorical')
+  if (knownParameter?.names !== undefined || entry.kind === 'categorical')
     return {
       faults: [
         {
           at: '',
           what: 'a range of names',
-          hint: `list them: [${known?.names?.slice(0, 3).join(', ') || 'a, b, c'}]`,
+          hint: `list them: [${knownParameter?.names?.slice(0, 3).join(', ') || 'a, b, c'}]`,
         },
       ],
     }
@@ -409,7 +410,7 @@ export function buildParameter(
   const max = readNumber(entry.max, 'max')
   if (min > max)
     faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
-  const scale = entry.scale ?? known?.scale ?? 'linear'
+  const scale = entry.scale ?? knownParameter?.scale ?? 'linear'
   if (entry.scale === 'log' && min <= 0)
     faults.push({
       at: 'scale',
@@ -421,11 +422,11 @@ export function buildParameter(
   const integers =
     Number.isInteger(min) && Number.isInteger(max) && Number.isInteger(entry.step ?? 1)
   const kind = entry.kind ?? (integers ? 'int' : 'float')
-  if ((kind === 'int' || known?.whole) && !integers)
+  if ((kind === 'int' || knownParameter?.whole) && !integers)
     faults.push({
       at: '',
       what: 'min, max and step must be whole numbers',
-      hint: known?.whole ? '' : 'or use kind: float',
+      hint: knownParameter?.whole ? '' : 'or use kind: float',
     })
   const roundValues = (values: number[]) =>
     kind === 'int' ? [...new Set(values.map(Math.round))] : values
@@ -438,12 +439,15 @@ export function buildParameter(
       ...buildOrdinal(
         roundValues(listGeometricValues(min, max, entry.factor)),
         entry,
-        known,
+        knownParameter,
         faults,
       ),
     })
-  if (known?.powers && entry.step === undefined && entry.kind === undefined)
-    return finish({ ...base, ...buildOrdinal(listPowersOfTwo(min, max), entry, known, faults) })
+  if (knownParameter?.powers && entry.step === undefined && entry.kind === undefined)
+    return finish({
+      ...base,
+      ...buildOrdinal(listPowersOfTwo(min, max), entry, knownParameter, faults),
+    })
   return finish({
     ...base,
     kind: kind === 'float' ? 'float' : 'int',

@@ -342,8 +342,8 @@ function lookUpSecret(name: string): string | ConfigProblem {
 }
 
 /**
- * Fills in the references of a command-line text and registers the values as secrets. @throws
- * ConfigError
+ * Fills in the references of a command-line text and registers the values as secrets.
+ * @throws ConfigError
  */
 export function fillReferences(text: string): string {
   return replaceReferences(text, (name) => {

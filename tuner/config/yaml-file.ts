@@ -45,7 +45,7 @@ export function readYamlFile(
   return readYaml(text, shown, folder)
 }
 
-/** As `readYamlFile`, of its text. */
+/** Like `readYamlFile`, for the text of a file. */
 export function readYaml(
   text: string,
   shown: string,
@@ -205,8 +205,8 @@ export function readYaml(
 const countIndent = (line: string) => line.length - line.trimStart().length
 
 /**
- * The line near a syntax error that is indented deeper than a `key: value` before it, which has no
- * entries of its own, or by a depth that no line before it has.
+ * Finds the line near a syntax error that is indented deeper than a `key: value` before it, which
+ * has no entries of its own, or by a depth that no line before it has.
  */
 function findMisindentedLine(
   text: string,
@@ -232,10 +232,10 @@ function findMisindentedLine(
   return undefined
 }
 
-/** YAML writes it "\0". */
+/** Whether a value contains a NUL character, which YAML writes as "\0". */
 const hasNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
 
-/** To YAML {{text}} is a map within a map. */
+/** Hint for a template without quotes: YAML parses {{text}} as nested maps. */
 const bracesHint = `put a template in single quotes, and a text in its own: '{"text": "{{text}}", "ids": {{ints}}}'`
 
 const yamlHints: Partial<Record<string, string>> = {

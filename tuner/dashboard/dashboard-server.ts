@@ -30,7 +30,7 @@ interface DashboardOptions {
   readonly edits?: Edits
 }
 
-/** A server of one store, not listening yet. */
+/** Creates a server of one store, not listening yet. */
 export async function createDashboard(
   reader: StoreReader,
   host: HostContext,
@@ -139,7 +139,10 @@ export async function createDashboard(
   return { server, close: () => server.close() }
 }
 
-/** Number of trials that a reconnecting client already has. @throws MalformedRequest */
+/**
+ * Number of trials that a reconnecting client already has.
+ * @throws MalformedRequest
+ */
 function parseLastEventId(lastEventId: string | string[] | undefined): number {
   const text = String(lastEventId ?? 0)
   if (!/^\d{1,15}$/.test(text))
@@ -171,7 +174,8 @@ function resolveStatusCode(error: Error): number {
 }
 
 /**
- * The page for unknown addresses: names what is missing and links to the experiments, newest first.
+ * Renders the page for unknown addresses: names what is missing and links to the experiments,
+ * newest first.
  */
 function renderNotFoundPage(what: string, experiments: readonly ExperimentEntry[]): string {
   const links = [...experiments]

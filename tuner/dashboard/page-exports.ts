@@ -49,8 +49,8 @@ const questionSchema = z.object({
 })
 
 /**
- * The what-if question of a request, or the experiment's own. @throws MalformedRequest with all
- * invalid fields
+ * Parses the what-if question of a request, or the experiment's own.
+ * @throws MalformedRequest with all invalid fields
  */
 export function parseQuestion(text: unknown, { dashboard }: ExperimentView): WhatIf {
   if (text === undefined) return pickOwnQuestion(dashboard)
@@ -120,7 +120,10 @@ export const exportFormats: Readonly<
   },
 }
 
-/** Deployment spec of the recommendation under a question. @throws UserError and SpecError */
+/**
+ * Deployment spec of the recommendation under a question.
+ * @throws UserError and SpecError
+ */
 export async function renderSpecText(
   { view, trials }: Current,
   whatIf: WhatIf,

@@ -1,4 +1,4 @@
-/** Follows a store that other processes write to: polls for commits and passes on what is new. */
+/** Follows a store that other processes write to: polls for commits, and reports new data. */
 import {
   type ExperimentEntry,
   type ExperimentOutcome,
@@ -12,7 +12,7 @@ import { UserError } from '../exit-codes.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { createExperimentView, type ExperimentView } from './experiment-view.ts'
 
-/** Interval of polls for commits: an update appears at once to people. Assumed. */
+/** Interval of polls for commits, ms: short enough that updates seem immediate. Assumed. */
 const pollMs = 500
 /** Trials per read: few enough to show the first ones early. */
 const maxTrialsPerRead = 500
@@ -42,9 +42,10 @@ interface MutableFeed extends Feed {
   annotations: SentAnnotations
   caughtUp: boolean
   problem?: Error
-  readonly seen: Set<number>
-  /** All trials up to this number are known. */
-  complete: number
+  /** Numbers of the trials that have been read. */
+  readonly readNumbers: Set<number>
+  /** All trials up to this number have been read. */
+  lastContiguousTrial: number
   readonly listeners: Set<() => void>
 }
 
@@ -53,6 +54,8 @@ export class StoreWatcher {
   #version = -1
   #queue: Promise<void> = Promise.resolve()
   #timer?: ReturnType<typeof setInterval>
+  #polling = false
+  #closed = false
 
   constructor(
     readonly reader: StoreReader,
@@ -79,8 +82,8 @@ export class StoreWatcher {
     for (const record of await this.reader.list()) {
       const { id, state, trials } = record
       const asOf = `${state} ${trials}`
-      const known = this.#outcomes.get(id)
-      if (known?.asOf !== asOf) {
+      const cached = this.#outcomes.get(id)
+      if (cached?.asOf !== asOf) {
         const outcome = await resolveOutcome(this.reader, record)
         this.#outcomes.set(id, {
           asOf,
@@ -92,7 +95,10 @@ export class StoreWatcher {
     return outcomes
   }
 
-  /** Current experiment and trials. @throws the problem of the experiment */
+  /**
+   * Current experiment and trials.
+   * @throws the problem of the experiment
+   */
   async readCurrent(id: string): Promise<Feed & { readonly view: ExperimentView }> {
     const feed = this.#feed(id)
     await this.#enqueue(() => this.#update(feed))
@@ -124,19 +130,18 @@ export class StoreWatcher {
     await this.#queue
     await this.reader.close()
   }
-  #closed = false
 
   #feed(id: string): MutableFeed {
-    const known = this.#feeds.get(id)
-    if (known) return known
+    const existing = this.#feeds.get(id)
+    if (existing) return existing
     const feed = {
       id,
       listeners: new Set<() => void>(),
       trials: [],
       packed: [],
       annotations: noAnnotations,
-      seen: new Set<number>(),
-      complete: 0,
+      readNumbers: new Set<number>(),
+      lastContiguousTrial: 0,
       caughtUp: false,
     }
     this.#feeds.set(id, feed)
@@ -149,7 +154,6 @@ export class StoreWatcher {
     return this.#queue
   }
 
-  #polling = false
   #poll(): void {
     if (this.#polling) return
     this.#polling = true
@@ -167,11 +171,9 @@ export class StoreWatcher {
     })
   }
 
-  /**
-   * Reads what is new of an experiment and notifies the listeners. Problems are kept in the feed.
-   */
+  /** Reads new data of an experiment, and notifies the listeners. The feed stores problems. */
   async #update(feed: MutableFeed): Promise<void> {
-    const tell = () => {
+    const notifyListeners = () => {
       for (const listener of feed.listeners) listener()
     }
     try {
@@ -188,35 +190,35 @@ export class StoreWatcher {
       ) {
         feed.view = await createExperimentView(record, this.host)
         feed.record = record
-        tell()
+        notifyListeners()
       }
       const annotations = [...((await this.reader.annotations(feed.id)).get(feed.id) ?? [])]
       if (JSON.stringify(annotations) !== JSON.stringify(feed.annotations)) {
         feed.annotations = annotations
-        tell()
+        notifyListeners()
       }
-      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter(
-        (n) => !feed.seen.has(n),
+      const numbers = (await this.reader.numbers(feed.id, feed.lastContiguousTrial)).filter(
+        (n) => !feed.readNumbers.has(n),
       )
       for (let i = 0; i < numbers.length && !this.#closed; i += maxTrialsPerRead) {
-        const wanted = numbers.slice(i, i + maxTrialsPerRead)
-        for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {
-          if (feed.seen.has(trial.number)) continue
-          feed.seen.add(trial.number)
+        const batch = numbers.slice(i, i + maxTrialsPerRead)
+        for (const trial of await this.reader.trials(feed.id, batch[0]!, batch.at(-1)!)) {
+          if (feed.readNumbers.has(trial.number)) continue
+          feed.readNumbers.add(trial.number)
           feed.trials.push(trial)
           feed.packed.push(packTrial(trial))
         }
-        tell()
+        notifyListeners()
       }
-      while (feed.seen.has(feed.complete + 1)) feed.complete += 1
+      while (feed.readNumbers.has(feed.lastContiguousTrial + 1)) feed.lastContiguousTrial += 1
       feed.problem = undefined
       if (!feed.caughtUp) {
         feed.caughtUp = true
-        tell()
+        notifyListeners()
       }
     } catch (error) {
       feed.problem = error instanceof Error ? error : new Error(String(error))
-      tell()
+      notifyListeners()
     }
   }
 }

@@ -47,7 +47,10 @@ const answered = (program: string, args: readonly string[], options: RunOptions 
     ...options,
   })
 
-/** What it prints. @throws Error with all that it said where it does not end well */
+/**
+ * What it prints.
+ * @throws Error with all that it said where it does not end well
+ */
 function run(program: string, args: readonly string[], options?: RunOptions): string {
   const { status, stdout, stderr } = answered(program, args, options)
   if (status !== 0)
@@ -58,7 +61,7 @@ function run(program: string, args: readonly string[], options?: RunOptions): st
 const version = (
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 ).version
-/** Undefined where there is no repository. */
+/** Undefined if there is no repository. */
 const git = (...args: string[]): string | undefined => {
   try {
     return run('git', args, { cwd: root }).trim()

@@ -2,13 +2,13 @@
  * What a reader must know about the figures of a run: where they come from, and their typical
  * error.
  */
-import { deployNotice } from '../../reports/figures.ts'
+import { describeDeployment } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { predictDeviceLatency } from '../../trials/devices/device-model.ts'
-import { coresElsewhere } from '../../trials/launchers/simulated/cpu-stage.ts'
+import { referenceCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -68,7 +68,7 @@ const maxUnreportedSpeedRatio = 1.25
 /**
  * Says that CPU costs are scaled to this machine, where its cores differ from the reference core.
  */
-export function describeCoreSpeed({ cores = coresElsewhere }: Experiment): string[] {
+export function describeCoreSpeed({ cores = referenceCores }: Experiment): string[] {
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= maxUnreportedSpeedRatio) return []
   return [
@@ -138,7 +138,7 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     return [describePipelineModel(experiment.stages, provenance), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
-  const deploys = deployNotice(
+  const deploys = describeDeployment(
     resolveMeasuredWith(experiment, provenance, gpu === undefined ? {} : { gpu }),
   )
   return [

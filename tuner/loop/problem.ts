@@ -156,7 +156,7 @@ export function createCapacityEstimator(
   const estimate = (configuration: Configuration): number | undefined => {
     const { estimator, configuration: servedConfiguration } = resolveEstimator(configuration)
     const estimated = estimator.estimate(servedConfiguration)
-    return estimated.serves && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
+    return estimated.isFeasible && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
   }
   return (configuration) => {
     const key = configurationKey(configuration)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { packTrial, unpackTrial } from '../../reports/dashboard/data/page-data.ts'
 import { Ranker } from '../../reports/dashboard/data/ranking.ts'
-import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../reports/recommendation/candidates.ts'
 import { claimsOfMeasuring } from '../../reports/recommendation/claims.contract.ts'
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
@@ -115,7 +115,7 @@ describe.each(histories)('$what', (history) => {
   beforeAll(async () => {
     recommendation = (await reopenExperiment(id, asked)).recommendation
     document = toDocument(recommendation)
-    candidates = candidatesOf(recommendation)
+    candidates = listCandidates(recommendation)
   })
 
   test('comes to what it should', () => {

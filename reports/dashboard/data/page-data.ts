@@ -116,7 +116,10 @@ export function packTrial(trial: FinishedTrial): string {
   return encode({ ...trial, measurement, points: points.map(packPoint) })
 }
 
-/** Inverse of `packTrial`. @throws SyntaxError for invalid JSON */
+/**
+ * Inverse of `packTrial`.
+ * @throws SyntaxError for invalid JSON
+ */
 export function unpackTrial(text: string): FinishedTrial {
   const packed = decode(text) as FinishedTrial & { points?: readonly PackedPoint[] }
   if (packed.state !== 'complete') return packed

@@ -36,7 +36,7 @@ export interface WhatIf {
   readonly minQuality?: number
 }
 
-/** The experiment's own settings. */
+/** Picks the experiment's own settings. */
 export const pickOwnQuestion = ({
   slo,
   objective,
@@ -232,7 +232,7 @@ function priceConfiguration(
 export const computeRequestsPerDollar = (rps: number, perHour: number): number =>
   (rps * 3600) / perHour
 
-/** The 'gpu' of a configuration, 'CPU' for those without; of a pipeline all of them. */
+/** Gets the 'gpu' of a configuration, 'CPU' for those without; of a pipeline all of them. */
 export function getDevice(configuration: Configuration): string {
   const stages = splitConfiguration(configuration)?.map((stage) => stage.configuration)
   const devices = (stages ?? [configuration]).map(({ gpu }) =>

@@ -72,9 +72,9 @@ export function findContainer(
   const eligible = servers.length > 0 ? servers : candidates
   if (eligible.length === 1) return { ...eligible[0]!, reason: 'the only one' }
   for (const [reason, isServer] of listContainerEvidence(serving)) {
-    const found = eligible.filter(isServer)
-    if (found.length === 1) return { ...found[0]!, reason }
-    if (found.length > 1) throw createAmbiguityError(file, found)
+    const serverContainers = eligible.filter(isServer)
+    if (serverContainers.length === 1) return { ...serverContainers[0]!, reason }
+    if (serverContainers.length > 1) throw createAmbiguityError(file, serverContainers)
   }
   throw createAmbiguityError(file, eligible)
 }
@@ -155,7 +155,7 @@ const patternKinds: ReadonlySet<string> = new Set([
   'CustomResourceDefinition',
 ])
 
-/** The containers of every pod in an object, and KServe's predictors that name none. */
+/** Lists the containers of every pod in an object, and KServe's predictors that name none. */
 function listContainers(object: ManifestObject): Candidate[] {
   if (patternKinds.has(object.kind)) return []
   return listPods(object.value, []).flatMap((podPath) => {

@@ -37,13 +37,16 @@ const buildNamePattern = ({ names, isLoose }: FlagPattern): string =>
 
 /** A flag must start a word. */
 const wordStart = '(?<![\\w./-])'
-/** Between flag and value: `=`, blanks, a continued line, or '", "' of a list inside a program's text. */
+/**
+ * Between flag and value: `=`, blanks, a continued line, or '", "' of a list inside a program's
+ * text.
+ */
 const separator = `(?:=|\\s*\\\\\\r?\\n\\s*|\\s+|["']\\s*,\\s*["'])`
 /** A value: "64", '64', ${SEQS}, $(SEQS) or a bare word. */
 const valuePattern = `"(?:[^"\\\\]|\\\\.)*"|'[^']*'|\\$\\{[^}]*\\}|\\$\\([^)]*\\)|[^\\s"'\\\\;|&)]+`
 const flagStart = /^--?[a-z]/i
 
-/** All values of a flag. */
+/** Finds all values of a flag. */
 export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): FlagValue[] {
   const name = buildNamePattern(flag)
   // '--a'; '--a=1'; any '--a 1' within a longer text.
@@ -131,7 +134,7 @@ export const findAssignments = (texts: readonly ArgumentText[], variable: string
     )
 }
 
-/** The variable that a value refers to, and whether it has a default. */
+/** Finds the variable that a value refers to, and whether it has a default. */
 export function findVariable(
   written: string,
 ): { readonly name: string; readonly hasDefault: boolean } | undefined {

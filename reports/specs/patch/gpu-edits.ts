@@ -1,6 +1,6 @@
 /**
- * Edits that let a pod find its GPU as in the trials: scheduler, annotations, tolerations and nodes.
- * Different settings of the user stay, and are reported.
+ * Edits that let a pod find its GPU as in the trials: scheduler, annotations, tolerations and
+ * nodes. Different settings of the user stay, and are reported.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -30,7 +30,7 @@ export function listGpuEdits(target: ServerContainer, serving: Serving): Edits {
 
 const wrapEdits = (edits: readonly Edit[]): Edits => ({ edits, unplaced: [], remaining: [] })
 
-/** Where the labels and annotations of the pods are. */
+/** Gets the path of the labels and annotations of the pods. */
 function getMetadataPath({ object, podPath }: ServerContainer): Path {
   if (object.kind === 'LLMInferenceService') return ['spec']
   const hasOwn = podPath.at(-1) === 'spec' && !object.kind.endsWith('ServingRuntime')
@@ -123,8 +123,8 @@ const gpuLabels: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Selects nodes with the GPU: in the user's nodeSelector if that names the GPU product, otherwise by
- * affinity if the manifest has none.
+ * Selects nodes with the GPU: in the user's nodeSelector if that names the GPU product, otherwise
+ * by affinity if the manifest has none.
  */
 function listNodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
   const { object, podPath } = target

@@ -17,8 +17,9 @@ export const parseDocuments = (text: string, lineCounter?: LineCounter): Documen
   ) as Document.Parsed[]
 
 /**
- * The data of each document of a YAML or JSON file, and the lines of places in it. Throws SpecError
- * for text that is no YAML, names that stand twice in one block, and aliases that multiply.
+ * Reads the data of each document of a YAML or JSON file, and the lines of places in it.
+ * @throws SpecError for text that is no YAML, names that stand twice in one block, and aliases that
+ * multiply
  */
 export function readDocuments(
   text: string,

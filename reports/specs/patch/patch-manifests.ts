@@ -47,9 +47,9 @@ interface PatchResult {
 }
 
 /**
- * Sets what was tuned, and nothing else: cores, memory, GPU, variables and arguments of the server's
- * container; where a demand sizes them the replicas, or the bounds of an autoscaler. Throws
- * SpecError where the file has no workload, or several that may be meant.
+ * Sets what was tuned, and nothing else: cores, memory, GPU, variables and arguments of the
+ * server's container; where a demand sizes them the replicas, or the bounds of an autoscaler.
+ * @throws SpecError if the file has no workload, or several that may be meant
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): PatchResult {
   if (serving.resources.pools !== undefined)
@@ -65,7 +65,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   })
   const figures = classifyPatchedFigures(target, serving)
   const { edits, unplaced, remaining } = joinEdits([
-    listReplicaEdits(objects, target, serving, figures.hold),
+    listReplicaEdits(objects, target, serving, figures.apply),
     listResourceEdits(target, serving),
     listSettingEdits(target, serving),
     ...(tunesGpu(serving) ? [listGpuEdits(target, serving)] : []),
@@ -106,8 +106,8 @@ function classifyPatchedFigures(
 }
 
 /**
- * Applies edits of shared values last: once the aliases of a value are written out, nothing may refer
- * to its anchor any more.
+ * Applies edits of shared values last: once the aliases of a value are written out, nothing may
+ * refer to its anchor any more.
  * @throws SharedValueError if a value is still shared
  */
 function applyEdits(text: string, edits: readonly Edit[], file: string): string {
@@ -132,21 +132,21 @@ function applyEdit(text: string, { object, path, value, spans }: Edit, file: str
   return spans ? replaceWithin(text, place, fullPath, spans) : setAt(text, place, fullPath, value)
 }
 
-/** @throws SpecError where an edit changed more than it says: aliases and merge keys may share it */
+/** @throws SpecError if an edit changed more than it says: aliases and merge keys may share it */
 function checkNothingElse(
   before: string,
   after: string,
   edits: readonly Edit[],
   file: string,
 ): void {
-  const wanted = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
+  const expected = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
     const { document, base } = object
     return documents.map((one, i) =>
       i === document ? setValueAt(one, [...base, ...path], value) : one,
     )
   }, readDocuments(before, file).values)
-  const found = readDocuments(after, file).values
-  const where = findFirstDifference(wanted, found, [])
+  const actual = readDocuments(after, file).values
+  const where = findFirstDifference(expected, actual, [])
   if (where === undefined && isJson(before) === isJson(after)) return
   throw new SpecError(
     `${file} cannot be patched: ${where?.join('.') ?? 'its JSON'} would change too`,

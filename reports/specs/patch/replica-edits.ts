@@ -6,8 +6,8 @@ import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
 import { getValueAt, type Path } from './yaml-values.ts'
 
 /**
- * Sets the replicas if a demand or the user determines their number. The bounds of an autoscaler are
- * set only if the user named them, or if the capacity was measured on what is deployed.
+ * Sets the replicas if a demand or the user determines their number. The bounds of an autoscaler
+ * are set only if the user named them, or if the capacity was measured on what is deployed.
  * @param isMeasured whether the figures apply to the container of the manifest
  */
 export function listReplicaEdits(
@@ -103,12 +103,12 @@ function listBoundEdits(
 ): Edits {
   const { requestedBounds, figures } = serving
   const computed = [serving.minReplicas, serving.maxReplicas]
-  const wanted = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
+  const requestedOrComputed = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
     (requested, i) => requested ?? (isCapacityMeasured ? computed[i] : undefined),
   )
   const describeBound = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
   const present = paths.map((path) => getValueAt(object.value, path))
-  const [min = present[0], max = present[1]] = wanted
+  const [min = present[0], max = present[1]] = requestedOrComputed
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
       ...noEdits,
@@ -117,10 +117,12 @@ function listBoundEdits(
       ],
     }
   const edits = paths.flatMap((path, i) =>
-    wanted[i] === undefined || present[i] === wanted[i] ? [] : [{ object, path, value: wanted[i] }],
+    requestedOrComputed[i] === undefined || present[i] === requestedOrComputed[i]
+      ? []
+      : [{ object, path, value: requestedOrComputed[i] }],
   )
-  const why = figures.how === 'measured' ? 'from another server' : figures.how
-  const unplaced = wanted.flatMap((value, i) =>
+  const why = figures.provenance === 'measured' ? 'from another server' : figures.provenance
+  const unplaced = requestedOrComputed.flatMap((value, i) =>
     value !== undefined || present[i] === computed[i]
       ? []
       : [

@@ -70,7 +70,7 @@ const units: Readonly<Record<string, number>> = {
   Gi: 2 ** 30,
   Ti: 2 ** 40,
 }
-/** The value of a quantity ('2000m' → 2); the text itself if it is no quantity. */
+/** Parses the value of a quantity ('2000m' → 2); the text itself if it is no quantity. */
 function parseAmount(text: string): number | string {
   const [, number, unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? []
   const factor = units[unit]
@@ -133,7 +133,10 @@ const listPresentGpus = (target: ServerContainer): Record<string, string> =>
     ]),
   )
 
-/** GPU resources to write: limits always; requests only if the manifest has them, as both must agree. */
+/**
+ * GPU resources to write: limits always; requests only if the manifest has them, as both must
+ * agree.
+ */
 function listWantedGpus(
   target: ServerContainer,
   field: 'requests' | 'limits',
@@ -157,7 +160,9 @@ const listRemovedGpus = (
       })),
   )
 
-/** Tuned resources that the manifest sets for the whole pod, which bound those of its containers. */
+/**
+ * Tuned resources that the manifest sets for the whole pod, which bound those of its containers.
+ */
 const readPodResources = (
   { object, podPath, label }: ServerContainer,
   names: readonly string[],

@@ -53,7 +53,7 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
   return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
 }
 
-/** The text around a value, for messages. */
+/** Gets the text around a value, for messages. */
 const getLine = ({ text, start, end }: FlagValue): string =>
   text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
 
@@ -243,7 +243,10 @@ function findWordSpan(
   return { start, end, insert }
 }
 
-/** Whether a parameter is set in the container's resources: cores, memory, or a GPU that is not shared. */
+/**
+ * Whether a parameter is set in the container's resources: cores, memory, or a GPU that is not
+ * shared.
+ */
 const isResource = (name: string, value: string): boolean =>
   ['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'migProfile'].some((one) => isSame(one, name)) ||
   (isSame('gpuMemoryPercent', name) && value === '100')

@@ -40,8 +40,8 @@ export interface Span {
 /**
  * Sets the value at a path of one document. A scalar is replaced where it stands, in its own
  * quotes. What is missing is added at the end of the innermost block on the path, in the style of
- * that block. Values behind an alias or a merge key are written out first. Throws SpecError for a
- * value that an alias uses elsewhere, and for shapes that do not fit.
+ * that block. Values behind an alias or a merge key are written out first.
+ * @throws SpecError for a value that an alias uses elsewhere, and for shapes that do not fit
  */
 export function setAt(text: string, place: DocumentPlace, path: Path, value: YamlValue): string {
   const { document, node, remainingPath, inherited } = findNode(text, place, path)
@@ -66,8 +66,8 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Yam
 }
 
 /**
- * Replaces parts of a text value where they stand, in any style of quotes or blocks. Throws
- * SpecError where its block cannot hold them.
+ * Replaces parts of a text value where they stand, in any style of quotes or blocks.
+ * @throws SpecError if its block cannot hold them
  */
 export function replaceWithin(
   text: string,
@@ -108,7 +108,10 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
   return replaceScalar(text, node, wanted)
 }
 
-/** Removes a named value with its line. Throws SpecError for one that an alias or a merge gives. */
+/**
+ * Removes a named value with its line.
+ * @throws SpecError for one that an alias or a merge gives
+ */
 export function removeAt(text: string, place: DocumentPlace, path: Path): string {
   const { node: map, remainingPath } = findNode(text, place, path.slice(0, -1))
   const key = path.at(-1)
@@ -140,7 +143,7 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
 
 const describePath = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
 
-/** Where a path leads. */
+/** The node that a path leads to, or the part of the path that does not exist. */
 interface PathMatch {
   readonly document: Document
   /** The deepest node on the path. */
@@ -248,7 +251,7 @@ function replaceScalar(text: string, old: Scalar, value: YamlValue): string {
   return splice(text, range, renderScalar(value, old) + lineEnd)
 }
 
-/** A new value in the quotes of the old one, where it had any. */
+/** Renders a new value in the quotes of the old one, where it had any. */
 function renderScalar(value: YamlValue, old?: Scalar): string {
   if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
   const scalar = new Scalar(value)

@@ -1,4 +1,4 @@
-/** What was tuned, in the words of the server that a manifest starts. */
+/** Converts tuned values to settings of the server that a manifest starts. */
 
 import type { Configuration } from '../../../search/types.ts'
 import { resourceParameters } from '../../../trials/resources.ts'
@@ -34,7 +34,9 @@ interface TunedSettings {
   readonly readsVariables: boolean
   /** Flags that would override a tuned value, each with that value as 'NAME = VALUE'. */
   readonly contrary: readonly (readonly [setting: string, flags: FlagPattern])[]
-  /** 'NAME = VALUE: why', for parameters that the server accepts neither as flag nor as variable. */
+  /**
+   * 'NAME = VALUE: why', for parameters that the server accepts neither as flag nor as variable.
+   */
   readonly elsewhere: readonly string[]
 }
 
@@ -242,7 +244,7 @@ const createFlagSetting = ([name, value]: Flag): FlagSetting => ({
   ...(value !== undefined && { value }),
 })
 
-/** With one tuned GPU, a flag of the container that splits the model over several is set to 1. */
+/** With one tuned GPU, lists a setting of 1 for a flag that splits the model over several GPUs. */
 function listSplitSettings(
   serving: Serving,
   flags: readonly Flag[],

@@ -29,8 +29,8 @@ export const languageProbeTimeoutSeconds: Readonly<Record<LanguageServer, number
 }
 
 /**
- * The GPUs, and the longest sequence that the trials allowed: the model's own maximum may not fit
- * into the GPU memory beside its weights.
+ * Selects the GPUs, and the longest sequence that the trials allowed: the model's own maximum may
+ * not fit into the GPU memory beside its weights.
  */
 const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
@@ -40,7 +40,8 @@ const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Se
 })
 
 /**
- * The tuned values, with the draft model's name on the Hub, its folder, or a placeholder for them.
+ * Resolves the tuned values, with the draft model's name on the Hub, its folder, or a placeholder
+ * for them.
  * @throws SpecError for drafts of a kind that the server does not have
  */
 export function resolveLanguageKnobs(
@@ -65,7 +66,7 @@ export function resolveLanguageKnobs(
 const resolveDraftWeights = (model = ''): string =>
   parseHubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
-/** A note where the weights of the draft model are a placeholder. */
+/** Notes if the weights of the draft model are a placeholder. */
 function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): string[] {
   const drafts = readDraft(new Knobs(configuration))
   if (
@@ -82,7 +83,7 @@ function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): stri
   ]
 }
 
-/** A note where the flag for quantization may not fit the weights. */
+/** Notes if the flag for quantization may not fit the weights. */
 function describeQuantization({
   configuration,
   deployed,
@@ -94,7 +95,7 @@ function describeQuantization({
   ]
 }
 
-/** What must be known of the tuned values before the server starts. */
+/** Lists notes on the tuned values that a user must read before the start. */
 export const describeLanguageServer = (knobs: Knobs, serving: Serving): string[] => [
   ...describeUnused(knobs),
   ...describeDrafts(serving),
@@ -111,11 +112,11 @@ const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolea
   )
 }
 
-/** The tuned values as flags of vLLM. */
+/** Builds the tuned values as flags of vLLM. */
 export const buildVllmFlags = (knobs: Knobs, serving: Serving) =>
   languagePrograms.vllm.flags(knobs, selectServerLimits(serving))
 
-/** For a shell. */
+/** Formats a flag for a shell. */
 export const quoteFlag = ([name, value]: readonly [string, string?]): string =>
   value === undefined ? `--${name}` : `--${name} ${quoteWord(value)}`
 
@@ -123,12 +124,12 @@ export const quoteFlag = ([name, value]: readonly [string, string?]): string =>
 const optionsFolder = '/etc/tuned'
 /** Folder of downloads and compiled code. */
 const cachePath = '/cache'
-/** As the Hub's own libraries read it. */
+/** Variable of the access token that the libraries of the Hub read. */
 const tokenVariable = 'HF_TOKEN'
 
 /** GPUs of the largest common nodes. */
 export const maxNodeGpus = 8
-/** A note where a replica needs more GPUs than a node has. */
+/** Notes if a replica needs more GPUs than a node has. */
 export const describeNodeSize = ({
   resources: { gpus },
   deployed,
@@ -139,7 +140,7 @@ export const describeNodeSize = ({
       ]
     : []
 
-/** The container without tuned flags; a placeholder stands for weights that nobody named. */
+/** Builds the container without tuned flags; a placeholder stands for weights that nobody named. */
 export function buildLanguageContainer(
   server: LanguageServer,
   model: string,

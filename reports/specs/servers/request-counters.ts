@@ -17,8 +17,8 @@ export const requestCounters = {
 const tritonMetricsPort = 8002
 
 /**
- * The counter of a server that a command of the user's own starts, where its metrics are on; empty
- * where none is known to be exported.
+ * Finds the counter of a server that a command of the user's own starts, where its metrics are on;
+ * empty if none is known to be exported.
  */
 export function findCommandCounter(
   words: readonly string[],

@@ -13,11 +13,11 @@ export const chooseTfservingImage = (hasGpu: boolean): string =>
   `tensorflow/serving:2.19.0${hasGpu ? '-gpu' : ''}`
 export const tfservingProgram = '/usr/bin/tensorflow_model_server'
 
-/** Without the monitoring file it exports no metrics. */
+/** Path of the metrics, which TensorFlow Serving exports only with a monitoring file. */
 const metricsPath = '/monitoring/prometheus/metrics'
 const monitoring = `prometheus_config {\n  enable: true\n  path: "${metricsPath}"\n}\n`
 
-/** Where a target puts files and listens. */
+/** Ports and folders of a target. */
 interface TfservingPlaces {
   readonly grpcPort: number
   readonly restPort: number
@@ -107,7 +107,7 @@ function buildModelConfig(serving: Serving, places: TfservingPlaces): ProtoMessa
   }
 }
 
-/** The share of the GPU's memory, where only the server itself can enforce it. */
+/** Resolves the share of the GPU's memory, where only the server itself can enforce it. */
 function resolveMemoryFraction({ resources, gpuScheme, dra }: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = resources
   const scheme = gpuScheme ?? chooseDefaultScheme(resources)

@@ -1,6 +1,6 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on one machine. */
 import { mapTexts } from '../../../trials/secrets.ts'
-import { chosenServers } from '../../figures.ts'
+import { selectableServers } from '../../figures.ts'
 import { buildContainer } from '../container.ts'
 import { formatYaml, omitEmpty } from '../manifest.ts'
 import { buildComposeStorage, resolveStorage } from '../model-storage.ts'
@@ -15,7 +15,7 @@ export const target: SpecTarget = {
   writes: 'one service with its replicas',
   needs: 'Docker Compose',
   scaledBy: 'a fixed number of replicas',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   takes: ['backend'],
   stageUrl: ({ name, container }) => `http://${name}:${container.port}`,
   render: renderCompose,

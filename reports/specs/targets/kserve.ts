@@ -3,7 +3,7 @@
  * scaled by KEDA; LLMInferenceService of vLLM.
  */
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { chosenServers, type DeployedServer } from '../../figures.ts'
+import { type DeployedServer, selectableServers } from '../../figures.ts'
 import {
   buildCpuMetric,
   buildRateQuery,
@@ -65,7 +65,7 @@ export const target: SpecTarget = {
   needs: 'KServe, from 0.16 on for `llm`; with `--variant knative` Knative, with `keda` KEDA',
   scaledBy:
     '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),

@@ -140,7 +140,7 @@ const poolArgs: Readonly<Record<Pool, readonly string[]>> = {
   decode: ['--disaggregation-mode=decode', '--disaggregation-transfer-backend=nixl'],
 }
 
-/** The router, its access to pods, and the Service that clients use. */
+/** Builds the router, its access to pods, and the Service that clients use. */
 function buildRouter(
   serving: Serving,
   { image, port }: Pick<ServerContainer, 'image' | 'port'>,

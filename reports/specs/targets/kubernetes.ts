@@ -2,7 +2,7 @@
  * Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and
  * PodDisruptionBudget.
  */
-import { chosenServers } from '../../figures.ts'
+import { selectableServers } from '../../figures.ts'
 import { buildAutoscaling } from '../autoscaling.ts'
 import {
   buildDisruptionBudget,
@@ -28,7 +28,7 @@ export const target: SpecTarget = {
     'Deployment, Service, and from two replicas on a PodDisruptionBudget; with an autoscaler its HorizontalPodAutoscaler or ScaledObject',
   needs: 'with `--autoscaler hpa` a metrics adapter or the metrics server; with `keda` KEDA',
   scaledBy: '`--autoscaler hpa` (default), `keda` or `none`',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   takesPools: true,

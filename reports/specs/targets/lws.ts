@@ -129,7 +129,7 @@ interface Split {
   readonly perNode: number
 }
 
-/** @throws SpecError where one node is enough, or the GPUs do not divide */
+/** @throws SpecError if one node is enough, or the GPUs do not divide */
 function splitOverNodes({ resources: { gpus, gpuShare } }: Serving, perNode: number): Split {
   if (gpus <= perNode)
     throw new SpecError(

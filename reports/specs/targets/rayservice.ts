@@ -137,7 +137,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
   }
 }
 
-/** The Ray Serve application with the tuned values, as `serveConfigV2` takes it. */
+/** Builds the Ray Serve application with the tuned values, as `serveConfigV2` takes it. */
 function buildServeConfig(serving: Serving, importPath: string): Manifest {
   const { name, model, minReplicas, maxReplicas, inFlight, headroom, requirements } = serving
   const { gpu, gpus, gpuShare } = serving.resources

@@ -109,7 +109,7 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
     protocol: protocolFor('oip-v2'),
     payload: { kind: 'generated', seed: 1, count: 2 },
     runDirectory: folder,
-    reach: 'direct',
+    connectivity: 'direct',
   })
   const never = new AbortController().signal
   await launcher.sweep()

@@ -10,8 +10,8 @@ import { LaunchError } from '../../types.ts'
 
 export interface ControlGroup {
   /**
-   * One folder with version 2, one for each controller with version 1. Empty: there is no limit, and
-   * this machine does not let us create a group.
+   * One folder with version 2, one for each controller with version 1. Empty: there is no limit,
+   * and this machine does not let us create a group.
    */
   readonly folders: readonly string[]
   /** The command that runs `argv` inside. */
@@ -87,7 +87,7 @@ export const createControlGroup = async (
         join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'),
         bytes,
       )
-      // Swapping would hide the limit behind slowness.
+      // With swap, exceeding the limit would slow the server instead of ending it.
       const swap = join(
         memory,
         facts.version === 2 ? 'memory.swap.max' : 'memory.memsw.limit_in_bytes',
@@ -133,12 +133,12 @@ export const createControlGroup = async (
               ...argv,
             ],
     limitsText: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
-    memoryKills: () => (memory === undefined ? undefined : countKills(memory, facts.version)),
+    memoryKills: () => (memory === undefined ? undefined : countOomKills(memory, facts.version)),
     end,
   }
 }
 
-/** Creates a group without limits; undefined where this machine does not allow it. */
+/** Creates a group without limits; undefined if this machine does not allow it. */
 function createUnlimitedGroup(parent: string | undefined, name: string): string | undefined {
   if (parent === undefined || !existsSync(shell)) return undefined
   const folder = join(parent, name)
@@ -165,7 +165,7 @@ export const endControlGroup = async (folder: string): Promise<void> => {
   }
 }
 
-const countKills = (folder: string, version: CgroupFacts['version']): number => {
+const countOomKills = (folder: string, version: CgroupFacts['version']): number => {
   const text = readFileSync(
     join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'),
     'utf8',

@@ -26,7 +26,7 @@ const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
 }
 
 /**
- * The engine that a command starts, by the configured server or by its program; undefined for
+ * Finds the engine that a command starts, by the configured server or by its program; undefined for
  * others, and for an engine without metrics that are read.
  */
 export function findMeteredEngine({

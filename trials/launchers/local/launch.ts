@@ -6,7 +6,7 @@ import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../../private-files.ts'
 import type { Resources } from '../../resources.ts'
 import { LaunchError, type OnWaiting } from '../../types.ts'
 import { chooseEngine } from '../builtin.ts'
@@ -110,7 +110,7 @@ export const writeFiles = (
 ): void => {
   for (const { path, contents } of files) {
     makePrivateFolder(dirname(join(folder, path)))
-    writeFileSync(join(folder, path), contents, { mode: privateFile })
+    writeFileSync(join(folder, path), contents, { mode: privateFileMode })
   }
 }
 

@@ -32,7 +32,9 @@ export const reservePort = async (
   )
 }
 
-/** Ports to reserve from, below the system's ephemeral ports, which are for outgoing connections. */
+/**
+ * Ports to reserve from, below the system's ephemeral ports, which are for outgoing connections.
+ */
 const readPortRange = (): [number, number] => {
   const highest = 32_768
   try {
@@ -56,8 +58,8 @@ const isFree = (host: string, port: number): Promise<boolean> =>
   })
 
 /**
- * A process of a stopped predictor that still listens on its port. Waits a moment for orphans to
- * notice the end of their parent.
+ * Finds a process of a stopped predictor that still listens on its port. Waits a moment for orphans
+ * to notice the end of their parent.
  */
 export const findRemainingListener = async (port: number, stopped: GroupIdentity) => {
   const findListener = () => (areListenersForeign(port, stopped) ? undefined : findServer(port))

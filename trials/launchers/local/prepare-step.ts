@@ -1,7 +1,7 @@
 /**
- * The template's `prepare` step: makes something once before predictors start, e.g. builds an engine
- * or converts a model. The result is saved under a key of its inputs, so that trials, resumed runs
- * and later experiments with the same inputs reuse it. The states of a result, by its files:
+ * Runs the template's `prepare` step once before predictors start: it builds an engine, or converts
+ * a model. The result is saved under a key of its inputs, so that trials, resumed runs and later
+ * experiments with the same inputs reuse it. The states of a result, by its files:
  *
  *     missing ──lock──► KEY.lock and KEY/ ──the step succeeds──► KEY/ and KEY.json: reused
  *        ▲                    │
@@ -20,7 +20,7 @@ import {
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../../private-files.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { describeExit, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { createExitError } from '../failure.ts'
@@ -36,25 +36,27 @@ import { watchOver } from './warden.ts'
 export interface PreparedArtifact {
   /** The value of `${prepared}`. */
   readonly folder: string
-  /** Seconds that it took, the wait for another process included. */
+  /** Duration of the step, including the wait for another process. */
   readonly seconds: number
-  /** Whether an earlier run made it. */
+  /** Whether an earlier run made the result. */
   readonly reused: boolean
 }
 
-interface PrepareSurroundings {
-  /** Folder that has a folder for each key. */
+interface PrepareContext {
+  /** Folder that contains a folder for each key. */
   readonly preparedDirectory: string
   readonly runningDirectory: string
   /** Folder of the trial, for the log. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Words before the command that pin it to the trial's cores. */
+  /** Command prefix that pins the step to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Creates a control group without a memory limit: building may take more than serving. */
+  /** Creates a control group without a memory limit: building may need more memory than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
-  /** The GPU in words, part of the key: an engine built for one does not run on another. */
+  /**
+   * Description of the GPU. Part of the key: an engine built for one GPU does not run on another.
+   */
   readonly device: string | undefined
   readonly graceMs: number
   readonly logLimitBytes?: number
@@ -63,28 +65,28 @@ interface PrepareSurroundings {
 /**
  * Runs the step unless its result exists. On return, all its processes have ended; a partial result
  * is deleted.
- * @throws InfeasibleError if the step fails with this configuration, LaunchError if it would with
- * any, the signal's reason
+ * @throws InfeasibleError if the step fails for this configuration; LaunchError if it would fail
+ * for every configuration; the reason of an aborted signal
  */
 export async function prepare(
   step: FilledPrepare,
-  surroundings: PrepareSurroundings,
+  context: PrepareContext,
   signal: AbortSignal,
 ): Promise<PreparedArtifact> {
   const startedMs = performance.now()
   const measureSeconds = () => (performance.now() - startedMs) / 1000
-  const key = computeCacheKey(step, surroundings)
-  makePrivateFolder(surroundings.preparedDirectory)
-  const folder = join(surroundings.preparedDirectory, key)
+  const key = computeCacheKey(step, context)
+  makePrivateFolder(context.preparedDirectory)
+  const folder = join(context.preparedDirectory, key)
   const isPrepared = () => existsSync(`${folder}.json`) && existsSync(folder)
   const release = await acquireLock(`${folder}.lock`, isPrepared, signal)
   if (release === undefined) return { folder, seconds: measureSeconds(), reused: true }
   try {
     rmSync(folder, { recursive: true, force: true })
     makePrivateFolder(folder)
-    await runStep(step, folder, surroundings, signal)
+    await runStep(step, folder, context, signal)
     const record = JSON.stringify({ seconds: measureSeconds(), at: new Date().toISOString() })
-    writeFileSync(`${folder}.json.new`, record, { mode: privateFile })
+    writeFileSync(`${folder}.json.new`, record, { mode: privateFileMode })
     renameSync(`${folder}.json.new`, `${folder}.json`)
     return { folder, seconds: measureSeconds(), reused: false }
   } catch (error) {
@@ -98,38 +100,38 @@ export async function prepare(
 async function runStep(
   step: FilledPrepare,
   folder: string,
-  surroundings: PrepareSurroundings,
+  context: PrepareContext,
   signal: AbortSignal,
 ): Promise<void> {
   const fill = (text: string) => text.replaceAll(preparedPlaceholder, folder)
   const argv = step.argv.map(fill)
   const env = {
-    ...surroundings.env,
+    ...context.env,
     ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])),
   }
-  const log = openLog(surroundings.folder, surroundings.logLimitBytes, undefined, 'prepare')
-  const stopWatching = watchOver(surroundings.runningDirectory)
+  const log = openLog(context.folder, context.logLimitBytes, undefined, 'prepare')
+  const stopWatching = watchOver(context.runningDirectory)
   let controlGroup: ControlGroup | undefined
-  let note: ReturnType<typeof writeRunningNote> | undefined
+  let runRecord: ReturnType<typeof writeRunningNote> | undefined
   try {
-    controlGroup = await surroundings.controlGroup()
-    note = writeRunningNote(surroundings.runningDirectory, controlGroup.folders)
+    controlGroup = await context.controlGroup()
+    runRecord = writeRunningNote(context.runningDirectory, controlGroup.folders)
     checkProgram(
       argv[0]!,
-      surroundings.cwd,
+      context.cwd,
       env.PATH ?? '',
       step.varies ? 'configuration' : 'experiment',
     )
     const killedSinceStart = watchMemoryKills()
     signal.throwIfAborted()
     const group = await startGroup(
-      { argv: controlGroup.wrap([...surroundings.prefix, ...argv]), env, cwd: surroundings.cwd },
-      note.cookie,
+      { argv: controlGroup.wrap([...context.prefix, ...argv]), env, cwd: context.cwd },
+      runRecord.cookie,
       log,
       controlGroup.folders,
     )
     try {
-      note.addProcesses(group.identity)
+      runRecord.addProcesses(group.identity)
       const exit = await waitForEnd(group.exited, step.timeoutS, signal)
       if (exit === undefined)
         throw new InfeasibleError(
@@ -139,12 +141,12 @@ async function runStep(
         )
       if (exit.code !== 0) throw createFailure(exit, log, step, killedSinceStart())
     } finally {
-      await group.stop(surroundings.graceMs)
+      await group.stop(context.graceMs)
     }
   } finally {
     try {
       await controlGroup?.end()
-      note?.remove()
+      runRecord?.remove()
     } finally {
       await stopWatching()
       log.close()
@@ -152,15 +154,18 @@ async function runStep(
   }
 }
 
-/** Resolves with undefined at the timeout. */
+/**
+ * Waits for the end of the step.
+ * @returns undefined at the timeout
+ */
 async function waitForEnd(
   exited: Promise<Exit>,
   timeoutS: number,
   signal: AbortSignal,
 ): Promise<Exit | undefined> {
   const done = new AbortController()
-  const either = AbortSignal.any([signal, done.signal])
-  const timeout = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() =>
+  const doneOrAborted = AbortSignal.any([signal, done.signal])
+  const timeout = sleep(timeoutS * 1000, undefined, { signal: doneOrAborted }).catch(() =>
     signal.throwIfAborted(),
   )
   try {
@@ -171,8 +176,8 @@ async function waitForEnd(
 }
 
 /**
- * The error of a predictor that ends before it serves. A step without parameters would fail with
- * every configuration.
+ * Creates the error of a failed step. A step that does not depend on the configuration would fail
+ * for all, so it ends the experiment, except when memory ran out.
  */
 function createFailure(
   exit: Exit,
@@ -209,10 +214,10 @@ const hints = {
   killed: 'another program on this machine kills processes',
 }
 
-/** Cache key of a result: command, device, and state of the input files. */
+/** Computes the cache key of a result from command, device, and state of the input files. */
 function computeCacheKey(
   { argv, env, inputs }: FilledPrepare,
-  { cwd, device }: PrepareSurroundings,
+  { cwd, device }: PrepareContext,
 ): string {
   const mentionedPaths = argv
     .flatMap((word) => [word, word.slice(word.indexOf('=') + 1)])
@@ -231,7 +236,10 @@ function computeCacheKey(
 /** Larger files are recognised by size and time instead of contents. */
 const maxHashedBytes = 64 * 2 ** 20
 
-/** @throws LaunchError for a missing file */
+/**
+ * Reads what identifies the contents of a file or folder.
+ * @throws LaunchError for a missing file
+ */
 function readFileState(path: string): unknown {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
   if (stat === undefined)
@@ -249,12 +257,12 @@ function readFileState(path: string): unknown {
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
-/** Interval of looks at another process's lock. Assumed. */
-const pollMs = 200
+/** Poll interval while another process holds the lock, ms. Assumed. */
+const lockPollMs = 200
 
 /**
  * Acquires the lock: one process runs the step while others wait for its result.
- * @returns a function that releases the lock; undefined if `isThere`
+ * @returns a function that releases the lock; undefined if `isPrepared`, so that no lock is needed
  */
 async function acquireLock(
   path: string,
@@ -267,7 +275,7 @@ async function acquireLock(
     if (tryLock(path)) {
       if (!isPrepared()) return releaseLock
       releaseLock()
-    } else if (!removeStaleLock(path)) await sleep(pollMs, undefined, { signal })
+    } else if (!removeStaleLock(path)) await sleep(lockPollMs, undefined, { signal })
   }
   return undefined
 }
@@ -275,7 +283,7 @@ async function acquireLock(
 /** Tries to take the lock. The lock file is complete before it appears under its name. */
 function tryLock(path: string): boolean {
   const newLock = `${path}.${randomUUID()}`
-  writeFileSync(newLock, JSON.stringify(getOwnIdentity()), { mode: privateFile })
+  writeFileSync(newLock, JSON.stringify(getOwnIdentity()), { mode: privateFileMode })
   try {
     linkSync(newLock, path)
     return true
@@ -287,7 +295,10 @@ function tryLock(path: string): boolean {
   }
 }
 
-/** Removes the lock of a dead process. Returns whether it is removed. */
+/**
+ * Removes the lock of a dead process.
+ * @returns whether it is removed
+ */
 function removeStaleLock(path: string): boolean {
   const lockOwner = readOwner(path)
   if (lockOwner === undefined) return true

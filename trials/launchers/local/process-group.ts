@@ -130,8 +130,8 @@ const waitForLeaderExit = async (child: ChildProcess): Promise<Exit> => {
 }
 
 /**
- * Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process
- * that outlives SIGKILL.
+ * Ends every member: SIGTERM, grace, SIGKILL until none is left.
+ * @throws LaunchError for a process that outlives SIGKILL
  */
 export const endGroup = async (
   group: GroupIdentity,

@@ -174,8 +174,8 @@ export const listPorts = (pids: readonly number[]): number[] => {
 }
 
 /**
- * The process that listens on a TCP port of this machine; for a server with workers, its first
- * process. Undefined if not visible.
+ * Finds the process that listens on a TCP port of this machine; for a server with workers, its
+ * first process. Undefined if not visible.
  */
 export const findServer = (
   port: number,
@@ -202,7 +202,7 @@ function findListeners(port: number): ProcessStat[] {
 /** TCP_LISTEN in the kernel's tables of sockets: state 10 in hexadecimal (proc(5)). */
 const listenState = '0A'
 
-/** Every listening socket, as in /proc/PID/fd; undefined if /proc is not readable. */
+/** Lists every listening socket, as in /proc/PID/fd; undefined if /proc is not readable. */
 const listListeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
   const tables = ['/proc/net/tcp', '/proc/net/tcp6']
     .map(readProc)
@@ -218,7 +218,7 @@ const listListeningSockets = (): { readonly port: number; readonly name: string 
     }))
 }
 
-/** The sockets that a process has open, as in /proc/PID/fd. */
+/** Lists the sockets that a process has open, as in /proc/PID/fd. */
 const listSockets = (pid: number): string[] => {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {

@@ -31,10 +31,10 @@ export function reuseByReconfigure(
   if (words === undefined) return inner
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   return reuseServers<undefined>(inner, {
-    names: listReconfigurable(template, parameters),
+    parameterNames: listReconfigurable(template, parameters),
     changeDescription: 'reconfigured',
-    begin: async () => undefined,
-    change: async ({ predictor, url }, configuration, signal) => {
+    prepareServer: async () => undefined,
+    reconfigure: async ({ predictor, url }, configuration, signal) => {
       const { hostname, port } = new URL(url)
       const [program, ...args] = fillReconfigure(words, configuration, {
         host: hostname,

@@ -1,7 +1,7 @@
 /**
  * Reuses the built-in server with an emulated GPU for the next trial with another configuration.
- * This saves its start, and thousands of requests until its code is compiled. `reuseByReconfigure`
- * does the same for users' servers.
+ * This saves its start, and thousands of warm-up requests until the JIT has compiled its code.
+ * `reuseByReconfigure` does the same for users' servers.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -29,10 +29,10 @@ interface ReuseBuiltinOptions {
 }
 
 /**
- * Parameters of the device model and of the batcher, which the predictor's `explicit` model control
- * sets while it serves.
+ * Parameters of the device model and of the batcher that the predictor's model-load endpoint
+ * (`explicit` model control) changes without a restart.
  */
-const takenWhileServing: ReadonlySet<string> = new Set([
+const reconfigurableParameters: ReadonlySet<string> = new Set([
   'cpuCores',
   'gpu',
   'gpuMemoryPercent',
@@ -46,8 +46,8 @@ const takenWhileServing: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it
- * serves tensors over HTTP.
+ * Whether one predictor can serve trial after trial: all its GPUs are emulated, and it serves
+ * tensors over HTTP.
  */
 export function canReuseBuiltin({
   template,
@@ -69,7 +69,10 @@ export function canReuseBuiltin({
   )
 }
 
-/** A share of a core needs a control group, in which the process must start. */
+/**
+ * False for fractions of cores: they need a control group, which a process can enter only at its
+ * start.
+ */
 const hasWholeCores = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
 
@@ -77,17 +80,17 @@ const hasWholeCores = (parameter: Parameter): boolean =>
 export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Launcher {
   const { parameters, protocol, payload, ownGpus } = options
   const timeoutMs = (options.template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-  const names = parameters.filter(
+  const reconfigurable = parameters.filter(
     (parameter) =>
-      takenWhileServing.has(parameter.name) &&
+      reconfigurableParameters.has(parameter.name) &&
       (parameter.name !== 'cpuCores' || hasWholeCores(parameter)),
   )
   return reuseServers<undefined>(inner, {
-    names: new Set(names.map(({ name }) => name)),
+    parameterNames: new Set(reconfigurable.map(({ name }) => name)),
     changeDescription: 'reconfigured',
-    keepsRefused: true,
-    begin: async () => undefined,
-    change: async ({ predictor, url }, requested, signal) => {
+    survivesRejection: true,
+    prepareServer: async () => undefined,
+    reconfigure: async ({ predictor, url }, requested, signal) => {
       const { template, configuration } = applyVariant(options.template, requested)
       const isolation = await predictor.move?.(configuration, signal)
       const settings = createPredictorEnvironment(
@@ -115,7 +118,10 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
   })
 }
 
-/** @throws InfeasibleError where the model does not fit, LaunchError for any other answer */
+/**
+ * Sends a configuration to the predictor.
+ * @throws InfeasibleError if the model does not fit, LaunchError for any other failure
+ */
 async function loadConfiguration(
   url: string,
   model: string,

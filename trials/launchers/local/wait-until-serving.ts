@@ -22,7 +22,7 @@ export interface ServingPredictor {
 }
 
 /**
- * @throws PortTakenError where another server has its port; InfeasibleError and LaunchError for any
+ * @throws PortTakenError if another server has its port; InfeasibleError and LaunchError for any
  * other reason; the signal's reason
  */
 export async function waitUntilServing(

@@ -1,6 +1,6 @@
 /**
  * The queueing core of a simulated predictor: CPU stage, dynamic batcher, engine instances and
- * devices. Whoever drives it plays arrivals and dispatches in the order of time.
+ * devices. The caller feeds arrivals and dispatches in the order of time.
  */
 import type { CpuStage } from './cpu-stage.ts'
 import { getJitterFactors } from './jitter.ts'
@@ -24,67 +24,73 @@ export interface BatchQueueOptions {
   readonly uniform: () => number
 }
 
-/** Usage over all plays. */
+/** Usage over all simulation runs. */
 export interface BatchQueueUsage {
   readonly cpuBusyMs: number
   readonly deviceBusyMs: number
   readonly batches: number
-  readonly batched: number
+  readonly batchedRequests: number
 }
 
 /**
- * Every play starts idle, and the i-th request and the i-th batch draw the same jitter in each:
- * loads differ in their rate alone (common random numbers; Law, Simulation Modeling and Analysis,
- * section 11.2).
+ * Every simulation run starts idle, and the i-th request and the i-th batch draw the same jitter in
+ * each run: loads differ only in their rate (common random numbers; Law, Simulation Modeling and
+ * Analysis, section 11.2).
  */
 export class BatchQueue {
-  readonly #o: BatchQueueOptions
+  readonly #options: BatchQueueOptions
   readonly #batchMs: (batch: number) => number
   readonly #cpuFactors: Float64Array
   readonly #deviceFactors: Float64Array
-  readonly #fromRequest: number
-  readonly #fromBatch: number
-  /** When each core is free, and the event loop. */
-  readonly #coreFree: Float64Array
-  #acceptFree = 0
-  /** Requests ready for a batch, by time: their numbers and times. */
+  /**
+   * Random positions in the tables of factors, at which the first request and batch draw theirs.
+   */
+  readonly #requestJitterOffset: number
+  readonly #batchJitterOffset: number
+  /** When each core is free, ms. */
+  readonly #coreFreeMs: Float64Array
+  /** When the event loop is free, ms. */
+  #eventLoopFreeMs = 0
+  /** Numbers of the requests that wait for a batch, by the time at which they are ready. */
   #waiting: Int32Array
-  #readyAt: Float64Array
-  /** Places in `waiting`; those before the head have left. */
+  /** When each of them is ready, ms. */
+  #readyMs: Float64Array
+  /** Indices into `#waiting`: the first waiting request, and one past the last. */
   #head = 0
   #tail = 0
-  readonly #deviceFree: Float64Array
-  /** When each instance is free; instance i belongs to device i mod devices. */
-  readonly #instanceFree: Float64Array
+  /** When each device is free, ms. */
+  readonly #deviceFreeMs: Float64Array
+  /** When each instance is free, ms; instance i belongs to device i mod devices. */
+  readonly #instanceFreeMs: Float64Array
   #nextInstance = 0
-  /** Batches of this play. */
+  /** Batches of this run. */
   #dispatched = 0
-  readonly #usage = { cpuBusyMs: 0, deviceBusyMs: 0, batches: 0, batched: 0 }
+  readonly #usage = { cpuBusyMs: 0, deviceBusyMs: 0, batches: 0, batchedRequests: 0 }
 
-  constructor(options: BatchQueueOptions, places = 64) {
-    this.#o = options
+  constructor(options: BatchQueueOptions, initialCapacity = 64) {
+    this.#options = options
     this.#batchMs = memoiseBatchMs(options.batchMs, options.maxBatchSize)
     this.#cpuFactors = getJitterFactors(options.cpu.jitter)
     this.#deviceFactors = getJitterFactors(options.deviceJitter)
-    this.#fromRequest = Math.floor(options.uniform() * 2 ** 20)
-    this.#fromBatch = Math.floor(options.uniform() * 2 ** 20)
-    this.#coreFree = new Float64Array(Math.ceil(options.cpuCores))
-    this.#deviceFree = new Float64Array(options.devices)
-    this.#instanceFree = new Float64Array(options.devices * options.instances)
-    this.#waiting = new Int32Array(places)
-    this.#readyAt = new Float64Array(places)
+    this.#requestJitterOffset = Math.floor(options.uniform() * 2 ** 20)
+    this.#batchJitterOffset = Math.floor(options.uniform() * 2 ** 20)
+    this.#coreFreeMs = new Float64Array(Math.ceil(options.cpuCores))
+    this.#deviceFreeMs = new Float64Array(options.devices)
+    this.#instanceFreeMs = new Float64Array(options.devices * options.instances)
+    this.#waiting = new Int32Array(initialCapacity)
+    this.#readyMs = new Float64Array(initialCapacity)
   }
 
   get usage(): BatchQueueUsage {
     return this.#usage
   }
 
-  /** Empties the queue and frees all workers, for the next play. */
+  /** Empties the queue and frees all workers, for the next simulation run. */
   reset(): void {
-    this.#coreFree.fill(0)
-    this.#deviceFree.fill(0)
-    this.#instanceFree.fill(0)
-    this.#acceptFree = 0
+    this.#coreFreeMs.fill(0)
+    this.#deviceFreeMs.fill(0)
+    this.#instanceFreeMs.fill(0)
+    this.#eventLoopFreeMs = 0
     this.#head = 0
     this.#tail = 0
     this.#nextInstance = 0
@@ -96,42 +102,44 @@ export class BatchQueue {
    * @returns whether the queue had room; a refused request is answered after `cpu.overheadMs`
    */
   arrive(request: number, atMs: number, jitter = request): boolean {
-    const { cpu, cpuCores, queueLimit } = this.#o
+    const { cpu, cpuCores, queueLimit } = this.#options
     if (this.#tail - this.#head >= queueLimit) return false
-    const coreFree = this.#coreFree
-    const core = findEarliest(coreFree)
-    const start = Math.max(atMs, coreFree[core]!, this.#acceptFree)
+    const coreFreeMs = this.#coreFreeMs
+    const core = findEarliest(coreFreeMs)
+    const start = Math.max(atMs, coreFreeMs[core]!, this.#eventLoopFreeMs)
     // A limit of 1.5 cores slows two cores by a quarter.
-    const slowdown = coreFree.length / cpuCores
+    const slowdown = coreFreeMs.length / cpuCores
     const factors = this.#cpuFactors
-    const prepareMs = cpu.prepareMs * factors[(this.#fromRequest + jitter) & (factors.length - 1)]!
+    const prepareMs =
+      cpu.prepareMs * factors[(this.#requestJitterOffset + jitter) & (factors.length - 1)]!
     const service = slowdown * (cpu.acceptMs + prepareMs)
-    const ready = cpu.within ? start : start + service
-    this.#acceptFree = start + slowdown * cpu.acceptMs
-    coreFree[core] = start + service
+    const ready = cpu.isPartOfBatchTime ? start : start + service
+    this.#eventLoopFreeMs = start + slowdown * cpu.acceptMs
+    coreFreeMs[core] = start + service
     this.#usage.cpuBusyMs += service / slowdown
     if (this.#tail === this.#waiting.length) this.#makeRoom()
     // Nearly in order: cores overtake one another by a few places at most.
-    const [waiting, readyAt] = [this.#waiting, this.#readyAt]
-    let place = this.#tail++
-    for (; place > this.#head && readyAt[place - 1]! > ready; place--) {
-      waiting[place] = waiting[place - 1]!
-      readyAt[place] = readyAt[place - 1]!
+    const [waiting, readyMs] = [this.#waiting, this.#readyMs]
+    let index = this.#tail++
+    for (; index > this.#head && readyMs[index - 1]! > ready; index--) {
+      waiting[index] = waiting[index - 1]!
+      readyMs[index] = readyMs[index - 1]!
     }
-    waiting[place] = request
-    readyAt[place] = ready
+    waiting[index] = request
+    readyMs[index] = ready
     return true
   }
 
-  /** When the next batch is dispatched, given the requests that have arrived by then. */
-  nextDispatchMs(): number {
+  /** Computes when the next batch is dispatched, given the requests that have arrived by then. */
+  computeNextDispatchMs(): number {
     const waiting = this.#tail - this.#head
     if (waiting === 0) return Number.POSITIVE_INFINITY
-    const { maxBatchSize, maxDelayMs } = this.#o
-    const readyAt = this.#readyAt
-    let leaves = readyAt[this.#head]! + maxDelayMs
-    if (waiting >= maxBatchSize) leaves = Math.min(leaves, readyAt[this.#head + maxBatchSize - 1]!)
-    return Math.max(this.#instanceFree[this.#nextInstance]!, leaves)
+    const { maxBatchSize, maxDelayMs } = this.#options
+    const readyMs = this.#readyMs
+    let dispatchMs = readyMs[this.#head]! + maxDelayMs
+    if (waiting >= maxBatchSize)
+      dispatchMs = Math.min(dispatchMs, readyMs[this.#head + maxBatchSize - 1]!)
+    return Math.max(this.#instanceFreeMs[this.#nextInstance]!, dispatchMs)
   }
 
   /**
@@ -139,39 +147,40 @@ export class BatchQueue {
    * @param answer called for each of its requests, with the time of its answer
    */
   dispatch(atMs: number, answer: (request: number, answeredMs: number) => void): void {
-    const { maxBatchSize, devices, cpu } = this.#o
-    const [waiting, readyAt] = [this.#waiting, this.#readyAt]
+    const { maxBatchSize, devices, cpu } = this.#options
+    const [waiting, readyMs] = [this.#waiting, this.#readyMs]
     const head = this.#head
-    const most = Math.min(maxBatchSize, this.#tail - head)
+    const maxSize = Math.min(maxBatchSize, this.#tail - head)
     let size = 1
-    while (size < most && readyAt[head + size]! <= atMs) size++
+    while (size < maxSize && readyMs[head + size]! <= atMs) size++
     const instance = this.#nextInstance
     const device = instance % devices
     const factors = this.#deviceFactors
     const busy =
-      this.#batchMs(size) * factors[(this.#fromBatch + this.#dispatched++) & (factors.length - 1)]!
-    const end = Math.max(atMs, this.#deviceFree[device]!) + busy
-    this.#deviceFree[device] = end
-    this.#instanceFree[instance] = end
-    this.#nextInstance = findEarliest(this.#instanceFree)
+      this.#batchMs(size) *
+      factors[(this.#batchJitterOffset + this.#dispatched++) & (factors.length - 1)]!
+    const end = Math.max(atMs, this.#deviceFreeMs[device]!) + busy
+    this.#deviceFreeMs[device] = end
+    this.#instanceFreeMs[instance] = end
+    this.#nextInstance = findEarliest(this.#instanceFreeMs)
     this.#usage.deviceBusyMs += busy
     this.#usage.batches++
-    this.#usage.batched += size
+    this.#usage.batchedRequests += size
     this.#head += size
     const answeredMs = end + cpu.overheadMs
     for (let i = head; i < head + size; i++) answer(waiting[i]!, answeredMs)
   }
 
-  /** Moves the waiting requests to the front, into larger arrays where they fill half of these. */
+  /** Moves the waiting requests to the front; into larger arrays if they fill more than half. */
   #makeRoom(): void {
     const count = this.#tail - this.#head
-    const isCrowded = 2 * count > this.#waiting.length
-    const waiting = isCrowded ? new Int32Array(2 * this.#waiting.length) : this.#waiting
-    const readyAt = isCrowded ? new Float64Array(2 * this.#readyAt.length) : this.#readyAt
+    const isOverHalfFull = 2 * count > this.#waiting.length
+    const waiting = isOverHalfFull ? new Int32Array(2 * this.#waiting.length) : this.#waiting
+    const readyMs = isOverHalfFull ? new Float64Array(2 * this.#readyMs.length) : this.#readyMs
     waiting.set(this.#waiting.subarray(this.#head, this.#tail))
-    readyAt.set(this.#readyAt.subarray(this.#head, this.#tail))
+    readyMs.set(this.#readyMs.subarray(this.#head, this.#tail))
     this.#waiting = waiting
-    this.#readyAt = readyAt
+    this.#readyMs = readyMs
     this.#head = 0
     this.#tail = count
   }
@@ -182,13 +191,13 @@ function memoiseBatchMs(
   batchMs: (batch: number) => number,
   maxBatchSize: number,
 ): (batch: number) => number {
-  const known = new Float64Array(Math.min(maxBatchSize, 4096) + 1)
+  const memoised = new Float64Array(Math.min(maxBatchSize, 4096) + 1)
   return (batch) => {
-    if (batch >= known.length) return batchMs(batch)
-    const found = known[batch]!
-    if (found > 0) return found
+    if (batch >= memoised.length) return batchMs(batch)
+    const memoisedMs = memoised[batch]!
+    if (memoisedMs > 0) return memoisedMs
     const ms = batchMs(batch)
-    known[batch] = ms
+    memoised[batch] = ms
     return ms
   }
 }

@@ -16,21 +16,22 @@ export interface SimulatedServerOptions extends BatchQueueOptions {
 }
 
 const failure = 'status 429'
-const initialPlaces = 4096
+/** Initial capacity of arrays of requests. */
+const initialCapacity = 4096
 
 export class SimulatedServer implements VirtualServer {
   readonly #options: SimulatedServerOptions
   readonly #queue: BatchQueue
-  /** Reused by each play. */
-  #latency: Float64Array = new Float64Array(initialPlaces)
+  /** Latencies by request, ms; reused by each simulation run. */
+  #latency: Float64Array = new Float64Array(initialCapacity)
   #elapsedMs = 0
 
   constructor(options: SimulatedServerOptions) {
     this.#options = options
-    this.#queue = new BatchQueue(options, initialPlaces)
+    this.#queue = new BatchQueue(options, initialCapacity)
   }
 
-  /** Usage over all plays. */
+  /** Usage over all simulation runs. */
   get usage(): BatchQueueUsage & { readonly elapsedMs: number } {
     return { ...this.#queue.usage, elapsedMs: this.#elapsedMs }
   }
@@ -40,7 +41,7 @@ export class SimulatedServer implements VirtualServer {
     return predictCapacity(this.#options, slo)
   }
 
-  /** Plays a load on the idle server, to its last answer. */
+  /** Simulates a load on the idle server until the last answer. */
   play(load: Load): VirtualRun {
     const { arrivals, latency, requests } = this.#run(
       load,
@@ -55,18 +56,17 @@ export class SimulatedServer implements VirtualServer {
   }
 
   /**
-   * Plays a load as `play` does, but no longer than until more than `most` requests are over the
-   * limit.
+   * Simulates a load like `play`, but ends early once more than `maxViolations` exceed the limit.
    */
-  countViolations(load: Load, limitMs: number, most: number): ViolationCounts {
-    const { requests, over, failed } = this.#run(load, limitMs, most)
+  countViolations(load: Load, limitMs: number, maxViolations: number): ViolationCounts {
+    const { requests, over, failed } = this.#run(load, limitMs, maxViolations)
     return { requests, over, failed }
   }
 
-  #run(load: Load, limitMs: number, most: number): Run {
+  #run(load: Load, limitMs: number, maxViolations: number): Run {
     this.#queue.reset()
     const run = new Run(this.#options, this.#queue, load, this.#latency)
-    run.toTheEnd(limitMs, most)
+    run.simulate(limitMs, maxViolations)
     this.#latency = run.latency
     this.#elapsedMs += run.elapsedMs
     return run
@@ -74,23 +74,23 @@ export class SimulatedServer implements VirtualServer {
 }
 
 /**
- * One play. Only two kinds of events decide anything, the next arrival and the next dispatch of a
- * batch; both are known ahead, so the earlier of the two is done and no event queue is needed.
+ * One simulation run. There are only two kinds of events, the next arrival and the next dispatch of
+ * a batch. Both are known ahead, so the earlier of the two is processed, and no event queue is
+ * needed.
  */
 class Run {
   readonly #overheadMs: number
   readonly #queue: BatchQueue
-  /**
-   * Times of requests, of those that came and of those known to come; a closed loop adds to it as
-   * answers return.
-   */
+  /** Arrival times of past and scheduled requests, ms; a closed loop adds one for each answer. */
   arrivals: Float64Array
-  #known: number
-  /** Requests that came. */
+  /** Number of scheduled arrivals, past ones included. */
+  #scheduled: number
+  /** Number of requests that have arrived. */
   requests = 0
   latency: Float64Array
   readonly #endMs: number
-  readonly #closed: boolean
+  readonly #isClosedLoop: boolean
+  /** Requests that failed or exceeded the limit. */
   over = 0
   failed = 0
   elapsedMs = 0
@@ -103,17 +103,17 @@ class Run {
   ) {
     this.#overheadMs = cpu.overheadMs
     this.#queue = queue
-    this.#closed = load.kind === 'closed'
+    this.#isClosedLoop = load.kind === 'closed'
     this.#endMs = load.durationS * 1000
     this.arrivals =
       load.kind === 'closed' ? new Float64Array(2 * load.connections + 1024) : schedule(load)
-    this.#known = load.kind === 'closed' ? load.connections : this.arrivals.length
+    this.#scheduled = load.kind === 'closed' ? load.connections : this.arrivals.length
     this.latency =
       this.arrivals.length > latency.length ? new Float64Array(this.arrivals.length) : latency
   }
 
-  /** Ends early once more than `most` requests have failed or taken longer than the limit. */
-  toTheEnd(limitMs: number, most: number): void {
+  /** Ends early once more than `maxViolations` requests have failed or exceeded the limit. */
+  simulate(limitMs: number, maxViolations: number): void {
     const queue = this.#queue
     const answer = (request: number, answeredMs: number) => {
       const tookMs = answeredMs - this.arrivals[request]!
@@ -121,14 +121,14 @@ class Run {
       if (tookMs > limitMs) this.over++
       this.#recordAnswer(answeredMs)
     }
-    let dispatch = Number.POSITIVE_INFINITY
-    while (this.over <= most) {
+    let dispatchMs = Number.POSITIVE_INFINITY
+    while (this.over <= maxViolations) {
       const arrival =
-        this.requests < this.#known ? this.arrivals[this.requests]! : Number.POSITIVE_INFINITY
-      if (arrival === Number.POSITIVE_INFINITY && dispatch === Number.POSITIVE_INFINITY) break
-      if (arrival <= dispatch) this.#arrive(arrival)
-      else queue.dispatch(dispatch, answer)
-      dispatch = queue.nextDispatchMs()
+        this.requests < this.#scheduled ? this.arrivals[this.requests]! : Number.POSITIVE_INFINITY
+      if (arrival === Number.POSITIVE_INFINITY && dispatchMs === Number.POSITIVE_INFINITY) break
+      if (arrival <= dispatchMs) this.#arrive(arrival)
+      else queue.dispatch(dispatchMs, answer)
+      dispatchMs = queue.computeNextDispatchMs()
     }
   }
 
@@ -143,12 +143,12 @@ class Run {
 
   #recordAnswer(at: number): void {
     if (at > this.elapsedMs) this.elapsedMs = at
-    if (!this.#closed || at >= this.#endMs) return
-    if (this.#known === this.arrivals.length) this.#grow()
-    let place = this.#known++
-    for (; place > this.requests && this.arrivals[place - 1]! > at; place--)
-      this.arrivals[place] = this.arrivals[place - 1]!
-    this.arrivals[place] = at
+    if (!this.#isClosedLoop || at >= this.#endMs) return
+    if (this.#scheduled === this.arrivals.length) this.#grow()
+    let index = this.#scheduled++
+    for (; index > this.requests && this.arrivals[index - 1]! > at; index--)
+      this.arrivals[index] = this.arrivals[index - 1]!
+    this.arrivals[index] = at
   }
 
   #grow(): void {

@@ -1,4 +1,6 @@
-/** A configuration as input of the device model: model, devices and limits. */
+/**
+ * Models a configured server: device times, memory and limits, for capacity models and simulation.
+ */
 import type { Configuration } from '../../../search/types.ts'
 import { type Architecture, getInputKind } from '../../devices/architecture.ts'
 import { countFlops } from '../../devices/call-work.ts'
@@ -19,7 +21,7 @@ import {
   readServingParameters,
   type ServingParameters,
 } from '../../resources.ts'
-import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
+import { type MachineCores, referenceCores } from './cpu-stage.ts'
 
 export interface ModelledServer {
   readonly architecture: Architecture
@@ -35,7 +37,7 @@ export interface ModelledServer {
   }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
   readonly neededMiB?: number
-  /** As `DeviceLatency.relativeError`, of the memory. */
+  /** Relative error of the memory, like `DeviceLatency.relativeError`. */
   readonly memoryError?: number
   readonly availableMiB?: number
   /** Power limit of the GPUs, times the share; undefined without a GPU. */
@@ -43,8 +45,8 @@ export interface ModelledServer {
 }
 
 /**
- * Relative errors of the memory: of the built-in server, of one measured at several batches, and of a
- * framework without measurements.
+ * Relative errors of the memory: of the built-in server, of one measured at several batches, and of
+ * a framework without measurements.
  */
 const modelledMemoryError = 0.15
 const measuredMemoryError = 0.06
@@ -60,7 +62,7 @@ export function modelServer(
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
   calibratedServer?: CalibratedServer,
-  cores = coresElsewhere,
+  cores = referenceCores,
 ): ModelledServer {
   const resources = parseResources(configuration, defaults, ownGpus)
   // The measured latencies of a server include its delay.
@@ -98,12 +100,12 @@ export function modelServer(
     [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join(),
   )
   const predictUncalibrated = (batch: number): DeviceLatency => {
-    let found = latenciesByBatch.get(batch)
-    if (found === undefined) {
-      found = predictDeviceLatency(createCall(batch))
-      latenciesByBatch.set(batch, found)
+    let latency = latenciesByBatch.get(batch)
+    if (latency === undefined) {
+      latency = predictDeviceLatency(createCall(batch))
+      latenciesByBatch.set(batch, latency)
     }
-    return found
+    return latency
   }
   const processes = serving.instances
   return {
@@ -140,7 +142,7 @@ export function modelServer(
 
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
-/** The cache of device times by batch: thousands of configurations share a few devices. */
+/** Finds the cache of device times by batch: thousands of configurations share a few devices. */
 function findLatencyCache(
   architecture: Architecture,
   gpu: Gpu,
@@ -191,12 +193,12 @@ function modelCpuInference(
 ) {
   const latenciesByBatch = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = latenciesByBatch.get(batch) ?? {
+    const latency = latenciesByBatch.get(batch) ?? {
       ms: computeBatchMs(batch) / coreSpeed,
       relativeError: cpuError,
     }
-    latenciesByBatch.set(batch, found)
-    return found
+    latenciesByBatch.set(batch, latency)
+    return latency
   }
   function computeBatchMs(batch: number): number {
     const work = countWork(architecture, { batch, sequenceLength, imageSize }, 'fp32')

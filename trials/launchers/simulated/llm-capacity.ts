@@ -73,7 +73,7 @@ function predictLlmLatencies(
 const unloadedRps = 1e-4
 const maxRps = 1e5
 
-/** The highest rate with a property that all lower rates have too, to 0.5 %. */
+/** Bisects the highest rate with a property that all lower rates have too, to 0.5 %. */
 function bisectMaxRate(hasProperty: (rateRps: number) => boolean): number {
   let [low, high] = [unloadedRps, maxRps]
   while (high / low > 1.005) {
@@ -84,7 +84,7 @@ function bisectMaxRate(hasProperty: (rateRps: number) => boolean): number {
   return low
 }
 
-/** The highest rate that the server sustains, whatever the latencies. */
+/** Finds the highest rate that the server sustains, whatever the latencies. */
 export function findSaturationRps(model: LlmQueueing): number {
   const { pools } = model.server
   if (pools === undefined)
@@ -100,9 +100,9 @@ export function findSaturationRps(model: LlmQueueing): number {
 const gpuBoundShare = 0.8
 
 /**
- * The capacity by slowdown of the whole server: with everything s times as slow, rate r / s has s
- * times the latencies of rate r, so all slowdowns share their results. Under a joint SLO, the same
- * requests are assumed to violate all limits.
+ * Predicts the capacity by slowdown of the whole server: with everything s times as slow, rate r /
+ * s has s times the latencies of rate r, so all slowdowns share their results. Under a joint SLO,
+ * the same requests are assumed to violate all limits.
  */
 export function predictLlmCapacities(
   model: LlmQueueing,
@@ -117,10 +117,10 @@ export function predictLlmCapacities(
       : computeSloLatency(latencies, slo, className)
   }
   const sloMsByRate = new Map<number, number>()
-  /** The latency that the SLO counts, of its worst class; infinite beyond saturation. */
+  /** Gets the latency that the SLO counts, of its worst class; infinite beyond saturation. */
   const getSloMs = (rateRps: number): number => {
-    const known = sloMsByRate.get(rateRps)
-    if (known !== undefined) return known
+    const cachedMs = sloMsByRate.get(rateRps)
+    if (cachedMs !== undefined) return cachedMs
     const sloMs =
       sloClasses.length > 0
         ? Math.max(...sloClasses.map((one) => computeSloMs(rateRps, one, one.name)))

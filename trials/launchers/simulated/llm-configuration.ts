@@ -40,7 +40,7 @@ export interface LlmModelOptions {
 
 /**
  * @throws DeviceModelError for values that the model cannot read, or that the GPU does not have
- * @throws OutOfMemoryError where weights and one sequence do not fit
+ * @throws OutOfMemoryError if weights and one sequence do not fit
  */
 export function modelLlm(
   architecture: Decoder,

@@ -60,7 +60,7 @@ export function predictPrefillMs(
       })
     )
   }
-  /** With one prompt of `longTokens` in the group. */
+  /** Duration of a group that contains one prompt of `longTokens`, ms. */
   const longGroupMs = (prompts: number) =>
     groupMs(prompts, longTokens + (prompts - 1) * meanPromptTokens)
   const maxGroup = Math.max(1, limits.maxBatchedTokens / meanPromptTokens)
@@ -110,7 +110,7 @@ export function predictPrefillMs(
   return frontMs + computeWaitQuantileMs(hostQueue, q) + Math.min(lowLoadMs, highLoadMs)
 }
 
-/** The steady state of one of the decode servers, which compute no prompts. */
+/** Solves the steady state of one of the decode servers, which compute no prompts. */
 export const solveDecodeState = (
   { load }: LlmQueueing,
   { decode, decoder }: LlmPools,

@@ -398,10 +398,10 @@ describe('the closed form', () => {
     expect(capacityOf(2, 2) / capacityOf(1, 1)).toBeLessThan(2.4)
     const estimator = createLlmEstimator({ architecture: large, slo, requests: () => requests })
     const estimated = estimator.estimate(pools(1, 1, 4))
-    expect(estimated.serves && estimated.capacityRps).toBeCloseTo(capacityOf(1, 1), 6)
+    expect(estimated.isFeasible && estimated.capacityRps).toBeCloseTo(capacityOf(1, 1), 6)
     expect(
       estimator.estimate({ gpu: 'H100', gpus: 4, prefillReplicas: 1, decodeReplicas: 0 }),
-    ).toMatchObject({ serves: false })
+    ).toMatchObject({ isFeasible: false })
     // Its weights have to fit each server, not all of them together.
     expect([
       estimator.cannotServe({ ...pools(2, 2, 1), gpu: 'L4' }),
@@ -414,7 +414,7 @@ describe('the closed form', () => {
       engine: 'tgi',
     })
     expect(tgi.estimate(pools(1, 1, 4))).toMatchObject({
-      serves: false,
+      isFeasible: false,
       reason: expect.stringContaining('not modelled for tgi'),
     })
   })

@@ -222,12 +222,12 @@ describe('the closed form', () => {
   test('the estimator: error bars, what cannot serve, and a prior that a slower GPU moves down', () => {
     const estimator = createLlmEstimator({ architecture: llama, slo, requests: () => requests })
     const estimated = estimator.estimate({ gpu: 'H100' })
-    if (!estimated.serves) throw new Error(estimated.reason)
+    if (!estimated.isFeasible) throw new Error(estimated.reason)
     expect(estimated.relativeError).toBeGreaterThan(0.13)
     expect(estimated.relativeError).toBeLessThan(1)
     const unknown = estimator.estimate({ gpu: 'H100', gpus: 2 })
-    expect(unknown.serves && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
-    expect(estimator.estimate({ gpu: 'T4' }).serves).toBe(false)
+    expect(unknown.isFeasible && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
+    expect(estimator.estimate({ gpu: 'T4' }).isFeasible).toBe(false)
     expect([
       estimator.cannotServe({ gpu: 'T4' }),
       estimator.cannotServe({ gpu: 'V100', quantization: 'awq' }),

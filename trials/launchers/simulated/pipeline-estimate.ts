@@ -51,7 +51,7 @@ interface StageTable {
   readonly quantilesMs: readonly Float64Array[]
 }
 
-/** A memoising predictor of configurations; undefined where a stage cannot serve. */
+/** Creates a memoising predictor of configurations; undefined if a stage cannot serve. */
 export function createPipelinePredictor(
   pipeline: Pipeline,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
@@ -60,7 +60,7 @@ export function createPipelinePredictor(
   const visits = computeVisitRatios(pipeline)
   const draws = new PipelineDraws(pipeline)
   const tables = new Map<string, StageTable | undefined>()
-  const known = new WeakMap<Configuration, { readonly found?: PredictedPipeline }>()
+  const predictions = new WeakMap<Configuration, { readonly found?: PredictedPipeline }>()
   const tabulate = (stage: string, configuration: Configuration): StageTable | undefined => {
     const key = `${stage} ${configurationKey(configuration)}`
     if (!tables.has(key)) {
@@ -94,8 +94,8 @@ export function createPipelinePredictor(
     return { capacityRps: Math.exp(low), saturationRps, unloadedMs, bindingStage }
   }
   return (configuration) => {
-    const memo = known.get(configuration) ?? { found: predict(configuration) }
-    known.set(configuration, memo)
+    const memo = predictions.get(configuration) ?? { found: predict(configuration) }
+    predictions.set(configuration, memo)
     return memo.found
   }
 }
@@ -144,7 +144,9 @@ interface VisitNode {
   readonly latencyMs: Float64Array
 }
 
-/** The same requests for every configuration and rate, so that predictions differ in these alone. */
+/**
+ * The same requests for every configuration and rate, so that predictions differ in these alone.
+ */
 class PipelineDraws {
   readonly #root: VisitNode
   readonly #stageMs: readonly Float64Array[]
@@ -194,7 +196,10 @@ class PipelineDraws {
     return sorted[Math.min(drawCount - 1, Math.floor(percentile * drawCount))]!
   }
 
-  /** Sets the latencies of all stages at a rate. @returns whether no stage is saturated */
+  /**
+   * Sets the latencies of all stages at a rate.
+   * @returns whether no stage is saturated
+   */
   #load(stages: readonly LoadedStage[], rateRps: number): boolean {
     const last = utilisations.length - 1
     for (const [i, { table, perReplica }] of stages.entries()) {

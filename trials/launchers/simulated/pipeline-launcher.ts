@@ -17,9 +17,9 @@ import {
 } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { modelServer } from './device.ts'
-import { createBatchQueueOptions } from './estimate.ts'
 import { createPipelinePredictor, type PredictedPipeline } from './pipeline-estimate.ts'
 import { PipelineServer, type SimulatedStage } from './pipeline-server.ts'
+import { createBatchQueueOptions } from './queueing-model.ts'
 import {
   createServerOrThrow,
   createTrialUniform,
@@ -34,7 +34,7 @@ export interface SimulatedPipelineOptions {
   readonly seed: number
 }
 
-/** Predicts configurations; undefined where the device model does not know a stage. */
+/** Predicts configurations; undefined if the device model does not know a stage. */
 export function createModelledPipelinePredictor({
   pipeline,
   stages,

@@ -28,7 +28,7 @@ export interface SimulatedStage {
 
 interface PipelineServerOptions {
   readonly pipeline: Pipeline
-  /** By name. */
+  /** Stages by name. */
   readonly stages: ReadonlyMap<string, SimulatedStage>
   /** Intended send times of an open load, ms, ascending. */
   readonly schedule: (load: Extract<Load, { kind: 'open' }>) => Float64Array
@@ -118,7 +118,7 @@ export class PipelineServer implements VirtualServer {
     this.#queues = queues
   }
 
-  /** What the last load of `play` did, which is the one at the measured rate. */
+  /** Usage by the last load of `play`, which is the one at the measured rate. */
   get lastPlay(): PlayedLoad {
     return this.#lastPlay
   }
@@ -127,7 +127,7 @@ export class PipelineServer implements VirtualServer {
     return this.#options.predictCapacity(slo)
   }
 
-  /** Plays a load on the idle pipeline, to its last answer. */
+  /** Simulates a load on the idle pipeline until the last answer. */
   play(load: Load): VirtualRun {
     const before = this.#sumUsage()
     const { sentMs, latencyMs, elapsedMs } = this.#run(
@@ -219,7 +219,7 @@ class Run {
         else this.#arrive(number)
       } else {
         this.queues[queue]!.dispatch(dueMs, answer)
-        this.#dueMs[queue] = this.queues[queue]!.nextDispatchMs()
+        this.#dueMs[queue] = this.queues[queue]!.computeNextDispatchMs()
       }
     }
   }
@@ -267,7 +267,7 @@ class Run {
       this.#endVisit(visit)
       return
     }
-    this.#dueMs[queue] = this.queues[queue]!.nextDispatchMs()
+    this.#dueMs[queue] = this.queues[queue]!.computeNextDispatchMs()
   }
 
   /** The stage has done its own work for a visit; its calls follow. */

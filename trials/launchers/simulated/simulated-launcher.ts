@@ -20,7 +20,7 @@ import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { type ModelledServer, modelServer } from './device.ts'
-import { createBatchQueueOptions } from './estimate.ts'
+import { createBatchQueueOptions } from './queueing-model.ts'
 
 interface SimulatedLauncherOptions {
   readonly architecture: Architecture
@@ -37,7 +37,7 @@ interface SimulatedLauncherOptions {
   readonly cpuCostFactor?: number
 }
 
-/** What determines the model of a server, beside its configuration. */
+/** Inputs of the model of a server, in addition to its configuration. */
 export type ServerModelOptions = Pick<
   SimulatedLauncherOptions,
   'architecture' | 'defaults' | 'ownGpus' | 'calibratedServer'
@@ -109,14 +109,14 @@ export function createServerOrThrow(
 }
 
 function readUsage(server: SimulatedServer, { neededMiB, gpuWatts, resources }: ModelledServer) {
-  const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batched } = server.usage
+  const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batchedRequests } = server.usage
   const played = elapsedMs > 0
   const onGpu = resources.gpu !== undefined
   return {
     ...(played && { cpuCores: cpuBusyMs / elapsedMs }),
     ...(onGpu && played && { gpuUtilization: deviceBusyMs / elapsedMs / resources.gpus }),
     ...(onGpu && { gpuMemoryMiB: neededMiB, gpuWatts }),
-    ...(batches > 0 && { realisedBatch: batched / batches }),
+    ...(batches > 0 && { realisedBatch: batchedRequests / batches }),
     launchSeconds: 0,
   }
 }

@@ -9,14 +9,15 @@ import { predictDeviceLatency } from '../../devices/device-model.ts'
 import { InfeasibleError } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
-import { coresElsewhere } from './cpu-stage.ts'
+import { referenceCores } from './cpu-stage.ts'
 import { modelServer } from './device.ts'
-import { createEstimator, createQueueingModel } from './estimate.ts'
+import { createEstimator } from './estimate.ts'
 import {
   computeLatencyPercentileMs,
   predictCapacity,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
+import { createQueueingModel } from './queueing-model.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
 const noCpu = { acceptMs: 0, prepareMs: 0, jitter: 0, overheadMs: 0, relativeError: 0 }
@@ -227,7 +228,7 @@ describe('prediction', () => {
       const slo = { percentile: 0.99, limitMs: 50 }
       const estimator = createEstimator({ architecture: bert, slo })
       const estimated = estimator.estimate({ gpu, gpuMemoryPercent, cpuCores, batchSize })
-      if (!estimated.serves) throw new Error(estimated.reason)
+      if (!estimated.isFeasible) throw new Error(estimated.reason)
       const p99 = async (rate: number) => {
         const predictor = await launcher.launch(
           { gpu, gpuMemoryPercent, cpuCores, batchSize },
@@ -370,7 +371,7 @@ describe('prediction', () => {
 
   test('a server that has all cores of a machine shares them with the load, which costs a text half as much again, and a picture next to nothing', () => {
     const shared = (model: string, cpuCores: number) => {
-      const [elsewhere, beside] = [coresElsewhere, { speed: 1, count: 2 }].map((cores) => {
+      const [elsewhere, beside] = [referenceCores, { speed: 1, count: 2 }].map((cores) => {
         const estimator = createEstimator({
           architecture: findArchitecture(model),
           slo: { percentile: 0.99, limitMs: 2000 },
@@ -403,7 +404,7 @@ describe('prediction', () => {
     expect(gain(0, 0.2)).toBeCloseTo(gain(0, 0), 1)
     const [, , , byCores, byLevel] = applyFactors([0, 0, 0, 0, 0]).computeSensitivities(two)
     expect(byCores).toBeCloseTo(-byLevel! * Math.log(2), 9)
-    expect(estimator.estimate(two)).toMatchObject({ serves: true, binding: 'cpu' })
+    expect(estimator.estimate(two)).toMatchObject({ isFeasible: true, binding: 'cpu' })
   })
 
   test('an estimator knows what cannot serve and what only may not', () => {
@@ -425,7 +426,7 @@ describe('prediction', () => {
     ]).toEqual([true, true, 1])
     const one = estimator.estimate({ gpu: 'T4', cpuCores: 1, batchSize: 8 })
     const four = estimator.estimate({ gpu: 'T4', cpuCores: 4, batchSize: 8 })
-    if (!one.serves || !four.serves) throw new Error('must serve')
+    if (!one.isFeasible || !four.isFeasible) throw new Error('must serve')
     expect(four.capacityRps).toBeGreaterThanOrEqual(one.capacityRps)
     expect(one.relativeError).toBeGreaterThan(0.01)
   })
@@ -443,7 +444,7 @@ describe('prediction', () => {
       cpuCores: 64,
       batchSize: 32,
     })
-    if (!estimated.serves) throw new Error('must serve')
+    if (!estimated.isFeasible) throw new Error('must serve')
     expect(device.relativeError).toBeGreaterThan(0.4)
     expect(estimated.relativeError / device.relativeError).toBeGreaterThan(0.98)
     expect(estimated.relativeError / device.relativeError).toBeLessThan(1.1)

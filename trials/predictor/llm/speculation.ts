@@ -43,7 +43,7 @@ export function computeTokensVariance(
 }
 
 /**
- * The α that explains a server's accepted tokens: inverts `computeMeanTokens` by bisection.
+ * Infers the α that explains a server's accepted tokens: inverts `computeMeanTokens` by bisection.
  * @param accepted mean accepted draft tokens of a step, 0 to `tokens`
  */
 export function inferAcceptance(accepted: number, tokens: number): number {
@@ -60,9 +60,9 @@ export function inferAcceptance(accepted: number, tokens: number): number {
 const eagleVocabulary = 32_000
 
 /**
- * The draft model: for `eagle3` one of the model's layers with its own vocabulary (Li et al.,
- * EAGLE-3, 2025); for `draft` the named model, by its architecture or its name on the Hub; none for
- * `ngram`.
+ * Resolves the draft model: for `eagle3` one of the model's layers with its own vocabulary (Li et
+ * al., EAGLE-3, 2025); for `draft` the named model, by its architecture or its name on the Hub;
+ * none for `ngram`.
  * @throws DeviceModelError for a missing or unknown draft model
  */
 export function resolveDraft(

@@ -179,7 +179,10 @@ function chooseReplyFormat(request: Record<string, unknown>, model: ServedModelI
   return { protocol: 'oip-v2', id, outputs }
 }
 
-/** Writes an inference reply. Throws RequestError 500 for numbers that JSON cannot express. */
+/**
+ * Writes an inference reply.
+ * @throws RequestError 500 for numbers that JSON cannot express
+ */
 export function encodeOip(format: OipFormat, outputs: Tensors, model: ServedModelInfo): Reply {
   const tail: Uint8Array[] = []
   const written = format.outputs.map(({ name, binary }) => {

@@ -8,7 +8,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 
-/** The peer of a connection as grpc-js names it. */
+/** Gets the peer of a connection as grpc-js names it. */
 const getPeer = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}:${remotePort}`
 
 /** Time for the status to reach the client before its connection is closed, ms. */

@@ -1,7 +1,7 @@
 /** Formats the result of a run for the terminal: ranked table, details, verdict. */
 
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
-import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
 import { describeStage } from '../../../reports/recommendation/stages.ts'
 import {
@@ -67,7 +67,7 @@ export function formatResult(
 
 function formatRanking(recommendation: Recommendation, style: Style, columns: number): string[] {
   const { best, nearest, slo, provenance } = recommendation
-  const candidates = candidatesOf(recommendation)
+  const candidates = listCandidates(recommendation)
   const streamed = candidates.some(({ tokens }) => tokens)
   const estimated = candidates.some(({ estimateRps }) => estimateRps !== undefined)
   const row = (mark: string, candidate: Candidate, note: string) => [

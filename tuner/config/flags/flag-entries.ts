@@ -84,8 +84,8 @@ export function setRepeatedFlag(
   texts: readonly string[],
   { draft, origin, problems }: { draft: Draft; origin: Origin; problems: ConfigProblem[] },
 ): void {
-  const entryOf = flag.gather && entryParsers[flag.gather]
-  if (!entryOf) {
+  const parseEntry = flag.gather && entryParsers[flag.gather]
+  if (!parseEntry) {
     draft.set(flag.path, [...texts], origin)
     return
   }
@@ -93,7 +93,7 @@ export function setRepeatedFlag(
   const example = /: ('[^']*'|[^\s;,]+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
   const valuesByName = new Map<string, unknown>()
   for (const text of texts) {
-    const entry = entryOf(text)
+    const entry = parseEntry(text)
     if (entry) {
       const before = flag.gather === 'fields' ? valuesByName.get(entry.name) : undefined
       const value = before === undefined ? entry.value : [before, entry.value].flat()

@@ -322,7 +322,7 @@ export const experimentFlags: readonly Flag[] = Object.entries(sections).flatMap
   flags.map((flag) => ({ ...flag, group })),
 )
 
-/** What a flag does, with its default. */
+/** Describes a flag, with its default. */
 const describeFlag = ({ what, value, default: usual }: Flag): string =>
   usual === undefined || value !== undefined || what.includes('(default: ')
     ? what

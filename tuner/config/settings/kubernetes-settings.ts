@@ -27,7 +27,7 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   checkLoadTarget(settings, report)
   if (settings.job !== undefined) checkOverlay(settings.job, 'job', loadContainer, report)
   if (settings.pod === undefined) return settings
-  if (!isOwnPredictor(settings.pod)) {
+  if (!isUserPredictor(settings.pod)) {
     checkOverlay(settings.pod, 'pod', builtinContainer, report)
     return settings
   }
@@ -78,7 +78,7 @@ function checkLoadTarget(
  * A pod template with an image is the user's own predictor; one without an image is an overlay for
  * the pod of the built-in predictor.
  */
-export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
+export const isUserPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
   pod !== undefined && listContainers(pod).some(({ image }) => image !== undefined)
 
 /** An overlay may change a generated pod, but must not add a container. */
@@ -105,10 +105,10 @@ function checkOverlay(
         `kubernetes.${key}.${part}: expected an object`,
         `write, for example, ${key}: {spec: {tolerations: [...]}}`,
       )
-  const listed = (overlay.spec as { containers?: unknown } | null | undefined)?.containers
-  if (listed === undefined) return
-  for (const name of Array.isArray(listed)
-    ? listed.map((one: Container | null) => one?.name)
+  const containers = (overlay.spec as { containers?: unknown } | null | undefined)?.containers
+  if (containers === undefined) return
+  for (const name of Array.isArray(containers)
+    ? containers.map((one: Container | null) => one?.name)
     : [undefined])
     if (name !== container)
       report(

@@ -56,7 +56,10 @@ export function formatItems(counts: ItemCounts): string {
   }
 }
 
-/** Kind of payload at a path. @throws UnitError if it holds none */
+/**
+ * Kind of payload at a path.
+ * @throws UnitError if it holds none
+ */
 export function detectPayloadKind(path: string): 'file' | 'texts' | 'images' {
   if (!existsSync(path)) throw new UnitError(`no payload file ${path}`, payloadHint)
   const about = statSync(path)

@@ -24,8 +24,8 @@ const listValues = (
   { parameters }: Pick<SearchSpace, 'parameters'>,
   name: string,
 ): readonly (number | string)[] | undefined => {
-  const found = parameters.find((parameter) => parameter.name === name)
-  return found && (listParameterValues(found) ?? [Number.POSITIVE_INFINITY])
+  const match = parameters.find((parameter) => parameter.name === name)
+  return match && (listParameterValues(match) ?? [Number.POSITIVE_INFINITY])
 }
 
 /** Methods that the space uses; none if it drafts no tokens. */
@@ -36,8 +36,8 @@ function listMethods(space: Pick<SearchSpace, 'parameters'>): readonly Speculati
 }
 
 /**
- * The preset or modelled language-model server; undefined for the user's own server, which has
- * other parameters.
+ * Resolves the preset or modelled language-model server; undefined for the user's own server, which
+ * has other parameters.
  */
 function resolveLanguageServer(predictor: PredictorTemplate): LanguageServer | undefined {
   if (predictor.kind === 'builtin') return predictor.standsFor ?? llmDefaults.engine

@@ -32,8 +32,8 @@ export function CompareTrials({ answer }: { answer: Answer }) {
         <TrialChart
           answer={answer}
           name="trials-compared"
-          words={`Load curves of ${words.join('; ')}`}
-          make={() => createCurvesOption(drawn, whatIf.slo, theme)}
+          altText={`Load curves of ${words.join('; ')}`}
+          createOption={() => createCurvesOption(drawn, whatIf.slo, theme)}
         />
       )}
       {picked.length < sideBySide.size && (

@@ -81,7 +81,7 @@ export function Verdict({ answer }: { answer: Answer }) {
   )
 }
 
-/** What a decision depends on: whether the SLO is met, what is gained, whether it is the cheapest. */
+/** Lists the facts for a decision: SLO status, gain, and whether it is the cheapest. */
 function listDecidingFacts(r: Recommendation): Fact[] {
   const c = r.best ?? r.nearest
   if (!c) return []
@@ -177,7 +177,7 @@ const listTokenFigures = (tokens: TokenFigures): Fact[] => [
   ],
 ]
 
-/** What the streamed answers of the best say. */
+/** Token figures of the recommended or nearest configuration. */
 function Streams({ recommendation: { best, nearest } }: { recommendation: Recommendation }) {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return null
@@ -229,6 +229,6 @@ function RunnersUp({ recommendation: r }: { recommendation: Recommendation }) {
   )
 }
 
-/** What the page's title says. */
-export const titleOf = ({ experiment, recommendation: r }: Answer): string =>
+/** Formats the title of the page. */
+export const formatPageTitle = ({ experiment, recommendation: r }: Answer): string =>
   `${experiment.name}: ${r.best ? r.best.label : conclusions[r.conclusion]} - tune`

@@ -74,7 +74,7 @@ export class ExperimentLease {
 
   /**
    * The Job that owns new objects; a new Job if the last one expired or was removed.
-   * @throws LaunchError where another tuner runs the experiment; ApiError; the signal's reason
+   * @throws LaunchError if another tuner runs the experiment; ApiError; the signal's reason
    */
   async acquireOwner(signal: AbortSignal): Promise<Owner> {
     const previous = this.renewedLease
@@ -87,7 +87,7 @@ export class ExperimentLease {
     return (await this.renewedLease).owner
   }
 
-  /** The manifest of the Job, also for a dry run. It never creates a pod. */
+  /** Plans the manifest of the Job, also for a dry run. It never creates a pod. */
   plan(name: string): Json {
     return createOwnerJob(
       this.options,
@@ -355,8 +355,8 @@ async function extendOwner(api: Api, { name, uid }: Owner, liveMs: number): Prom
 }
 
 /**
- * The Job that owns every object of an experiment: deleting it deletes them. It requests no pods,
- * so it completes at once.
+ * Creates the Job that owns every object of an experiment: deleting it deletes them. It requests no
+ * pods, so it completes at once.
  */
 function createOwnerJob(
   { experimentId, image, overlay }: Omit<LeaseOptions, 'api'>,

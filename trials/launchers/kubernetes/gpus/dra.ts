@@ -80,7 +80,7 @@ export function createDeviceClaim(
 }
 
 /**
- * An RE2 pattern for a label value, in which each dash may stand for a space. It avoids
+ * Creates an RE2 pattern for a label value, in which each dash may stand for a space. It avoids
  * backslashes, which CEL would interpret.
  */
 const createNamePattern = (product: string): string =>
@@ -106,7 +106,7 @@ const createDriverConfig = (sharing: Json): Json => ({
 })
 
 /**
- * A ResourceClaimTemplate.
+ * Creates a ResourceClaimTemplate.
  * @param metadata its owner, labels and namespace
  */
 export const createClaimTemplate = (
@@ -121,7 +121,8 @@ export const createClaimTemplate = (
 })
 
 /**
- * A shared claim under MPS: all pods that name it share its GPU, with limits set by each container.
+ * Creates a shared claim under MPS: all pods that name it share its GPU, with limits set by each
+ * container.
  */
 export const createMpsClaim = (claim: DeviceClaim, metadata: Json): Json => ({
   apiVersion: 'resource.k8s.io/v1',
@@ -177,7 +178,8 @@ export function listClaimRequirements({ byCapacity, config }: DeviceClaim): stri
 const versionByApi = new WeakMap<Api, Promise<DraVersion | undefined>>()
 
 /**
- * The newest supported version of resource.k8s.io on the server, requested once; undefined if none.
+ * Finds the newest supported version of resource.k8s.io on the server, requested once; undefined if
+ * none.
  * @throws ApiError
  */
 export function findDraVersion(api: Api): Promise<DraVersion | undefined> {

@@ -110,7 +110,7 @@ export function createGpuTolerations({
   }))
 }
 
-/** The default scheme for a share. */
+/** Chooses the default scheme for a share. */
 export function chooseDefaultScheme(resources: Resources): GpuScheme | undefined {
   if (!resources.gpu) return undefined
   const vendorScheme = vendorSchemes[findVendor(resources.gpu) ?? 'nvidia']
@@ -120,7 +120,7 @@ export function chooseDefaultScheme(resources: Resources): GpuScheme | undefined
 }
 
 /**
- * The pod's fields for a GPU share under a scheme.
+ * Selects the pod's fields for a GPU share under a scheme.
  * @param dra for scheme dra
  * @throws GpuSchemeError if the scheme cannot provide that share
  */
@@ -278,7 +278,7 @@ function selectWholeGpus(
   return { limits: { [getWholeGpuResource(scheme)]: String(gpus) }, requirements: [label] }
 }
 
-/** A replica of a GPU that NVIDIA's device plugin shares, by time-slicing or MPS. */
+/** Selects a replica of a GPU that NVIDIA's device plugin shares, by time-slicing or MPS. */
 function selectReplica({ gpu, gpuShare, migProfile, scheme }: ShareRequest): Partial<GpuSelection> {
   const isShared = gpuShare < 1 && !migProfile
   const replicas = Math.floor(1 / gpuShare + 1e-9)

@@ -38,7 +38,7 @@ function findMigFault({ metadata, status }: V1Node): string | undefined {
     : `${prefix}: the device plugin offers no such slice (its MIG strategy may be none)`
 }
 
-/** The profile of the operator's uniform layouts, such as all-1g.5gb. */
+/** Parses the profile of the operator's uniform layouts, such as all-1g.5gb. */
 const parseProfile = (layout: string): string | undefined => /^all-(\d+g\.\d+gb)$/.exec(layout)?.[1]
 
 type Labels = Readonly<Record<string, string>>

@@ -18,7 +18,7 @@ export function diagnoseEnd(ended: EndedState, log: LogEnd, builtin: boolean): C
   return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
 }
 
-/** The end as text, e.g. 'out of memory (OOMKilled: ...)'. */
+/** Describes the end as text, e.g. 'out of memory (OOMKilled: ...)'. */
 export const describeEnd = (ended: EndedState, cause: Cause): string =>
   `${describeCause(cause, describeExit({ code: ended.code, signal: getSignalName(ended.signal) }))}${ended.message ? `: ${ended.message.trim()}` : ''}`
 
@@ -137,7 +137,7 @@ function findPolicyHint(message: string, key: PolicyKey): string | undefined {
   return undefined
 }
 
-/** The last three warnings among the events, newest last: 'FailedMount: ...'. */
+/** Lists the last three warnings among the events, newest last: 'FailedMount: ...'. */
 export const listWarnings = (events: readonly CoreV1Event[]): string[] =>
   events
     .filter(({ type }) => type === 'Warning')

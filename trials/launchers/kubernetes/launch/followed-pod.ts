@@ -80,7 +80,7 @@ export class FollowedPod {
     return new LaunchError(`the pod changed back to ${now.kind}`, undefined, log.path)
   }
 
-  /** A signal that aborts once the pod no longer runs. */
+  /** Creates a signal that aborts once the pod no longer runs. */
   createEndSignal(): AbortSignal {
     const ended = new AbortController()
     this.listen(() => {

@@ -35,7 +35,7 @@ export interface LoadRunOptions extends Omit<LoadJobOptions, 'name' | 'labels'> 
 /** Linux limits one environment variable to 128 KiB (MAX_ARG_STRLEN). */
 const maxTaskBytes = 128 * 1024 - 64
 
-/** The manifest of the Job, also for a dry run. */
+/** Plans the manifest of the Job, also for a dry run. */
 export const planLoadJob = (
   options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine' | 'explainLoss'>,
   name: string,

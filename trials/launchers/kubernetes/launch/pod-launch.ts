@@ -32,7 +32,7 @@ import {
   planObjects,
   type TrialObjects,
 } from './planned-objects.ts'
-import { connectToPod } from './reach.ts'
+import { connectToPod } from './pod-connection.ts'
 import { createObject, createPod, removePod } from './trial-objects.ts'
 import { defaultStartTimeouts, waitUntilRunning } from './wait-until-running.ts'
 
@@ -131,7 +131,7 @@ export async function launchPod(
       port,
       node,
       trial,
-      ...(options.throughService && {
+      ...(options.usesService && {
         serviceUrl: formatServiceUrl(followed.name, options.api.namespace, port),
       }),
     },
@@ -224,7 +224,11 @@ async function waitUntilServing(
   ip: string,
 ) {
   const { api, template, protocol, payload, port } = options
-  const connection = await connectToPod(api, options.reach, { name: followed.name, ip, port })
+  const connection = await connectToPod(api, options.connectivity, {
+    name: followed.name,
+    ip,
+    port,
+  })
   cleanup.add(connection.close)
   const notRunning = followed.createEndSignal()
   try {

@@ -38,7 +38,10 @@ interface PodCreation {
   readonly onWaiting?: OnWaiting
 }
 
-/** Waits while running pods use up the quota. @throws LaunchError, InfeasibleError */
+/**
+ * Waits while running pods use up the quota.
+ * @throws LaunchError, InfeasibleError
+ */
 export async function createPod(
   api: Api,
   watch: PodWatch,

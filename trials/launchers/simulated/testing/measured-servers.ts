@@ -34,7 +34,10 @@ export interface MeasuredServer {
   readonly measured: Figures
   /** At once, where it was so. */
   readonly users?: number
-  /** @param profile of the engine @returns the same figures, simulated */
+  /**
+   * @param profile of the engine
+   * @returns the same figures, simulated
+   */
   readonly play: (profile: EngineProfile) => Figures
 }
 

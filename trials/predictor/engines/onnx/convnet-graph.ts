@@ -11,7 +11,7 @@ export function createConvnetGraph(network: Convnet, seed: number, half: boolean
   const writer = new ConvnetWriter(network, seed, half)
   const side = network.imageSize
   const output = writer.logits()
-  return writer.graph.model(
+  return writer.graph.finish(
     [{ name: 'image', type: 'float', shape: ['batch', side, side, 3] }],
     [{ name: output, type: 'float', shape: ['batch', writer.channels] }],
   )
@@ -47,11 +47,11 @@ class ConvnetWriter {
   logits(): string {
     const { graph, network } = this
     const image = this.half ? graph.cast('image', 'half') : 'image'
-    let x = graph.op('Transpose', [image], { perm: [0, 3, 1, 2] })
+    let x = graph.addNode('Transpose', [image], { perm: [0, 3, 1, 2] })
     network.stages.forEach((stage, i) => {
       x = this.#addStage(x, stage, `stage${i}`, i === network.stages.length - 1)
     })
-    return graph.cast(graph.op('Flatten', [x]), 'float', 'logits')
+    return graph.cast(graph.addNode('Flatten', [x]), 'float', 'logits')
   }
 
   #addStage(x: string, stage: Stage, name: string, last: boolean): string {
@@ -63,13 +63,13 @@ class ConvnetWriter {
           active: true,
         })
       case 'pool':
-        return this.graph.op('MaxPool', [x], {
+        return this.graph.addNode('MaxPool', [x], {
           kernel_shape: [stage.kernel, stage.kernel],
           strides: [stage.stride, stage.stride],
           pads: repeatFourTimes(stage.pad ?? 0),
         })
       case 'global-pool':
-        return this.graph.op('GlobalAveragePool', [x])
+        return this.graph.addNode('GlobalAveragePool', [x])
       case 'dense':
         return this.#addConvolution(x, name, stage.out, 1, { active: !last })
       case 'bottleneck':
@@ -132,7 +132,7 @@ class ConvnetWriter {
       ? this.#addConvolution(x, `${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
       : x
     this.channels = out
-    return this.graph.op('Relu', [this.graph.op('Add', [branch, shortcut])])
+    return this.graph.addNode('Relu', [this.graph.addNode('Add', [branch, shortcut])])
   }
 
   #addInverted(x: string, name: string, expand: number, out: number, stride: number): string {
@@ -144,7 +144,7 @@ class ConvnetWriter {
     const narrow = this.#addConvolution(spatial, `${name}/project`, out, 1, {
       gain: residual ? this.#branchGain : 1,
     })
-    return residual ? this.graph.op('Add', [narrow, x]) : narrow
+    return residual ? this.graph.addNode('Add', [narrow, x]) : narrow
   }
 
   #addConvolution(
@@ -163,7 +163,7 @@ class ConvnetWriter {
       strides: [stride, stride],
       pads: repeatFourTimes(pad),
     }
-    const made = this.graph.op('Conv', [x, filter, this.#addBias(name, out)], attributes)
+    const made = this.graph.addNode('Conv', [x, filter, this.#addBias(name, out)], attributes)
     return active ? this.#addActivation(made) : made
   }
 
@@ -177,18 +177,18 @@ class ConvnetWriter {
       group: this.channels,
     }
     return this.#addActivation(
-      this.graph.op('Conv', [x, filter, this.#addBias(name, this.channels)], attributes),
+      this.graph.addNode('Conv', [x, filter, this.#addBias(name, this.channels)], attributes),
     )
   }
 
   #addActivation(x: string): string {
     return this.#clips
-      ? this.graph.op('Clip', [
+      ? this.graph.addNode('Clip', [
           x,
           this.#addWeight('zero', [], Float32Array.of(0)),
           this.#addWeight('six', [], Float32Array.of(6)),
         ])
-      : this.graph.op('Relu', [x])
+      : this.graph.addNode('Relu', [x])
   }
 
   /**
@@ -222,7 +222,7 @@ class ConvnetWriter {
   #addWeight(name: string, shape: readonly number[], values: Float32Array): string {
     const known = this.#made.get(name)
     if (known !== undefined) return known
-    const stored = this.graph.weight(name, shape, values)
+    const stored = this.graph.addInitializer(name, shape, values)
     const made = this.half ? this.graph.cast(stored, 'half') : stored
     this.#made.set(name, made)
     return made

@@ -14,7 +14,10 @@ import { GraphWriter } from './onnx-writer.ts'
 
 const deviation = 0.02
 
-/** @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their conversion when it loads them */
+/**
+ * @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their
+ * conversion when it loads them
+ */
 export function createEncoderGraph(
   spec: Encoder,
   sequenceLength: number,
@@ -28,7 +31,7 @@ export function createEncoderGraph(
     type: 'int32' as const,
     shape: ['batch', sequenceLength],
   })
-  return writer.graph.model(
+  return writer.graph.finish(
     [text('input_ids'), text('attention_mask')],
     [{ name: output, type: 'float', shape: ['batch', classes] }],
   )
@@ -59,15 +62,23 @@ class EncoderWriter {
         hidden,
         hidden,
       )
-      const inner = this.#addNorm(`${layer}/attention_norm`, graph.op('Add', [attended, x]), hidden)
+      const inner = this.#addNorm(
+        `${layer}/attention_norm`,
+        graph.addNode('Add', [attended, x]),
+        hidden,
+      )
       const wide = this.#addActivation(
         this.#addDense(`${layer}/intermediate`, inner, hidden, spec.intermediate),
       )
       const fed = this.#addDense(`${layer}/output`, wide, spec.intermediate, hidden)
-      x = this.#addNorm(`${layer}/output_norm`, graph.op('Add', [fed, inner]), hidden)
+      x = this.#addNorm(`${layer}/output_norm`, graph.addNode('Add', [fed, inner]), hidden)
     }
-    const first = graph.op('Gather', [x, graph.weight('first', [], Int32Array.of(0))], { axis: 1 })
-    const pooled = graph.op(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
+    const first = graph.addNode(
+      'Gather',
+      [x, graph.addInitializer('first', [], Int32Array.of(0))],
+      { axis: 1 },
+    )
+    const pooled = graph.addNode(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
       this.#addDense('pooler', first, hidden, hidden),
     ])
     return graph.cast(this.#addDense('classifier', pooled, hidden, classes), 'float', 'logits')
@@ -79,12 +90,12 @@ class EncoderWriter {
     const width = spec.embedding ?? spec.hidden
     const known =
       spec.vocabulary < vocabularyOfTexts
-        ? graph.op('Mod', [
+        ? graph.addNode('Mod', [
             'input_ids',
-            graph.weight('vocabulary', [], Int32Array.of(spec.vocabulary)),
+            graph.addInitializer('vocabulary', [], Int32Array.of(spec.vocabulary)),
           ])
         : 'input_ids'
-    const words = graph.op('Gather', [
+    const words = graph.addNode('Gather', [
       this.#addNoise('embeddings/word', [spec.vocabulary, width]),
       known,
     ])
@@ -101,7 +112,10 @@ class EncoderWriter {
     const places = types ? positions.map((value, i) => value + types[i % width]!) : positions
     const normed = this.#addNorm(
       'embeddings/norm',
-      graph.op('Add', [words, this.#addWeight('embeddings/places', [length, width], () => places)]),
+      graph.addNode('Add', [
+        words,
+        this.#addWeight('embeddings/places', [length, width], () => places),
+      ]),
       width,
     )
     return width === spec.hidden
@@ -113,11 +127,11 @@ class EncoderWriter {
   #addMask(): string {
     const { graph } = this
     const here = graph.cast('attention_mask', this.half ? 'half' : 'float')
-    const hidden = graph.op('Mul', [
-      graph.op('Sub', [this.#addNumber(1), here]),
+    const hidden = graph.addNode('Mul', [
+      graph.addNode('Sub', [this.#addNumber(1), here]),
       this.#addNumber(-10_000),
     ])
-    return graph.op('Unsqueeze', [hidden, graph.shape(1, 2)])
+    return graph.addNode('Unsqueeze', [hidden, graph.addShapeConstant(1, 2)])
   }
 
   /** softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1). */
@@ -126,11 +140,15 @@ class EncoderWriter {
     const { hidden, heads } = spec
     const size = hidden / heads
     const part = (rows: string, perm: readonly number[]) =>
-      graph.op('Transpose', [graph.op('Reshape', [rows, graph.shape(0, length, heads, size)])], {
-        perm,
-      })
+      graph.addNode(
+        'Transpose',
+        [graph.addNode('Reshape', [rows, graph.addShapeConstant(0, length, heads, size)])],
+        {
+          perm,
+        },
+      )
     const queries = part(
-      graph.op('Mul', [
+      graph.addNode('Mul', [
         this.#addDense(`${layer}/query`, x, hidden, hidden),
         this.#addNumber(1 / Math.sqrt(size)),
       ]),
@@ -138,11 +156,11 @@ class EncoderWriter {
     )
     const keys = part(this.#addDense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
     const values = part(this.#addDense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
-    const scores = graph.op('Add', [graph.op('MatMul', [queries, keys]), mask])
-    const mixed = graph.op('MatMul', [graph.op('Softmax', [scores]), values])
-    return graph.op('Reshape', [
-      graph.op('Transpose', [mixed], { perm: [0, 2, 1, 3] }),
-      graph.shape(0, length, hidden),
+    const scores = graph.addNode('Add', [graph.addNode('MatMul', [queries, keys]), mask])
+    const mixed = graph.addNode('MatMul', [graph.addNode('Softmax', [scores]), values])
+    return graph.addNode('Reshape', [
+      graph.addNode('Transpose', [mixed], { perm: [0, 2, 1, 3] }),
+      graph.addShapeConstant(0, length, hidden),
     ])
   }
 
@@ -150,29 +168,29 @@ class EncoderWriter {
   #addActivation(x: string): string {
     const { graph } = this
     if (this.variant.activation === 'gelu') {
-      const erf = graph.op('Erf', [graph.op('Mul', [x, this.#addNumber(Math.SQRT1_2)])])
-      return graph.op('Mul', [
-        graph.op('Mul', [x, this.#addNumber(0.5)]),
-        graph.op('Add', [erf, this.#addNumber(1)]),
+      const erf = graph.addNode('Erf', [graph.addNode('Mul', [x, this.#addNumber(Math.SQRT1_2)])])
+      return graph.addNode('Mul', [
+        graph.addNode('Mul', [x, this.#addNumber(0.5)]),
+        graph.addNode('Add', [erf, this.#addNumber(1)]),
       ])
     }
     const c = 2 * Math.sqrt(2 / Math.PI)
-    const inner = graph.op('Add', [
-      graph.op('Mul', [graph.op('Mul', [x, x]), this.#addNumber(c * 0.044715)]),
+    const inner = graph.addNode('Add', [
+      graph.addNode('Mul', [graph.addNode('Mul', [x, x]), this.#addNumber(c * 0.044715)]),
       this.#addNumber(c),
     ])
-    return graph.op('Mul', [x, graph.op('Sigmoid', [graph.op('Mul', [x, inner])])])
+    return graph.addNode('Mul', [x, graph.addNode('Sigmoid', [graph.addNode('Mul', [x, inner])])])
   }
 
   #addDense(name: string, x: string, from: number, to: number): string {
-    const product = this.graph.op('MatMul', [x, this.#addNoise(`${name}/kernel`, [from, to])])
-    return this.graph.op('Add', [product, this.#addNoise(`${name}/bias`, [to])])
+    const product = this.graph.addNode('MatMul', [x, this.#addNoise(`${name}/kernel`, [from, to])])
+    return this.graph.addNode('Add', [product, this.#addNoise(`${name}/bias`, [to])])
   }
 
   #addNorm(name: string, x: string, width: number): string {
     const gain = this.#addWeight(`${name}/gain`, [width], () => new Float32Array(width).fill(1))
     const bias = this.#addWeight(`${name}/bias`, [width], () => new Float32Array(width))
-    return this.graph.op('LayerNormalization', [x, gain, bias], {
+    return this.graph.addNode('LayerNormalization', [x, gain, bias], {
       axis: 2,
       epsilon: { float: 1e-12 },
     })
@@ -191,7 +209,7 @@ class EncoderWriter {
   #addWeight(name: string, shape: readonly number[], values: () => Float32Array): string {
     const known = this.#made.get(name)
     if (known !== undefined) return known
-    const stored = this.graph.weight(name, shape, values())
+    const stored = this.graph.addInitializer(name, shape, values())
     const made = this.half ? this.graph.cast(stored, 'half') : stored
     this.#made.set(name, made)
     return made

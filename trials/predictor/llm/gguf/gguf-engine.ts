@@ -154,8 +154,8 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   /**
-   * The slot with the longest common prefix, and its length; the last token is always computed.
-   * Among equals, the least recently used.
+   * Finds the slot with the longest common prefix, and its length; the last token is always
+   * computed. Among equals, the least recently used.
    */
   #findBestSlot(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
     if (!this.options.prefixCaching) return { at: 0, shared: 0 }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../../../../trials/devices/server-calibration.ts'
-import { keepCalibration } from '../../../../trials/store/index.ts'
+import { saveCalibration } from '../../../../trials/store/index.ts'
 import { nameServer } from '../../../backends/calibration.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
 import { gpuMachines, plantGpus } from '../../../testing/gpu-machines.ts'
@@ -53,7 +53,7 @@ test('a calibration is listed, used by estimate and run, and forgotten', async (
     points: [1, 4, 16].map((batch) => ({ batch, latencyMs: 4 + 0.1 * batch, processes: 1 })),
     memory: [],
   }
-  await keepCalibration(join(box.folder, 'tune.db'), kept)
+  await saveCalibration(join(box.folder, 'tune.db'), kept)
 
   const listed = await run(['calibrate', '--list', '--db', 'tune.db'])
   expect(listed.stdout).toContain(kept.name)

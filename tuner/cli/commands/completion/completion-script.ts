@@ -7,7 +7,10 @@ import type { Command, Option } from 'commander'
 /** Supported shells. */
 export type Shell = 'bash' | 'zsh' | 'fish'
 
-/** Script for a shell to source. @param program with all its commands */
+/**
+ * Script for a shell to source.
+ * @param program with all its commands
+ */
 export const renderCompletionScript = (shell: Shell, program: Command): string =>
   scripts[shell](program)
 
@@ -30,7 +33,7 @@ const listCommandNames = (program: Command): string[] => [
   'help',
 ]
 
-/** A case branch with the flags of each command, for bash and zsh. */
+/** Formats a case branch with the flags of each command, for bash and zsh. */
 function formatBranches(program: Command): string {
   const each = program.commands.map(
     (command) => `    ${command.name()}) words="${formatLongFlags(command)}" ;;`,

@@ -192,8 +192,8 @@ function toGpuKind(
   book: PriceBook,
 ): GpuKind {
   try {
-    const found = findGpu(name)
-    const pricePerHour = price ?? book.gpus[found.name]?.perHour
+    const catalogueGpu = findGpu(name)
+    const pricePerHour = price ?? book.gpus[catalogueGpu.name]?.perHour
     if (pricePerHour !== undefined && pricePerHour < minPricePerHour)
       throw new UserError(
         `${path}: gpus: ${name} at ${pricePerHour} per hour is below the precision of the solver`,
@@ -202,16 +202,16 @@ function toGpuKind(
       )
     if (pricePerHour === undefined)
       throw new UserError(
-        `${path}: the price book has no price for ${found.name}`,
+        `${path}: the price book has no price for ${catalogueGpu.name}`,
         `add one: gpus: {${name}: {price: 2.50}}`,
         exitCodes.usage,
       )
     return {
-      name: found.name,
+      name: catalogueGpu.name,
       pricePerHour,
       ...(count !== undefined && { count }),
-      partitions: [[wholeGpu], ...(mig ? enumeratePartitions(found) : [])],
-      ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(found) } }),
+      partitions: [[wholeGpu], ...(mig ? enumeratePartitions(catalogueGpu) : [])],
+      ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(catalogueGpu) } }),
     }
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error

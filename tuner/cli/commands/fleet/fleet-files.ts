@@ -14,7 +14,7 @@ import { wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { listPlacements, type Placement } from '../../../../reports/fleet/placements.ts'
 import { describeTableServing } from '../../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../../reports/format.ts'
-import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { maxLabelLength, toDnsLabel } from '../../../../reports/specs/create-serving.ts'
 import { renderSpec, type SpecTargetName } from '../../../../reports/specs/index.ts'
 import type { ReplicaPlan, Serving } from '../../../../reports/specs/serving.ts'
@@ -37,7 +37,8 @@ interface Deployable {
 
 /**
  * `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `shared/NAME.yaml` for each
- * GPU under MPS. Throws what a store or a pod of the user's own does.
+ * GPU under MPS.
+ * @throws what a store or a pod of the user's own does
  */
 export async function renderFleetFiles(
   { atPeaks, hoursRps }: FleetPlan,
@@ -119,8 +120,8 @@ function describeServing(
     )
   }
   const { experiment, recommendation, trials } = reopened
-  const candidate = candidatesOf(recommendation).find(({ trial }) => trial === segment.trial)!
-  const made = resolveServing(experiment, recommendation, candidate, trials, {
+  const candidate = listCandidates(recommendation).find(({ trial }) => trial === segment.trial)!
+  const resolved = resolveServing(experiment, recommendation, candidate, trials, {
     name,
     headroom,
     replicaPlan,
@@ -129,7 +130,7 @@ function describeServing(
     // Nodes are cut by the MIG manager, whatever scheme the trials used.
     gpuScheme: segment.slice === wholeGpu ? undefined : 'mig-mixed',
   })
-  return applyOwnPod(experiment, made)
+  return applyOwnPod(experiment, resolved)
 }
 
 /** For whoever routes requests to several deployments of one model. */

@@ -59,8 +59,8 @@ export function listDescribedCalls(document: unknown): JsonCall[] {
 }
 
 /**
- * A body template for a JSON Schema: placeholders for texts, images and integers, example values
- * for the rest.
+ * Builds a body template for a JSON Schema: placeholders for texts, images and integers, example
+ * values for the rest.
  */
 function buildTemplate(document: unknown, given: unknown, name: string, depth: number): string {
   const schema = resolveReference(document, given)
@@ -142,7 +142,7 @@ function buildListTemplate(
   return `[${Array.from({ length }, () => item).join(', ')}]`
 }
 
-/** A readiness path in the document. */
+/** Finds a readiness path in the document. */
 export const findDescribedHealth = (document: unknown): string | undefined =>
   Object.entries(isRecord(document) && isRecord(document.paths) ? document.paths : {})
     .filter(([path, item]) => isRecord(item) && isRecord(item.get) && !path.includes('{'))

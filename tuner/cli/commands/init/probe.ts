@@ -49,10 +49,10 @@ export async function probeServer(
     path: choices.path,
     timeoutMs: undefined,
   }
-  const asked = { protocol, model: choices.model, options, payload: load.payload }
-  if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
+  const request = { protocol, model: choices.model, options, payload: load.payload }
+  if (predictor.kind === 'url') return discover({ ...request, url: predictor.url }, signal)
   if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)
-  let found: DiscoveredServer | undefined
+  let discovered: DiscoveredServer | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',
     isReady: (url, model, until, onReason) =>
@@ -60,8 +60,8 @@ export async function probeServer(
     explainNeverReady: async (url, _model, until) =>
       (await diagnoseScheme(url, until)) ?? (await explainUnknownGrpc(url, options, until)),
     prepare: async (url, _model, _payload, until) => {
-      found = await discover({ ...asked, url }, until)
-      return found.target
+      discovered = await discover({ ...request, url }, until)
+      return discovered.target
     },
   }
   const parts = await assemble(draft, 'init', createMemoryStore(), machine)
@@ -79,7 +79,7 @@ export async function probeServer(
     })
     const started = await launcher.launch(parts.defaultConfiguration ?? {}, 1, signal)
     await started.stop()
-    return found!
+    return discovered!
   } finally {
     await parts.backend.close()
   }

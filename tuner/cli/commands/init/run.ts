@@ -25,17 +25,17 @@ import { requireWritableFiles } from '../../../writable-paths.ts'
 import { createPrompt, type Prompt } from '../../render/prompt.ts'
 import { listenForInterrupts } from '../../signals.ts'
 import type { DiscoveredServer } from './discover.ts'
-import { renderExperimentFile } from './experiment-text.ts'
 import {
+  draftFromCommand,
+  type ExperimentDraft,
   explainSloFault,
-  nameModel,
-  type Plan,
+  formatModelName,
   parseCommandTarget,
   parseTarget,
-  planCommand,
   suggestSlo,
   type Target,
-} from './plan.ts'
+} from './experiment-draft.ts'
+import { renderExperimentFile } from './experiment-text.ts'
 import { probeServer } from './probe.ts'
 import { runSmokeTest } from './smoke.ts'
 
@@ -155,8 +155,8 @@ class ExperimentInit {
 
   async run(): Promise<number> {
     const { target } = this
-    const plan = this.#planTarget()
-    // `pin` already merges the user's values with the measured cores (#planUrl): keep it.
+    const plan = this.#draftTarget()
+    // `pin` already merges the user's values with the measured cores (#draftFromUrl): keep it.
     this.#document = {
       ...this.#document,
       ...plan,
@@ -186,14 +186,14 @@ class ExperimentInit {
     return code
   }
 
-  #planTarget(): Partial<Plan> {
+  #draftTarget(): Partial<ExperimentDraft> {
     const { target } = this
     if (target.kind === 'model') return { model: target.model }
-    return target.kind === 'url' ? this.#planUrl(target.url) : this.#planCommand(target)
+    return target.kind === 'url' ? this.#draftFromUrl(target.url) : this.#draftFromCommand(target)
   }
 
-  #planCommand(typed: TypedCommand): Omit<Plan, 'comments'> {
-    const { tuned, comments, ...plan } = planCommand(
+  #draftFromCommand(typed: TypedCommand): Omit<ExperimentDraft, 'comments'> {
+    const { tuned, comments, ...plan } = draftFromCommand(
       typed,
       this.#cwd,
       this.#userValues.model !== undefined,
@@ -210,7 +210,7 @@ class ExperimentInit {
     return plan
   }
 
-  #planUrl(url: string): Pick<Plan, 'predictor'> {
+  #draftFromUrl(url: string): Pick<ExperimentDraft, 'predictor'> {
     const { hostname, port, protocol } = URL.canParse(url)
       ? new URL(url)
       : { hostname: '', port: '', protocol: '' }
@@ -297,8 +297,8 @@ class ExperimentInit {
     const { streams, needsPath } = protocolTable[protocol]
     // A plain JSON server does not name its model, so use the name of the folder. A language-model
     // server requires its own name.
-    if (streams && !isRecord(this.#document.model)) this.#document.model = nameModel(model)
-    else this.#document.model ??= needsPath ? basename(this.#cwd) : nameModel(model)
+    if (streams && !isRecord(this.#document.model)) this.#document.model = formatModelName(model)
+    else this.#document.model ??= needsPath ? basename(this.#cwd) : formatModelName(model)
     const discovered = {
       protocol,
       ...(path && { path }),
@@ -378,14 +378,14 @@ class ExperimentInit {
       'expect',
     ]
     const keys = [...order, ...Object.keys(document).filter((key) => !order.includes(key))]
-    const written: Draft = {
+    const normalised: Draft = {
       ...document,
       slo: shortenSlo(document.slo),
       predictor: orderPredictorKeys(document.predictor),
     }
     const isSet = (value: unknown) =>
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
-    const entries = keys.flatMap((key) => (isSet(written[key]) ? [[key, written[key]]] : []))
+    const entries = keys.flatMap((key) => (isSet(normalised[key]) ? [[key, normalised[key]]] : []))
     const head = [
       `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]

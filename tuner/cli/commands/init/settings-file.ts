@@ -27,8 +27,8 @@ export function rewriteSettingsFile(
 const formatPlaceholder = ({ name }: ServerKnob): string => `\${${name}}`
 
 /**
- * The file of `serve run FILE`, with placeholders for the port and for replicas, concurrency and
- * cores of every deployment.
+ * Rewrites the file of `serve run FILE`, with placeholders for the port and for replicas,
+ * concurrency and cores of every deployment.
  */
 function rewriteRayServe(
   words: readonly string[],

@@ -107,14 +107,14 @@ export function readFlags(
     value: string,
     known: readonly T[],
   ): T | undefined => {
-    const found = known.find((name) => name === value)
-    if (found === undefined)
+    const match = known.find((name) => name === value)
+    if (match === undefined)
       problems.push({
         where: `--${flag}`,
         what: `unknown value '${value}'`,
         hint: `use one of ${known.join(', ')}`,
       })
-    return found
+    return match
   }
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
   const slo = read('slo', () => parseSloText(flags.slo, errorRate ?? 0))

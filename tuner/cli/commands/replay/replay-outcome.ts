@@ -140,8 +140,8 @@ const createNearFinder =
   }
 
 /**
- * The cheapest observation that meets the limit; with noise, the incumbent of the model, so that a
- * lucky value does not win.
+ * Chooses the cheapest observation that meets the limit; with noise, the incumbent of the model, so
+ * that a lucky value does not win.
  */
 function chooseRecommendation(
   { problem }: RecordedTable,

@@ -29,7 +29,10 @@ export interface ReplayFlags extends InputFlags {
   readonly json?: boolean
 }
 
-/** The command. Returns the exit code. */
+/**
+ * The command.
+ * @returns the exit code
+ */
 export async function runReplay(files: readonly string[], flags: ReplayFlags): Promise<number> {
   const noise = flags.noise === undefined ? 0 : parseShare(flags.noise)
   const options: ReplayOptions = {

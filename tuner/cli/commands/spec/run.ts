@@ -3,7 +3,7 @@
  */
 
 import { join } from 'node:path'
-import { chosenServers, foreignFigures } from '../../../../reports/figures.ts'
+import { mismatchHeading, selectableServers } from '../../../../reports/figures.ts'
 import { replaceAtomically, writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { loadTarget, renderSpec, specTargets } from '../../../../reports/specs/index.ts'
 import { patchManifests } from '../../../../reports/specs/patch/patch-manifests.ts'
@@ -111,7 +111,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const server =
     flags.server === undefined
       ? undefined
-      : parseChoice(flags.server, ['custom', ...chosenServers] as const, '--server')
+      : parseChoice(flags.server, ['custom', ...selectableServers] as const, '--server')
   const gpuScheme =
     flags.gpuScheme === undefined
       ? undefined
@@ -164,7 +164,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     })
     return writeSpecs(await renderStageSpecs(target, servings, specOptions), flags.out)
   }
-  const made = resolveServing(experiment, recommendation, candidate, trials, {
+  const resolved = resolveServing(experiment, recommendation, candidate, trials, {
     ...deployOptions,
     // Some targets imply a server; 'custom' is the measured one.
     server:
@@ -172,7 +172,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
         ? undefined
         : (server ?? (flags.patch === undefined ? (await loadTarget(target)).implies : undefined)),
   })
-  const serving = applyOwnPod(experiment, made)
+  const serving = applyOwnPod(experiment, resolved)
   if (flags.patch !== undefined) return patchManifest(serving, flags.patch, manifest!, flags)
   return writeSpecs(await renderSpec(target, serving, specOptions), flags.out)
 }
@@ -224,7 +224,7 @@ async function patchManifest(
   const patched = patchManifests(text, serving, { container, file: path })
   const report = (line: string) => process.stderr.write(`${line}\n`)
   report(`container: ${patched.container}`)
-  for (const doubt of patched.figures.doubts) report(`${foreignFigures}: ${doubt}`)
+  for (const doubt of patched.figures.mismatches) report(`${mismatchHeading}: ${doubt}`)
   for (const { where, from, to } of patched.changes)
     report(
       `${where}: ${from === undefined ? 'added' : formatValue(from)} -> ${to === undefined ? 'removed' : formatValue(to)}`,

@@ -11,8 +11,8 @@ import {
   type LoggedRequest,
   LogSample,
   type LogShape,
-  parseKeptFormat,
   parseRequest,
+  parseStoredFormat,
 } from './access-log/index.ts'
 import type { ProductionSource } from './production-source.ts'
 
@@ -27,7 +27,9 @@ interface LogOptions {
   readonly percentile: number
 }
 
-/** Where reading continues: a file, and the byte before the first request of an incomplete window.
+/**
+ * Position where reading continues: a file, and the byte before the first request of an incomplete
+ * window.
  */
 interface LogPosition {
   readonly inode: number
@@ -149,11 +151,11 @@ export class LogSource implements ProductionSource {
     }
   }
 
-  /** The stored format, unless flags set another one. */
+  /** Reads the stored format, unless flags set another one. */
   #readStoredFormat(before: LogPosition | undefined): LogFormat | undefined {
     const { shape, fields } = this.#options
     return shape === undefined && fields.latency === undefined
-      ? parseKeptFormat(before?.format)
+      ? parseStoredFormat(before?.format)
       : undefined
   }
 
@@ -306,11 +308,13 @@ function listFilesSince(path: string, now: Stats, place: LogPosition | undefined
         : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }],
     )
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
-  const moved = aside.findIndex(({ inode }) => inode === place.inode && place.inode !== now.ino)
-  if (moved >= 0)
+  const rotatedIndex = aside.findIndex(
+    ({ inode }) => inode === place.inode && place.inode !== now.ino,
+  )
+  if (rotatedIndex >= 0)
     return [
       ...aside
-        .slice(moved)
+        .slice(rotatedIndex)
         .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
       log,
     ]

@@ -15,7 +15,7 @@ interface PrometheusOptions {
   readonly selector: string
   readonly percentile: number
   /** How far back the first read goes. */
-  readonly firstS: number
+  readonly initialLookbackS: number
   /** Sent as a bearer token. */
   readonly token?: string
 }
@@ -38,9 +38,9 @@ export class PrometheusSource implements ProductionSource {
   }
 
   async read(nowS: number, sinceS: number | undefined, _place: unknown, signal: AbortSignal) {
-    const { windowS, firstS } = this.#options
+    const { windowS, initialLookbackS } = this.#options
     const last = Math.floor((nowS - scrapeDelayS) / windowS) * windowS
-    const first = Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS
+    const first = Math.ceil((sinceS ?? nowS - initialLookbackS) / windowS) * windowS + windowS
     if (first > last) return { windows: [], notes: [] }
     const figures = new Map<FigureName, readonly Series[]>()
     for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
@@ -70,10 +70,10 @@ export class PrometheusSource implements ProductionSource {
           .get('version')
           ?.flatMap(({ labels, values }) => (values.has(end) ? [formatVersion(labels)] : [])),
       }
-      const known = Object.fromEntries(
+      const knownFigures = Object.fromEntries(
         Object.entries(optional).filter(([, value]) => value !== undefined),
       )
-      windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...known })
+      windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...knownFigures })
     }
     return windows
   }
@@ -144,12 +144,12 @@ function describeMissing(
   figures: ReadonlyMap<FigureName, readonly Series[]>,
   windows: readonly ProductionWindow[],
 ): string[] {
-  const asked = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
+  const hasTraffic = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
   const empty = [...figures]
     .filter(
       ([name, series]) =>
         !(name === 'gpu' || name === 'price') &&
-        asked &&
+        hasTraffic &&
         series.every(({ values }) => values.size === 0),
     )
     .map(([name]) => name)
@@ -209,8 +209,8 @@ const findCause = (error: unknown): string => {
 }
 
 /**
- * Parses the series of a query_range answer. @throws UserError for rejected queries and other
- * answers
+ * Parses the series of a query_range answer.
+ * @throws UserError for rejected queries and other answers
  */
 function parseSeries(text: string, what: string): Series[] {
   const createRejection = (why: string) =>
