@@ -11,7 +11,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 test('the three stages are tuned together, and each is reported', async () => {
   const { recommendation, trials } = await tune({
     file: join(dirname(fileURLToPath(import.meta.url)), 'experiment.yaml'),
-    experiment: { db: join(folder, 'tune.db'), out: join(folder, 'out') },
+    experiment: {
+      budget: { maxTrials: 2 },
+      db: join(folder, 'tune.db'),
+      out: join(folder, 'out'),
+    },
   })
   expect(trials.filter(({ state }) => state === 'complete').length).toBeGreaterThanOrEqual(2)
   expect(recommendation.best).toBeDefined()

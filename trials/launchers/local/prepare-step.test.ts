@@ -88,7 +88,7 @@ describe('what a step makes is kept by what it is made from', () => {
     expect(first.reused).toBe(false)
     expect(readFileSync(join(first.folder, 'engine'), 'utf8')).toBe('fp16')
     expect(await run(step, { precision: 'fp16', workers: 4 })).toMatchObject({
-      kept: true,
+      reused: true,
       folder: first.folder,
     })
     const other = await run(step, { precision: 'int8', workers: 1 })
