@@ -63,6 +63,7 @@ describe.each(Object.entries(below))('%s/', (folder, allowed) => {
 const rooms: Record<string, readonly string[]> = {
   search: ['space', 'gp', 'model', 'acquisition', 'stopping', 'samplers', 'replay'],
   trials: [
+    'pipeline',
     'devices',
     'resources.ts',
     'predictor',

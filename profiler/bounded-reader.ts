@@ -66,14 +66,14 @@ function readLimit(variable: string): number | undefined {
 export function readBytes(path: string, kind: FileKind): Buffer {
   const maxBytes = readLimit(fileVariable) ?? maxFileBytes[kind]
   const parts: Buffer[] = []
-  let read = 0
+  let bytesRead = 0
   for (const part of readParts(path, maxBytes)) {
     parts.push(part)
-    read += part.length
+    bytesRead += part.length
     // A file may grow, or report the size 0 as those in /proc do.
-    if (read > maxBytes) throw createTooLongError(path, maxBytes)
+    if (bytesRead > maxBytes) throw createTooLongError(path, maxBytes)
   }
-  return Buffer.concat(parts, read)
+  return Buffer.concat(parts, bytesRead)
 }
 
 /**
@@ -87,12 +87,12 @@ function* readParts(path: string, maxBytes: number): Generator<Buffer> {
     const stats = fstatSync(file)
     if (!stats.isFile()) throw new BoundError(path, `is a ${describeType(stats)}`, 'name a file')
     if (stats.size > maxBytes) throw createTooLongError(path, maxBytes, stats.size)
-    for (let read = 0; ; ) {
-      const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, stats.size - read) + 1))
+    for (let bytesRead = 0; ; ) {
+      const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, stats.size - bytesRead) + 1))
       const length = readSync(file, part)
       if (length === 0) return
       yield part.subarray(0, length)
-      read += length
+      bytesRead += length
     }
   } finally {
     closeSync(file)
@@ -260,13 +260,13 @@ export async function readAnswer(
   maxBytes: number = getMaxAnswerBytes(),
 ): Promise<string> {
   const parts: Uint8Array[] = []
-  let read = 0
+  let bytesRead = 0
   for await (const part of body ?? []) {
-    read += part.length
-    if (read > maxBytes) throw createAnswerTooLongError(maxBytes)
+    bytesRead += part.length
+    if (bytesRead > maxBytes) throw createAnswerTooLongError(maxBytes)
     parts.push(part)
   }
-  return Buffer.concat(parts, read).toString('utf8')
+  return Buffer.concat(parts, bytesRead).toString('utf8')
 }
 
 /**

@@ -113,6 +113,7 @@ export interface Profile {
   readonly caveats: readonly string[]
 }
 
+/** Bins of the histogram of a steady window. Assumed. */
 const histogramBins = 24
 /**
  * Rates of the load curve below the capacity, as shares of it, and the length of their windows, as
@@ -120,7 +121,9 @@ const histogramBins = 24
  */
 const curveShares = [0.25, 0.5, 0.75]
 const curveDurationShare = 0.15
-/** Lowest rate of the steady window, as a share of the capacity, however wide the interval. Assumed. */
+/**
+ * Lowest rate of the steady window, as a share of the capacity, however wide the interval. Assumed.
+ */
 const minSteadyShare = 0.5
 
 /**
@@ -199,7 +202,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
           await session.playOpen(
             share * measurement.capacityRps,
             curveDurationShare * durationS,
-            // Seeds apart from that of the steady window.
+            // Other seeds than that of the steady window.
             seed + 10 + i,
             'curve',
           )
@@ -256,11 +259,11 @@ type Verdict = Pick<Profile, 'verdict' | 'summary'>
 
 function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
-  const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
+  const figure = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
     return { verdict: 'failed', summary: `no request succeeded: ${describeErrors(point)}` }
   if (meetsSlo(point, slo))
-    return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
+    return { verdict: 'met', summary: `the SLO is met at ${rate}: ${figure}` }
   // Late sends count as latency. An SLO met in spite of them is met; one violated with them says
   // nothing about the server.
   if (point.generatorSaturated)
@@ -268,8 +271,8 @@ function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
       verdict: 'failed',
       summary: `the load generator could not sustain ${rate}; the window says nothing about the server`,
     }
-  const why = exceedsErrorRate(point, slo) ? describeErrors(point) : found
-  return { verdict: 'violated', summary: `the SLO is violated at ${rate}: ${why}` }
+  const cause = exceedsErrorRate(point, slo) ? describeErrors(point) : figure
+  return { verdict: 'violated', summary: `the SLO is violated at ${rate}: ${cause}` }
 }
 
 /** Lowest rate whose open window violated the SLO; undefined without one. */
@@ -318,9 +321,9 @@ export function summariseMeasurement({
   const interval = Number.isFinite(high)
     ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}`
     : 'no load violated the SLO'
-  const why = outcome === 'generator-limit' ? `; ${detail}` : ''
+  const limitNote = outcome === 'generator-limit' ? `; ${detail}` : ''
   return {
     verdict: 'met',
-    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (${interval})${why}`,
+    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (${interval})${limitNote}`,
   }
 }

@@ -34,9 +34,9 @@ function splitSeries(
   | undefined {
   const [name] = /^[a-zA-Z_:][\w:]*/.exec(text) ?? []
   if (name === undefined) return undefined
-  const after = text.slice(name.length)
-  const braces = after.trimStart()
-  if (!braces.startsWith('{')) return { name, labels: {}, rest: after }
+  const afterName = text.slice(name.length)
+  const braces = afterName.trimStart()
+  if (!braces.startsWith('{')) return { name, labels: {}, rest: afterName }
   const end = findClosingBrace(braces)
   return end < 0
     ? undefined
@@ -57,15 +57,15 @@ function findClosingBrace(text: string): number {
 function parseLabels(text: string): Record<string, string> {
   const pairs: (readonly [string, string])[] = []
   const key = /[\s,]*([a-zA-Z_]\w*)\s*=\s*"/y
-  for (let found = key.exec(text); found; found = key.exec(text)) {
+  for (let match = key.exec(text); match; match = key.exec(text)) {
     let value = ''
-    let at = key.lastIndex
-    for (; at < text.length && text[at] !== '"'; at++) {
-      if (text[at] !== '\\') value += text[at]
-      else value += text[++at] === 'n' ? '\n' : (text[at] ?? '')
+    let i = key.lastIndex
+    for (; i < text.length && text[i] !== '"'; i++) {
+      if (text[i] !== '\\') value += text[i]
+      else value += text[++i] === 'n' ? '\n' : (text[i] ?? '')
     }
-    pairs.push([found[1]!, value])
-    key.lastIndex = at + 1
+    pairs.push([match[1]!, value])
+    key.lastIndex = i + 1
   }
   return Object.fromEntries(pairs)
 }
@@ -93,7 +93,7 @@ const findType = (text: string, name: string): string | undefined =>
   text
     .split('\n')
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
-    .find((found) => found?.[1] === name)?.[2]
+    .find((match) => match?.[1] === name)?.[2]
 
 /** Largest value. A page may have more values than Math.max takes arguments. */
 const findMax = (values: readonly number[]): number =>
@@ -293,10 +293,10 @@ function isCounter(name: string, text: string): boolean {
 export function tabulateReadings(
   readings: readonly MetricReading[] = [],
 ): Readonly<Record<string, number>> | undefined {
-  const known = readings.filter(({ value }) => typeof value === 'number' && !Number.isNaN(value))
-  return known.length === 0
+  const numeric = readings.filter(({ value }) => typeof value === 'number' && !Number.isNaN(value))
+  return numeric.length === 0
     ? undefined
-    : Object.fromEntries(known.map((reading) => [formatMetric(reading), reading.value]))
+    : Object.fromEntries(numeric.map((reading) => [formatMetric(reading), reading.value]))
 }
 
 /** Formats a metric's name and labels: 'queue_depth{model="bert"}'. */

@@ -7,7 +7,7 @@ export type Uniform = () => number
  * Creates a stream by sfc32 (Chris Doty-Humphrey, PractRand), seeded through splitmix32. The search
  * has its own sfc32, because neither folder imports the other.
  */
-export function seeded(seed: number): Uniform {
+export function createUniform(seed: number): Uniform {
   let state = seed >>> 0
   const split = () => {
     state = (state + 0x9e3779b9) >>> 0

@@ -1,7 +1,7 @@
 /** The browser that tests of pages start, where one is installed. */
 import { existsSync } from 'node:fs'
 
-/** Undefined where no Chromium is installed. */
+/** Undefined if no Chromium is installed. */
 export const executablePath = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',

@@ -2,11 +2,11 @@ import { expect, test } from 'vitest'
 import type { MeasuredWith } from '../trials/measured-with.ts'
 import {
   classifyFigures,
-  deployNotice,
-  nameFigures,
-  protocolOfServer,
+  describeDeployment,
+  formatFiguresStatus,
+  formatVerifyCommand,
   resolveDeployed,
-  verifyCommand,
+  resolveServerProtocol,
 } from './figures.ts'
 import { slo } from './samples.contract.ts'
 
@@ -30,8 +30,8 @@ const tfjs = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
 
 test('figures hold of what was measured for real, and of nothing else', () => {
   expect(classifyFigures(cpu, tfjs)).toMatchObject({
-    hold: true,
-    doubts: [],
+    apply: true,
+    mismatches: [],
     remarks: [expect.stringContaining('random weights of bert')],
   })
   const doubtful: [MeasuredWith, Parameters<typeof classifyFigures>[1], RegExp, string][] = [
@@ -75,9 +75,9 @@ test('figures hold of what was measured for real, and of nothing else', () => {
   ]
   for (const [measured, deployed, doubt, word] of doubtful) {
     const figures = classifyFigures(measured, deployed)
-    expect(figures.hold).toBe(false)
-    expect(figures.doubts.join()).toMatch(doubt)
-    expect(nameFigures(figures)).toBe(word)
+    expect(figures.apply).toBe(false)
+    expect(figures.mismatches.join()).toMatch(doubt)
+    expect(formatFiguresStatus(figures)).toBe(word)
   }
   const vllm = {
     ...cpu,
@@ -85,16 +85,16 @@ test('figures hold of what was measured for real, and of nothing else', () => {
     engine: undefined,
     command: ['/opt/bin/vllm', 'serve', 'm'],
   } as const
-  expect(classifyFigures(vllm, { server: 'vllm', weights: 'given' }).hold).toBe(true)
-  expect(nameFigures(classifyFigures(cpu, tfjs))).toBe('measured')
+  expect(classifyFigures(vllm, { server: 'vllm', weights: 'given' }).apply).toBe(true)
+  expect(formatFiguresStatus(classifyFigures(cpu, tfjs))).toBe('measured')
 })
 
 test('beside a verdict: nothing where the figures are those of what deploys', () => {
-  expect(deployNotice(cpu)).toBeUndefined()
-  expect(deployNotice(onT4)).toMatch(
+  expect(describeDeployment(cpu)).toBeUndefined()
+  expect(describeDeployment(onT4)).toMatch(
     /^tune spec deploys the built-in predictor with ENGINE=tfjs, .*tune verify --url/,
   )
-  expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^tune spec deploys vLLM, /)
+  expect(describeDeployment({ ...onT4, modelKind: 'decoder' })).toMatch(/^tune spec deploys vLLM, /)
   expect(resolveDeployed({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
   expect(resolveDeployed({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({
     server: 'tgi',
@@ -108,7 +108,7 @@ test('beside a verdict: nothing where the figures are those of what deploys', ()
 
 test('the command that settles it is one line of a shell, its rate rounded down', () => {
   const at = { host: 'bert', protocol: 'oip-v2', model: 'bert', rateRps: 169.6, slo } as const
-  expect(verifyCommand(at)).toBe(
+  expect(formatVerifyCommand(at)).toBe(
     "tune verify --url http://bert --model bert --rate 169rps --slo 'p99<50ms'",
   )
   const joint = {
@@ -120,14 +120,14 @@ test('the command that settles it is one line of a shell, its rate rounded down'
       { metric: 'tpot', limitMs: 30 },
     ],
   } as const
-  expect(verifyCommand({ ...at, model: "it's", rateRps: 0.5678, slo: joint })).toBe(
+  expect(formatVerifyCommand({ ...at, model: "it's", rateRps: 0.5678, slo: joint })).toBe(
     "tune verify --url http://bert --model 'it'\\''s' --rate 0.567rps --slo 'p90 ttft<200ms tpot<30ms'",
   )
-  expect(verifyCommand({ ...at, protocol: 'openai' })).toContain(
+  expect(formatVerifyCommand({ ...at, protocol: 'openai' })).toContain(
     '--url http://bert --protocol openai --model',
   )
   expect(
-    verifyCommand({
+    formatVerifyCommand({
       ...at,
       protocol: 'json',
       path: '/api/score',
@@ -137,15 +137,15 @@ test('the command that settles it is one line of a shell, its rate rounded down'
   ).toContain(
     `--protocol json --path /api/score --health-path '/alive?deep=1' --body '{"q": "{{text}}"}' --model bert`,
   )
-  expect(verifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain(
+  expect(formatVerifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain(
     '--url grpc://bert:8500 --protocol tfserving-grpc',
   )
 })
 
 test('a server is asked as it was measured, where it speaks that', () => {
-  expect(protocolOfServer('builtin', 'tfserving-grpc')).toBe('tfserving-grpc')
-  expect(protocolOfServer('tfserving', 'tfserving-grpc')).toBe('tfserving-grpc')
-  expect(protocolOfServer('tfserving', 'oip-v2')).toBe('tfserving')
-  expect(protocolOfServer('triton', 'json')).toBe('oip-v2')
-  expect(protocolOfServer('vllm', 'oip-v2')).toBe('openai')
+  expect(resolveServerProtocol('builtin', 'tfserving-grpc')).toBe('tfserving-grpc')
+  expect(resolveServerProtocol('tfserving', 'tfserving-grpc')).toBe('tfserving-grpc')
+  expect(resolveServerProtocol('tfserving', 'oip-v2')).toBe('tfserving')
+  expect(resolveServerProtocol('triton', 'json')).toBe('oip-v2')
+  expect(resolveServerProtocol('vllm', 'oip-v2')).toBe('openai')
 })

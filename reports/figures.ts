@@ -1,6 +1,6 @@
 /**
- * Whether figures hold for what is deployed: what was measured compared with what serves, in words,
- * and the command that checks it.
+ * Decides whether measured figures apply to a deployment: compares the measured server with the
+ * deployed one, and writes the command that verifies the deployment.
  */
 
 import { type Slo, sloFlag } from '../profiler/model/slo.ts'
@@ -9,32 +9,34 @@ import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import { languageServers } from '../trials/servers/server-kinds.ts'
 import type { Provenance } from '../trials/types.ts'
 
-/** Servers that a spec may start in place of the one that was measured. */
-export const chosenServers = ['tfserving', 'triton', 'mlserver', ...languageServers] as const
+/** Servers that a spec may start instead of the measured one. */
+export const selectableServers = ['tfserving', 'triton', 'mlserver', ...languageServers] as const
 
-export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
+export type DeployedServer = MeasuredServer | (typeof selectableServers)[number] | 'ray'
 
-/** What a spec starts. */
+/** The server that a spec starts. */
 export interface Deployed {
   readonly server: DeployedServer
-  /** Of the built-in predictor. */
+  /** Engine of the built-in predictor. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf'
   /**
-   * 'given': the user named their place. 'missing': a placeholder that refuses to start.
-   * 'own': the server finds them itself.
+   * 'given': the user named their location. 'missing': a placeholder, with which the server does
+   * not start. 'own': the server finds them itself.
    */
   readonly weights: 'given' | 'missing' | 'own'
 }
 
+/** How the measured figures relate to a deployment. */
 export interface Figures {
-  readonly how: Provenance
+  readonly provenance: Provenance
   /**
-   * What is deployed is what was measured: scaling targets and deadlines may rest on the figures.
+   * Whether the deployed server is the measured one, so that scaling targets and deadlines may be
+   * derived from the figures.
    */
-  readonly hold: boolean
-  /** Why the figures do not hold, a clause each. */
-  readonly doubts: readonly string[]
-  /** What differs and moves no figure by itself, a clause each. */
+  readonly apply: boolean
+  /** Why the figures do not apply, a clause each. */
+  readonly mismatches: readonly string[]
+  /** Differences that change no figure by themselves, a clause each. */
   readonly remarks: readonly string[]
 }
 
@@ -53,7 +55,7 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   ray: 'Ray Serve',
 }
 
-/** Programs by which a command of the user's own is known for one of the servers. */
+/** Programs by which a user's command is recognised as one of the servers. */
 const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   tfserving: 'tensorflow_model_server',
   triton: 'tritonserver',
@@ -65,7 +67,7 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   ray: 'serve',
 }
 
-/** Whether that server was measured: as such, or as a command of the user's own. */
+/** Whether this server was measured, by its preset or as a user's command. */
 export const wasMeasured = (
   { server, command = [] }: MeasuredWith,
   deployed: DeployedServer,
@@ -76,33 +78,34 @@ export const wasMeasured = (
     findProgramName(command) === programs[deployed])
 
 /**
- * The known server that a command starts, wherever in its words; undefined for another. `serve` of
- * Ray stands for it as the first word alone, for other programs have such a command too.
+ * Finds the known server that a command starts, by a program name anywhere in it. `serve` means Ray
+ * only as the first word, because other programs have a command of that name too.
+ * @returns undefined for an unknown server
  */
 export function recogniseCommandServer(words: readonly string[]): DeployedServer | undefined {
   const names = words.map((word) => word.split('/').at(-1)!)
   const [first, second] = names
   if (first === 'tune' && second === 'predictor') return 'builtin'
-  const known = Object.entries(programs).find(
+  const match = Object.entries(programs).find(
     ([server, program]) => server !== 'ray' && names.includes(program),
   )
-  if (known) return known[0] as DeployedServer
+  if (match) return match[0] as DeployedServer
   if (names.some((name) => name.startsWith('vllm.entrypoints'))) return 'vllm'
   return first === programs.ray ? 'ray' : undefined
 }
 
-/** Of 'python3 -m sglang.launch_server' the module. */
+/** Finds the program of a command; for 'python3 -m sglang.launch_server', the module. */
 const findProgramName = ([program, flag, module]: readonly string[]): string | undefined =>
   flag === '-m' ? module : program?.split('/').at(-1)
 
-const titleOf = (server: DeployedServer, engine?: string): string =>
+const formatServerTitle = (server: DeployedServer, engine?: string): string =>
   engine === undefined || engine === 'emulated'
     ? serverTitles[server]
     : `${serverTitles[server]} with ENGINE=${engine}`
 
 /**
- * What deploys where the user names nothing else: the server that was measured; of what was only
- * emulated the one that it stands for.
+ * Resolves the server to deploy by default: the measured one, or for an emulated server the one
+ * that it stands for.
  */
 export function resolveDeployed({
   server,
@@ -118,57 +121,61 @@ export function resolveDeployed({
 }
 
 /**
- * How the figures of a measurement stand to what is deployed.
- * @param deploys what is deployed, in words, where its server's name does not say it
+ * Classifies how the figures of a measurement relate to a deployment.
+ * @param deploys description of the deployed server. Default: its title
  */
 export function classifyFigures(
   measured: MeasuredWith,
   deployed: Deployed,
-  deploys: string = titleOf(deployed.server, deployed.engine),
+  deploys: string = formatServerTitle(deployed.server, deployed.engine),
 ): Figures {
   const { how, server, engine, gpu = 'CPU', url } = measured
-  const doubts: string[] = []
+  const mismatches: string[] = []
   if (how === 'imported')
-    doubts.push(
+    mismatches.push(
       `imported from another tool, which does not record how its server was started; this deploys ${deploys}`,
     )
   else if (how === 'simulated')
-    doubts.push(
-      `simulated with a ${modelledAs(measured)}, no server was launched; this deploys ${deploys}`,
+    mismatches.push(
+      `simulated with a ${describeServerModel(measured)}, no server was launched; this deploys ${deploys}`,
     )
   else if (how === 'emulated') {
     const tables =
       measured.modelKind === 'decoder' ? '' : ' calibrated on TensorRT and framework tables'
-    doubts.push(
-      `emulated, the GPU time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`,
+    mismatches.push(
+      `emulated, the GPU time of the ${gpu} came from a ${describeServerModel(measured)}${tables}; this deploys ${deploys}`,
     )
   } else if (
     !wasMeasured(measured, deployed.server) ||
     (engine !== undefined && deployed.engine !== engine)
   ) {
-    doubts.push(`measured with ${titleOf(server, engine)}; this deploys ${deploys}`)
+    mismatches.push(`measured with ${formatServerTitle(server, engine)}; this deploys ${deploys}`)
   } else if (server === 'url') {
-    doubts.push(
+    mismatches.push(
       `measured at ${url ?? 'an address'}, a running server whose start command, resources and replicas are unknown`,
     )
   }
   if (measured.acceptance !== undefined)
-    doubts.push(
+    mismatches.push(
       `the acceptance probability of ${measured.acceptance} of a draft token is assumed (predictor.acceptance)`,
     )
-  const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
-  return { how, hold: doubts.length === 0, doubts, remarks }
+  const remarks = how === 'measured' ? listWeightRemarks(measured, deployed) : []
+  return { provenance: how, apply: mismatches.length === 0, mismatches, remarks }
 }
 
 /**
- * A language model's server is modelled whole: another one's figures are not those of what deploys.
+ * Describes the model behind a simulated or emulated server; of language models, the whole server.
  */
-const modelledAs = ({ modelKind, standsFor = 'vllm', gpu = 'CPU' }: MeasuredWith): string =>
+const describeServerModel = ({
+  modelKind,
+  standsFor = 'vllm',
+  gpu = 'CPU',
+}: MeasuredWith): string =>
   modelKind === 'decoder'
     ? `model of ${serverTitles[standsFor]} on ${gpu}`
     : `device model of the ${gpu}`
 
-function weightRemarks(
+function listWeightRemarks(
   { weights, model, weightsPath }: MeasuredWith,
   deployed: Deployed,
 ): string[] {
@@ -183,22 +190,27 @@ function weightRemarks(
   return []
 }
 
-/** The heading of figures that do not hold for what is deployed. */
-export const foreignFigures = 'FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS'
+/** Heading of the mismatches. */
+export const mismatchHeading = 'FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS'
 
-/** One word for an annotation: where the figures come from. */
-export const nameFigures = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
-  how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
+/**
+ * One word for an annotation: the provenance of the figures, or that they are of another server.
+ */
+export const formatFiguresStatus = ({
+  provenance,
+  apply,
+}: Figures): Provenance | 'of-another-server' =>
+  provenance !== 'measured' ? provenance : apply ? 'measured' : 'of-another-server'
 
-/** The command that measures a rate at one address under an SLO again. */
-export function verifyCommand(service: VerifiableService): string {
-  const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoteText(text))
-  return `tune ${verifyArguments(service).map(word).join(' ')}`
+/** Formats the `tune verify` command that measures a deployed service at a rate, under an SLO. */
+export function formatVerifyCommand(target: VerifyTarget): string {
+  const quoteIfNeeded = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoteText(text))
+  return `tune ${listVerifyArguments(target).map(quoteIfNeeded).join(' ')}`
 }
 
-/** Arguments of `tune` for the same. */
-export function verifyArguments(service: VerifiableService): string[] {
-  const { host, grpcPort = 8001, protocol, path, healthPath, body, model, rateRps, slo } = service
+/** Lists the arguments of that command. */
+export function listVerifyArguments(target: VerifyTarget): string[] {
+  const { host, grpcPort = 8001, protocol, path, healthPath, body, model, rateRps, slo } = target
   const isGrpc = protocolTable[protocol].transport === 'grpc'
   const flags = {
     '--url': isGrpc ? `grpc://${host}:${grpcPort}` : `http://${host}`,
@@ -207,7 +219,7 @@ export function verifyArguments(service: VerifiableService): string[] {
     '--health-path': healthPath,
     '--body': body,
     '--model': model,
-    '--rate': rateFlag(rateRps),
+    '--rate': formatRateFlag(rateRps),
     '--slo': sloFlag(slo),
   }
   return [
@@ -216,7 +228,8 @@ export function verifyArguments(service: VerifiableService): string[] {
   ]
 }
 
-export interface VerifiableService extends Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> {
+/** A deployed service, and the rate to send to it. */
+export interface VerifyTarget extends Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> {
   readonly host: string
   readonly grpcPort?: number
   readonly protocol: ProtocolName
@@ -225,16 +238,20 @@ export interface VerifiableService extends Pick<MeasuredWith, 'path' | 'healthPa
   readonly slo: Slo
 }
 
-/** Asked of a URL where nothing else is said. */
+/** Protocol of `tune verify --url` without --protocol. */
 const defaultProtocol: ProtocolName = 'oip-v2'
 
-/** In which a server is asked: as it was measured, where it speaks that. */
-export function protocolOfServer(server: DeployedServer, measured: ProtocolName): ProtocolName {
-  const spoken = speaks[server]
-  return spoken === undefined || spoken.includes(measured) ? measured : spoken[0]!
+/** Resolves the protocol to verify a server with: the measured one if the server supports it. */
+export function resolveServerProtocol(
+  server: DeployedServer,
+  measured: ProtocolName,
+): ProtocolName {
+  const supported = supportedProtocols[server]
+  return supported === undefined || supported.includes(measured) ? measured : supported[0]!
 }
 
-const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>> = {
+/** Protocols of each server, the preferred one first; absent: unknown. */
+const supportedProtocols: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>> = {
   tfserving: ['tfserving', 'tfserving-grpc'],
   triton: ['oip-v2', 'grpc-v2'],
   mlserver: ['oip-v2', 'grpc-v2'],
@@ -245,18 +262,19 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
 }
 
 /**
- * For a verdict: what would be deployed where that is not what was measured, and how to check it;
- * undefined where the figures hold.
- * @param measured of the recommended configuration
+ * Describes, for a verdict, the server that would be deployed if it is not the measured one, and
+ * how to check it.
+ * @param measured what the recommended configuration was measured with
+ * @returns undefined if the figures apply
  */
-export function deployNotice(measured: MeasuredWith): string | undefined {
+export function describeDeployment(measured: MeasuredWith): string | undefined {
   const { server, engine } = resolveDeployed(measured)
-  if (classifyFigures(measured, { server, engine, weights: 'given' }).hold) return undefined
-  return `tune spec deploys ${titleOf(server, engine)}, which was not measured: check these figures with tune verify --url once it runs.`
+  if (classifyFigures(measured, { server, engine, weights: 'given' }).apply) return undefined
+  return `tune spec deploys ${formatServerTitle(server, engine)}, which was not measured: check these figures with tune verify --url once it runs.`
 }
 
-/** Rounded down to what a flag says without an exponent. */
-const rateFlag = (rps: number): string =>
+/** Rounds down to three decimals, or to a whole number from 10 on: a flag has no exponent. */
+const formatRateFlag = (rps: number): string =>
   `${rps >= 10 ? Math.floor(rps) : Math.floor(rps * 1000) / 1000}rps`
 
 const quoteText = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

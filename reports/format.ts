@@ -1,4 +1,6 @@
-/** Numbers as people read them: money here; rates, latencies and SLOs as the profiler writes them. */
+/**
+ * Numbers as people read them: money here; rates, latencies and SLOs as the profiler writes them.
+ */
 export { rate, significant } from '../profiler/format.ts'
 export {
   latency,
@@ -38,7 +40,7 @@ export function money(dollars: number): string {
 /** 0.35 J. */
 export const formatEnergy = (joules: number): string => `${significant(joules)} J`
 
-/** As objectives write their figures. */
+/** Formatters for the units of objectives. */
 export const writing = { money, rate, latency, energy: formatEnergy, plain: significant } as const
 
 /** 12 %, 3.4 %. */

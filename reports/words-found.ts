@@ -1,7 +1,8 @@
 /** Search by words, as lists of experiments and the table of trials do. */
 
 /**
- * Whether every word stands in something of what is said, whatever its case. @param words none: yes
+ * Whether every word stands in something of what is said, whatever its case.
+ * @param words none: yes
  */
 export function hasAllWords(
   words: readonly string[],

@@ -105,14 +105,14 @@ interface Entry<A extends RequiredInput> {
    */
   readonly isSigned?: true
   /** The objective's figure in `unit`, from a price and the modelled quantity. */
-  figure(objective: ObjectiveSettings[A], price: ReplicaPrice, quantity: number): number
+  computeFigure(objective: ObjectiveSettings[A], price: ReplicaPrice, quantity: number): number
   /** The figure is maximised; absent: minimised. */
   readonly isMaximised?: true
   /**
    * The capacity (req/s) at which a configuration of this price has the given cost. Absent: the
    * capacity does not decide this objective.
    */
-  capacityAt?(
+  computeCapacityAt?(
     objective: ObjectiveSettings[A],
     price: ReplicaPrice,
     cost: number,
@@ -176,30 +176,31 @@ const metricEntry = {
   models: 'rate',
   measure: ({ metrics = {}, capacityRps }, { metric }) =>
     capacityRps > 0 && Object.hasOwn(metrics, metric) ? metrics[metric]! : Number.NaN,
-  figure: (_, __, value) => value,
+  computeFigure: (_, __, value) => value,
   isSigned: true,
 } as const satisfies Partial<Entry<'metric'>>
 
 const objectives = {
   price: createEntry('nothing', {
     models: 'nothing',
-    figure: (_, { pricePerHour }) => pricePerHour,
+    computeFigure: (_, { pricePerHour }) => pricePerHour,
     words: { choice: 'cheapest replica', unit: '$ per hour, one replica', ...cheaper },
     formatCost: (_, { cost }, { money }) => `${money(cost)}/h`,
     formatVerdict: (_, { cost }, { money }) => `${money(cost)} per hour`,
   }),
   'price-per-request': createEntry('nothing', {
     models: 'rate',
-    figure: (_, { pricePerHour }, rps) => (pricePerHour / (rps * 3600)) * 1e6,
-    capacityAt: (_, { pricePerHour }, cost) => pricePerHour / 3600 / (cost / 1e6),
+    computeFigure: (_, { pricePerHour }, rps) => (pricePerHour / (rps * 3600)) * 1e6,
+    computeCapacityAt: (_, { pricePerHour }, cost) => pricePerHour / 3600 / (cost / 1e6),
     words: { choice: 'cheapest per request', unit: '$ per million requests', ...cheaper },
     formatCost: (_, { cost }, { money }) => `${money(cost)} per million requests`,
     formatVerdict: (_, { cost }, { money }) => `${money(cost)} per million requests`,
   }),
   'price-for-demand': createEntry('demand', {
     models: 'rate',
-    figure: (demand, price, rps) => computeFleetPricePerHour(price, countReplicas(demand, rps)),
-    capacityAt({ demandRps, headroom }, price, cost) {
+    computeFigure: (demand, price, rps) =>
+      computeFleetPricePerHour(price, countReplicas(demand, rps)),
+    computeCapacityAt({ demandRps, headroom }, price, cost) {
       const replicas = countAffordableReplicas(price, cost)
       return replicas < 1 ? undefined : demandRps / (replicas * (1 - headroom))
     },
@@ -212,8 +213,8 @@ const objectives = {
   'max-rate': createEntry('price bound', {
     models: 'rate',
     isMaximised: true,
-    figure: (_, __, rps) => rps,
-    capacityAt: (_, __, cost) => -cost,
+    computeFigure: (_, __, rps) => rps,
+    computeCapacityAt: (_, __, cost) => -cost,
     words: {
       choice: 'most throughput within a price',
       unit: 'requests per second',
@@ -228,7 +229,7 @@ const objectives = {
   }),
   'min-latency': createEntry('price bound', {
     models: 'latency',
-    figure: (_, __, ms) => ms,
+    computeFigure: (_, __, ms) => ms,
     words: {
       choice: 'least latency within a price',
       unit: 'ms of unloaded latency',
@@ -247,7 +248,7 @@ const objectives = {
     // Requests per joule; 0 for a configuration that serves no rate.
     measure: ({ usage = {}, capacityRps }) =>
       capacityRps > 0 ? 1 / (computeJoulesPerRequest(usage, capacityRps) ?? Number.NaN) : 0,
-    figure: (_, __, requestsPerJoule) => 1 / requestsPerJoule,
+    computeFigure: (_, __, requestsPerJoule) => 1 / requestsPerJoule,
     words: {
       choice: 'least energy per request',
       unit: 'J per request',
@@ -415,8 +416,8 @@ export function computeMetricScale(
  * quantity or a rate of 0.
  */
 function computeQuantityCost(objective: Objective, price: ReplicaPrice, quantity: number): number {
-  const { figure, isMaximised } = getEntry(objective.kind)
-  const value = figure(withSettings(objective), price, quantity)
+  const { computeFigure, isMaximised } = getEntry(objective.kind)
+  const value = computeFigure(withSettings(objective), price, quantity)
   return Number.isNaN(value) ? Number.POSITIVE_INFINITY : isMaximised ? -value : value
 }
 
@@ -446,10 +447,14 @@ export function computeLogCost(
   logLatency: number,
 ): number {
   if (isAbovePriceBound(objective, price.pricePerHour)) return Number.POSITIVE_INFINITY
-  const { figure, models, isMaximised, isSigned } = getEntry(objective.kind)
+  const { computeFigure, models, isMaximised, isSigned } = getEntry(objective.kind)
   if (isSigned) return -logRate
   const logFigure = Math.log(
-    figure(withSettings(objective), price, Math.exp(models === 'latency' ? logLatency : logRate)),
+    computeFigure(
+      withSettings(objective),
+      price,
+      Math.exp(models === 'latency' ? logLatency : logRate),
+    ),
   )
   return isMaximised ? -logFigure : logFigure
 }
@@ -465,7 +470,7 @@ export function computeCapacityToBeatRps(
   bestCost: number | undefined,
 ): number | undefined {
   if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
-  return getEntry(objective.kind).capacityAt?.(withSettings(objective), price, bestCost)
+  return getEntry(objective.kind).computeCapacityAt?.(withSettings(objective), price, bestCost)
 }
 
 /** The figures of a configuration at another capacity. Fields beyond these figures are dropped. */

@@ -124,14 +124,14 @@ export interface PriorFactors {
   /** Prior standard deviation of ln(factor), k. The prior mean is 0. */
   readonly sd: readonly number[]
   /** The device-model prior with its inputs multiplied by factors, given as ln(factor), k. */
-  readonly at: (logFactors: readonly number[]) => ShiftedPrior
+  readonly applyFactors: (logFactors: readonly number[]) => ShiftedPrior
 }
 /** A device-model prior at given factors. */
 export interface ShiftedPrior {
   /** Expected ln(rate); undefined where the device model does not apply. */
-  readonly logRate: (configuration: Configuration) => number | undefined
+  readonly predictLogRate: (configuration: Configuration) => number | undefined
   /** ∂ ln(rate) / ∂ ln(factor), k. */
-  readonly sensitivities: (configuration: Configuration) => readonly number[]
+  readonly computeSensitivities: (configuration: Configuration) => readonly number[]
 }
 
 /**

@@ -2,11 +2,11 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /** File modes for private data: stores, and files of trials (filled templates, predictor logs). */
-export const privateFile = 0o600
-const privateFolder = 0o700
+export const privateFileMode = 0o600
+const privateFolderMode = 0o700
 
 export const makePrivateFolder = (path: string): string => {
-  makeFolder(path, privateFolder)
+  makeFolder(path, privateFolderMode)
   return path
 }
 

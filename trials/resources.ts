@@ -12,6 +12,7 @@ import {
 import { DeviceModelError } from './devices/device-model-error.ts'
 import { computePaidFraction, findMigProfile } from './devices/mig.ts'
 import { suggestNames } from './near-names.ts'
+import { splitConfiguration, sumOverStages } from './pipeline/stage-configuration.ts'
 import { LaunchError } from './types.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
@@ -94,7 +95,10 @@ export const servingParameters: readonly (keyof ServingParameters)[] = [
 /** Parameters for the number of prefill and decode servers in a replica. */
 export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const
 
-/** @throws DeviceModelError for numbers of servers and GPUs that cannot be, and for one kind of servers alone */
+/**
+ * @throws DeviceModelError for numbers of servers and GPUs that cannot be, and for one kind of
+ * servers alone
+ */
 function readPools(values: Configuration): Pools | undefined {
   const [prefill, decode] = poolParameters.map((name) => readServerCount(values, name)) as [
     number,
@@ -191,10 +195,13 @@ export function readResources(...given: Parameters<typeof parseResources>): Reso
 }
 
 /**
- * Number of GPUs that a configuration reserves, shares as fractions; 0 without a GPU. Throws
- * DeviceModelError for an unknown slice.
+ * Number of GPUs that a configuration reserves, shares as fractions; 0 without a GPU.
+ * @throws DeviceModelError for an unknown slice
  */
-export function countGpus(configuration: Configuration): number {
+export const countGpus = (configuration: Configuration): number =>
+  sumOverStages(configuration, countReplicaGpus)
+
+function countReplicaGpus(configuration: Configuration): number {
   const all: Configuration = { ...resourceDefaults, ...configuration }
   const { gpu, gpus, gpuMemoryPercent, migProfile } = all
   if (isNone(gpu)) return 0
@@ -251,7 +258,10 @@ function readServerCount(values: Configuration, name: (typeof poolParameters)[nu
   return value
 }
 
-/** One of the allowed values of a parameter. @throws DeviceModelError for any other */
+/**
+ * One of the allowed values of a parameter.
+ * @throws DeviceModelError for any other
+ */
 export function readChoice<T extends string>(
   values: Configuration,
   name: string,
@@ -273,15 +283,23 @@ export function readChoice<T extends string>(
 export const sourceParameter = 'importedFrom'
 
 /**
- * A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of
- * 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name follow as
- * 'name value'.
+ * Describes a configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2
+ * decode of 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name
+ * follow as 'name value'. Of a pipeline: 'detect: 2 × 1 core, batch 8; classify: 2 cores'.
  */
 export function describeConfiguration(
   configuration: Configuration,
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
 ): string {
+  const stages = splitConfiguration(configuration)
+  if (stages !== undefined)
+    return stages
+      .map(({ stage, replicas, configuration }) => {
+        const one = describeConfiguration(configuration, defaults, ownGpus) || 'as it runs'
+        return `${stage}: ${replicas === 1 ? '' : `${replicas} × `}${one}`
+      })
+      .join('; ')
   const held = parseResources(configuration, defaults, ownGpus)
   const parts: string[] = []
   if ('cpuCores' in configuration || 'cpuCores' in defaults)

@@ -63,7 +63,7 @@ const separators = ['\t', ';', '|', ','] as const
 /** The first line by which Excel names the separator: 'sep=;'. */
 const separatorLine = /^"?sep=([,;\t|])"?[ ]*(\r\n|\n|\r|$)/i
 
-/** The separator that the first line with text has most of; a comma where it has none. */
+/** Detects the separator that the first line with text has most of; a comma where it has none. */
 function detectSeparator(text: string): string {
   const first = (/^.*$/m.exec(text.trimStart())?.[0] ?? '').replace(/"[^"]*"/g, '')
   // '0,5;12,5' has one semicolon and two decimal commas.
@@ -73,7 +73,7 @@ function detectSeparator(text: string): string {
   return count(best) > 1 ? best : ','
 }
 
-/** The first line with text, by which the program that wrote a table is recognised. */
+/** Reads the first line with text, by which the program that wrote a table is recognised. */
 export function readHeaderLine({ text }: Source): string {
   const unmarked = text.startsWith('\uFEFF') ? text.slice(1) : text
   return /\S.*/.exec(unmarked.replace(separatorLine, ''))?.[0] ?? ''
@@ -86,11 +86,12 @@ export function readHeaderLine({ text }: Source): string {
  * @throws TableError for an unclosed quote
  */
 export function readRows({ file, text: given }: Source): TextRows {
-  const marked = given.startsWith('\uFEFF') ? given.slice(1) : given
-  const [told, named] = separatorLine.exec(marked) ?? []
-  const text = marked.slice(told?.length ?? 0)
-  const separator = named ?? detectSeparator(text)
-  const all = placeRows(parseText({ file, text }, separator, told ? 2 : 1), file, told ? 2 : 1)
+  const unmarked = given.startsWith('\uFEFF') ? given.slice(1) : given
+  const [firstLineText, namedSeparator] = separatorLine.exec(unmarked) ?? []
+  const text = unmarked.slice(firstLineText?.length ?? 0)
+  const separator = namedSeparator ?? detectSeparator(text)
+  const firstLine = firstLineText === undefined ? 1 : 2
+  const all = placeRows(parseText({ file, text }, separator, firstLine), file, firstLine)
   const rows = all.filter(({ cells }) => cells.some((cell) => cell.trim() !== ''))
   return separator === ',' ? { rows, notes: [] } : replaceDecimalCommas(rows, file)
 }
@@ -153,7 +154,8 @@ const thousands = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/
 
 /**
  * Converts decimal commas, with a note; not if a number has a decimal point, or if every comma may
- * separate thousands, which readers then reject.
+ * separate thousands, which readers then reject. If every point may separate thousands, the points
+ * stay decimal ones, and a note says so.
  */
 function replaceDecimalCommas(rows: readonly TextRow[], file: string): TextRows {
   let decimal: string | undefined
@@ -195,8 +197,8 @@ export function readTable(source: Source): TextTable {
 }
 
 /**
- * The same, without rows of another length, which are returned as faults. Throws TableError if no
- * row remains.
+ * The same, without rows of another length, which are returned as faults.
+ * @throws TableError if no row remains
  */
 export function readEvenRows(source: Source): { table: TextTable; ragged: readonly Problem[] } {
   const { file } = source
@@ -274,7 +276,7 @@ export const isUnknown = (cell: string | undefined): boolean =>
   unknownFigure.test(cell?.trim() ?? '')
 
 const decimalNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
-/** The number in a cell; NaN for one that is not known or is no finite decimal number. */
+/** Reads the number in a cell; NaN for one that is not known or is no finite decimal number. */
 export function readNumber(cell: string | undefined): number {
   const value = decimalNumber.test(cell?.trim() ?? '') ? Number(cell) : Number.NaN
   return Number.isFinite(value) ? value : Number.NaN

@@ -73,8 +73,22 @@ export type InfeasibleReason =
   | 'over-bound'
   | 'slo-unattainable'
 
+/** What one stage of a pipeline did. */
+export interface StageUsage {
+  readonly stage: string
+  /** Mean visits of a request. */
+  readonly visits: number
+  /** Mean time of a visit without its calls, ms. */
+  readonly meanMs: number
+  /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
+  readonly busyShare: number
+  readonly busier: 'cpu' | 'gpu'
+}
+
 /** Resource usage of a predictor. */
 export interface Usage {
+  /** Of a pipeline, callers first. */
+  readonly stages?: readonly StageUsage[]
   /** Mean cores busy, 1.5 = one and a half. */
   readonly cpuCores?: number
   /**
@@ -281,7 +295,7 @@ export interface TrialStore {
   create(experiment: Omit<ExperimentRecord, 'state' | 'result'>): Promise<void>
   /**
    * Takes an experiment over to resume it: only one process runs an experiment at a time.
-   * Throws StoreError while the process that runs it lives; takes over from one that died.
+   * @throws StoreError while the process that runs it lives; takes over from one that died
    */
   claim(id: string, options?: ClaimOptions): Promise<void>
   load(
@@ -291,7 +305,10 @@ export interface TrialStore {
   progress(id: string): Promise<RunProgress>
   /** Records a running trial; one that was running before retains its windows. */
   start(experimentId: string, trial: RunningTrial): Promise<void>
-  /** Records the window at a position, from 0, of a confirmation under way; later ones go. */
+  /**
+   * Records the window at a position, from 0, of a confirmation under way, and removes
+   * later ones.
+   */
   addWindow(
     experimentId: string,
     trialNumber: number,
@@ -299,8 +316,8 @@ export interface TrialStore {
     window: LoadRun,
   ): Promise<void>
   /**
-   * Replaces the record of the running trial. Throws StoreError if the experiment is unknown, or
-   * the trial number exists.
+   * Replaces the record of the running trial.
+   * @throws StoreError if the experiment is unknown, or the trial number exists
    */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
   /** Ends the experiment, and removes its running trials. */

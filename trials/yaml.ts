@@ -176,8 +176,8 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
 type Issue = z.core.$ZodIssue
 
 /**
- * An issue with its path from the root. Issues of a union are replaced by those of the only
- * alternative whose outer type fits.
+ * Resolves an issue with its path from the root. Issues of a union are replaced by those of the
+ * only alternative whose outer type fits.
  */
 export function resolveUnionIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
   const path = [...before, ...issue.path]
@@ -215,7 +215,7 @@ function describeInput(input: unknown): string {
   }
 }
 
-/** The first duplicate key of a map. */
+/** Finds the first duplicate key of a map. */
 export function findRepeatedKey(root: unknown): Node | undefined {
   const children = isMap(root)
     ? root.items.map((pair) => pair.value)
@@ -236,7 +236,7 @@ export function findRepeatedKey(root: unknown): Node | undefined {
   return undefined
 }
 
-/** The deepest node along a path; for a pair of a map, its key. */
+/** Finds the deepest node along a path; for a pair of a map, its key. */
 function findNode(root: unknown, path: readonly PropertyKey[]): Node | undefined {
   let node: unknown = root
   let at: Node | undefined = isNode(root) ? root : undefined
@@ -255,7 +255,7 @@ function findNode(root: unknown, path: readonly PropertyKey[]): Node | undefined
   return at
 }
 
-/** The keys of the (possibly nested) object schema that rejected a key. */
+/** Lists the keys of the (possibly nested) object schema that rejected a key. */
 function listSchemaKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
   let here: unknown = schema
   for (const step of path) {

@@ -6,8 +6,8 @@ const toStderr = (line: string): void => {
 }
 
 /**
- * Prints each damaged row that is left out, and once what to do about it. @param say prints a line;
- * default: to stderr
+ * Prints each damaged row that is left out, and once what to do about it.
+ * @param say prints a line; default: to stderr
  */
 export function createDamageReporter(
   path: string,

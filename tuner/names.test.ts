@@ -6,7 +6,7 @@ import { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
 import { efforts } from '../profiler/index.ts'
 import { protocolNames } from '../profiler/protocols/protocol-table.ts'
-import { chosenServers } from '../reports/figures.ts'
+import { selectableServers } from '../reports/figures.ts'
 import { toolNames } from '../reports/imports/tool-results.ts'
 import { demandPatterns } from '../reports/plan/demand.ts'
 import { specTargets } from '../reports/specs/index.ts'
@@ -62,7 +62,7 @@ describe('--help offers what there is', () => {
     ['replay', '--sampler', samplerNames],
     ['spec', '--target', specTargets],
     ['spec', '--gpu-scheme', gpuSchemes],
-    ['spec', '--server', ['custom', ...chosenServers]],
+    ['spec', '--server', ['custom', ...selectableServers]],
     ['spec', '--autoscaler', autoscalers],
     ['spec', '--variant', kserveVariants],
     ['plan', '--pattern', demandPatterns],

@@ -1,7 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { CliBox } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
+
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -43,7 +47,7 @@ const files = [
 ]
 
 test('a transformer of the user on a GPU of the user: tuned, and seen again', async () => {
-  const tuned = await box.run([
+  const tuned = await tune.run(box, [
     '--model',
     'mine/config.json',
     ...files,
@@ -55,16 +59,16 @@ test('a transformer of the user on a GPU of the user: tuned, and seen again', as
   ])
   expect(tuned.code, tuned.stderr).toBe(0)
   expect(tuned.stderr).toMatch(/Home Card (4[5-9]|5\d) % \(from its datasheet\)/)
-  const shown = await box.run(['show', '--json'])
+  const shown = await tune.run(box, ['show', '--json'])
   expect(shown.code, shown.stderr).toBe(0)
   const { best } = JSON.parse(shown.stdout)
   expect(best.configuration.gpu).toBe('Home Card')
   expect(best.label).toContain('Home Card')
-  expect((await box.run(['spec'])).stdout).toContain('- NVIDIA-Home-Card\n')
+  expect((await tune.run(box, ['spec'])).stdout).toContain('- NVIDIA-Home-Card\n')
 })
 
 test('a model that no GPU holds: exit 3, nothing started', async () => {
-  const { code, stderr } = await box.run([
+  const { code, stderr } = await tune.run(box, [
     '--model',
     'huge/config.json',
     ...files,

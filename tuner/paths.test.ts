@@ -44,7 +44,7 @@ class Traveller {
     const isOfJourney = (title: string) => section === undefined || title === section
     this.steps = readSteps(this.#markdown).filter((step) => isOfJourney(step.section))
     expect(this.steps, `${page} has no commands in '${section}'`).not.toEqual([])
-    const servers: Record<string, string> = { TUNE_TIME_LIMIT: '20s' }
+    const servers: Record<string, string> = { TUNE_TIME_LIMIT: '10s' }
     this.runner = new PageRunner(shared, { page, columns: chooseColumns(this.steps), servers })
     servers.PATH = `${this.bin}:${process.env.PATH}`
     runner = this.runner
@@ -81,7 +81,10 @@ class Traveller {
     this.runner.write(name, `${block.replace(/^ {4}/gm, '')}\n`)
   }
 
-  /** Runs the steps in their order; skips the test where a busy machine leaves nothing to go on with. */
+  /**
+   * Runs the steps in their order; skips the test where a busy machine leaves nothing to go on
+   * with.
+   */
   async follow(
     skip: (note: string) => void,
     replaced: Readonly<Record<string, string>> = {},
@@ -112,7 +115,7 @@ class Traveller {
 const findMissing = (...modules: readonly string[]) =>
   modules.filter((name) => spawnSync('/usr/bin/python3', ['-c', `import ${name}`]).status !== 0)
 
-/** What is missing for Flask under gunicorn, as a note; empty where nothing is. */
+/** What is missing for Flask under gunicorn, as a note; empty if nothing is. */
 const findMissingForFlask = (): string =>
   spawnSync('gunicorn', ['--version']).status !== 0 || findMissing('flask').length > 0
     ? 'gunicorn or Flask not installed: apt-get install gunicorn python3-flask'

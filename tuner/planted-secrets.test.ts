@@ -208,8 +208,8 @@ test('of a predictor that a command starts: in its command, environment, files, 
     env,
   )
   expect(verified.stderr).toContain('ready after')
-  const without = await box.run(['resume', '--max-trials', '9'])
-  const unverified = await box.run(['verify', '--trial', '1', '--rate', '20rps'])
+  const without = await tune.run(box, ['resume', '--max-trials', '9'])
+  const unverified = await tune.run(box, ['verify', '--trial', '1', '--rate', '20rps'])
   expect([unverified.code, unverified.stderr]).toEqual([
     2,
     expect.stringContaining('export PLANTED_TOKEN='),
@@ -279,7 +279,7 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
     )
     const tuned = await box.run(['-f', 'experiment.yaml', '--url', url, ...load, '--plain'])
     expect(tuned.stderr).toContain('ready after')
-    const again = await box.run(['resume', '--max-trials', '9'])
+    const again = await tune.run(box, ['resume', '--max-trials', '9'])
     expect(again.stderr).toContain('export TUNE_SECRET_PREDICTOR_URL=')
     const wrong = await box.run([
       '-f',
@@ -310,7 +310,15 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
       '--json',
     ])
     expect(profiled.stdout).toContain('[secret]@127.0.0.1')
-    const refused = await box.run(['profile', '--url', url, '--slo', '500ms', '--protocol', 'json'])
+    const refused = await tune.run(box, [
+      'profile',
+      '--url',
+      url,
+      '--slo',
+      '500ms',
+      '--protocol',
+      'json',
+    ])
     expect(refused.stderr).toContain('401')
     const verify = ['verify', '-f', 'experiment.yaml', '--rate', '20rps', '--confirm-time', '1s']
     const verified = await box.run([...verify, '--url', url, '--json'])
@@ -359,9 +367,9 @@ test('of a run that ends with a recommendation: in its results, plan, manifests 
   )
   expect(tuned.code, tuned.stderr).toBe(0)
   const rest = [
-    await box.run(['config', ...file], given),
-    await box.run(['plan', '--demand', '500', '--out', 'plan.html']),
-    await box.run(['plan', '--demand', '500', '--json']),
+    await tune.run(box, ['config', ...file], given),
+    await tune.run(box, ['plan', '--demand', '500', '--out', 'plan.html']),
+    await tune.run(box, ['plan', '--demand', '500', '--json']),
     ...(await shown(box)),
   ]
   expect(rest.filter(({ code }) => code !== 0)).toEqual([])

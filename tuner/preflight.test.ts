@@ -130,7 +130,7 @@ describe('a file that cannot be written is refused before anybody is asked for i
     try {
       await new Promise((resolve) => server.once('listening', resolve))
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/predict`
-      const result = await box.run([
+      const result = await tune.run(box, [
         'profile',
         '--url',
         url,
@@ -150,7 +150,7 @@ describe('a file that cannot be written is refused before anybody is asked for i
   })
 
   test.each(['report', 'plan'])('of a %s', async (command) => {
-    const result = await box.run([
+    const result = await tune.run(box, [
       command,
       '--out',
       'folder.html',
@@ -163,7 +163,7 @@ describe('a file that cannot be written is refused before anybody is asked for i
   })
 
   test('of a new experiment', async () => {
-    const result = await box.run([
+    const result = await tune.run(box, [
       'init',
       '--model',
       'bert',

@@ -58,7 +58,7 @@ async function trialsOf(batches: readonly number[], rest: object): Promise<Finis
 }
 
 test('broken batches are infeasible before a load or under it, with both answers; ids, times and echoes are not compared', async () => {
-  const [, two, four, eight] = await trialsOf([1, 2, 4, 8], {})
+  const [, two, four, eight] = await trialsOf([1, 2, 4, 8], { load: { trialTime: '1s' } })
   expect(two!.state).toBe('complete')
   const both = /request \d+, score: [\d.]+ in place of [\d.]+, the answer of trial 1/
   expect(four).toMatchObject({

@@ -3,11 +3,16 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { recommendationDocument } from '../reports/report/recommendation-json.ts'
 import type { TuneEvent } from './loop/events.ts'
 import { onTestServer } from './testing/experiment-on-test-server.ts'
 import { CliBox, recommends } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
+
+/** For what loads nothing. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -71,11 +76,22 @@ describe('a whole run', () => {
     expect(document.trials).toBeGreaterThanOrEqual(2)
     expect(document.best!.capacityRps).toBeGreaterThan(0)
 
-    const shown = await box.run(['show', document.experimentId])
+    const shown = await tune.run(box, ['show', document.experimentId])
     expect(shown.code).toBe(run.code)
     expect(shown.stdout).toContain(document.best!.label)
-    const hopeless = await box.run(['show', document.experimentId, '--slo', '0.01ms'])
+    const hopeless = await tune.run(box, ['show', document.experimentId, '--slo', '0.01ms'])
     expect(hopeless.code).toBe(3)
+  })
+
+  test('simulated: repeats itself by seed, and says that it is simulated', async () => {
+    const search = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--seed', '7']
+    const short = () => tune.run(box, [...search, '--max-trials', '3', '--no-confirm', '--json'])
+    const [one, two] = [await short(), await short()]
+    expect(one.stderr).toContain('SIMULATED')
+    const [first, again] = [one, two].map(({ stdout }) => JSON.parse(stdout))
+    expect(first).toMatchObject({ provenance: 'simulated', trials: 3 })
+    expect(again.best.configuration).toEqual(first.best.configuration)
+    expect(again.best.capacityRps).toBe(first.best.capacityRps)
   })
 
   // In real time, one trial that misses its SLO when idle is measured in
@@ -91,7 +107,7 @@ describe('a whole run', () => {
       '--max-trials',
       '2',
     ]
-    const { code, stdout } = await box.run([...simulated, '--slo', '0.02ms'])
+    const { code, stdout } = await tune.run(box, [...simulated, '--slo', '0.02ms'])
     expect(code).toBe(3)
     expect(stdout).toContain('No configuration meets')
     expect(stdout).toContain('nearest')
@@ -128,7 +144,7 @@ describe('interrupts', () => {
     const { experiment, trials } = await box.stored()
     expect(experiment).toMatchObject({ id, state: 'done' })
     expect(trials.filter(({ state }) => state === 'complete').length).toBeGreaterThanOrEqual(1)
-    const third = await box.run([...once, '--json'])
+    const third = await tune.run(box, [...once, '--json'])
     expect([third.code, JSON.parse(third.stdout).experimentId]).toEqual([second.code, id])
     expect((await box.stored()).trials.length).toBe(trials.length)
   })

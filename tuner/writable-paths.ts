@@ -53,7 +53,8 @@ export function requireWritableFolder(flag: string, folder: string | undefined):
 
 /**
  * Creates the folder and one inside, then removes what it created. Only trying reveals too long
- * names, dangling links and read-only file systems. Throws the error of the file system.
+ * names, dangling links and read-only file systems.
+ * @throws the error of the file system
  */
 export function probeFolder(folder: string): void {
   const there = findExistingParent(folder)
@@ -74,7 +75,7 @@ function removeIfEmpty(folder: string): void {
   }
 }
 
-/** The path itself, or its nearest existing parent. */
+/** Finds the path itself, or its nearest existing parent. */
 export function findExistingParent(path: string): string {
   for (let at = resolve(path); ; at = dirname(at))
     if (existsSync(at) || at === dirname(at)) return at

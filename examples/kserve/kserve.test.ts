@@ -55,6 +55,8 @@ test('measures what runs already, under the name that its ingress knows', async 
     'p75<50ms',
     '--trial-time',
     '1s',
+    '--time-limit',
+    '10s',
     '--no-confirm',
   ])
   await box.skipIfDisturbed(skip)

@@ -61,7 +61,7 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
     const effort = {
       ...efforts.quick,
       warmUpS: 0.1,
-      idleS: 0.1,
+      unloadedS: 0.1,
       windowS: 0.5,
       windows: 1,
       saturationS: 0.2,

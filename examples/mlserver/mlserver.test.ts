@@ -14,7 +14,7 @@ const box = new ExampleBox(import.meta.url, {
 afterAll(() => box.dispose())
 
 test('tunes adaptive batching and workers through the settings files', async ({ skip }) => {
-  const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
+  const { code, stdout, stderr } = await box.tune('--max-trials', '1')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   // One whose figure is not settled is tried again.

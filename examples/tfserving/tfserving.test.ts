@@ -19,7 +19,7 @@ test('tunes batching through the file of batching parameters, under requests of 
   skip,
 }) => {
   mkdirSync(join(box.folder, 'models/half_plus_two/1'), { recursive: true })
-  const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
+  const { code, stdout, stderr } = await box.tune('--max-trials', '1')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   // One whose figure is not settled is tried again.

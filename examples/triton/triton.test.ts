@@ -16,7 +16,7 @@ afterAll(() => box.dispose())
 test('tunes batching through model control and writes the config.pbtxt to deploy', async ({
   skip,
 }) => {
-  const { code, stdout, stderr } = await box.tune('--max-trials', '2', '--confirm-time', '500ms')
+  const { code, stdout, stderr } = await box.tune('--max-trials', '2', '--time-limit', '60s')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials().length).toBeGreaterThan(1)

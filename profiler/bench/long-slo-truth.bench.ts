@@ -7,7 +7,7 @@
  * Lundberg), which is what counts for them. Rewrites truth.json.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, type Uniform } from '../seeded-random.ts'
 import { constantServicesRps } from '../testing/constant-services.ts'
 
 const arrivals = 6e6
@@ -64,8 +64,8 @@ const cases: Record<string, LongCase> = {
 /** Share of requests that stay longer than the limit. */
 function overAt(of: LongCase, rateRps: number): number {
   const { limitMs, ms, maxBatch = 1, workers = 1 } = of
-  const uniform = seeded(7)
-  const services = seeded(8)
+  const uniform = createUniform(7)
+  const services = createUniform(8)
   const gap = () => (-1000 * Math.log(uniform())) / rateRps
   const freeMs = new Float64Array(workers)
   let over = 0

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import {
-  boundedAbove,
-  boundedBetween,
   computeHalfWidth,
+  createBracket,
+  createUpperBound,
   noCapacity,
   unknownCapacity,
 } from './capacity-bounds.ts'
@@ -12,13 +12,13 @@ const infinite = Number.POSITIVE_INFINITY
 test('the met rate and the upper bound determine which bounds are known', () => {
   expect(
     [
-      boundedBetween(90, 110, 100),
-      boundedBetween(90, infinite),
-      boundedBetween(0, 50),
-      boundedBetween(0, infinite),
+      createBracket(90, 110, 100),
+      createBracket(90, infinite),
+      createBracket(0, 50),
+      createBracket(0, infinite),
     ].map(({ bounds }) => bounds),
   ).toEqual(['both', 'lower', 'upper', 'none'])
-  expect(boundedBetween(0.5, 0.6)).toEqual({
+  expect(createBracket(0.5, 0.6)).toEqual({
     capacityRps: 0.5,
     capacityCi90Rps: [0.5, 0.6],
     bounds: 'both',
@@ -27,7 +27,7 @@ test('the met rate and the upper bound determine which bounds are known', () => 
     { capacityRps: 0, capacityCi90Rps: [0, 0], bounds: 'both' },
     { capacityRps: 0, capacityCi90Rps: [0, infinite], bounds: 'none' },
   ])
-  expect(boundedAbove(50)).toEqual({
+  expect(createUpperBound(50)).toEqual({
     capacityRps: 50,
     capacityCi90Rps: [0, 50],
     bounds: 'upper',

@@ -48,7 +48,7 @@ export const unknownCapacity: Capacity = {
 }
 
 /** Only an upper bound is known; it is also reported as the capacity. */
-export const boundedAbove = (boundRps: number): Capacity => ({
+export const createUpperBound = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],
   bounds: 'upper',
@@ -57,7 +57,7 @@ export const boundedAbove = (boundRps: number): Capacity => ({
 /**
  * A capacity between a rate that met the SLO (0 for none) and an upper bound (Infinity for none).
  */
-export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
+export function createBracket(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
   const bounds =
     metRps > 0
       ? Number.isFinite(boundRps)

@@ -40,30 +40,30 @@ function describeDelayedAck({ points }: LoadRecord): string[] {
 /** Collects the caveats on a measurement; none for a server in virtual time. */
 export function collectCaveats(target: Target, session: LoadRecord): string[] {
   if (target.kind === 'virtual') return []
-  const found = [...(target.remarks ?? [])]
+  const caveats = [...(target.remarks ?? [])]
   const { host } = parseServerAddress(target.url)!
   if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > minReportedCores) {
     const cores = availableParallelism()
-    found.push(
+    caveats.push(
       `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
     )
     const [load = 0] = loadavg()
     if (load > maxLoadPerCore * cores)
-      found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
+      caveats.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
   }
   if (session.closedConnections > minReportedClosingShare * session.requests)
-    found.push(
+    caveats.push(
       `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
     )
-  found.push(...describeDelayedAck(session))
+  caveats.push(...describeDelayedAck(session))
   const streams = session.points.flatMap(({ stream }) => stream ?? [])
   const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
   const unobservable = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
   if (unobservable > 0)
-    found.push(
+    caveats.push(
       `${unobservable} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
     )
   if (session.points.some((point) => point.generatorSaturated))
-    found.push('the load generator could not sustain some of the load points; they are marked')
-  return found
+    caveats.push('the load generator could not sustain some of the load points; they are marked')
+  return caveats
 }

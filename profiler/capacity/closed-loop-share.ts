@@ -23,13 +23,15 @@ export const isAsFastAsLoops = (
  * Computes the saturation of the queue model relative to the fastest closed loop. Undefined where
  * it is not significantly smaller, and for a server that refuses requests, which is idle at times.
  */
-export function computeShareOfLoops(
+export function computeClosedLoopShare(
   model: Pick<CapacityPosterior, 'saturationRps' | 'saturationError' | 'refusesWhenFull'>,
   loops: LoopThroughput,
 ): number | undefined {
-  // The fastest of up to `maxLoops` loops is compared, so the significance level is shared among them.
+  // The fastest of up to `maxLoops` loops is compared, so the significance level is shared among
+  // them.
   const errorFactor =
-    1 + (computeCriticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
+    1 +
+    (computeCriticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.requests)
   return model.refusesWhenFull ||
     isAsFastAsLoops(model, loops.rps) ||
     model.saturationRps * errorFactor >= loops.rps
@@ -37,5 +39,5 @@ export function computeShareOfLoops(
     : model.saturationRps / loops.rps
 }
 
-export const describeShareOfLoops = (share: number): string =>
+export const describeClosedLoopShare = (share: number): string =>
   `open windows reached ${(100 * share).toFixed(0)} % of the throughput of closed loops: the server is slow now and then, or some of its workers are away; the lower end of the interval is reduced by the same share`

@@ -5,10 +5,10 @@ export interface Effort {
   /** Length of one window of the warm-up. */
   readonly warmUpS: number
   /** Length of one measurement of the unloaded latency. */
-  readonly idleS: number
+  readonly unloadedS: number
   /** Length of one window of the search. */
   readonly windowS: number
-  /** Number of open windows at which the budget aims. */
+  /** Number of open-loop windows that the time budget is sized for. */
   readonly windows: number
   /** Length of one closed loop of the saturation. */
   readonly saturationS: number
@@ -17,8 +17,8 @@ export interface Effort {
   /** Simulations of the queue model for the final estimate. */
   readonly simulation: SimulationBudget
   /**
-   * Half width of the interval, relative to the capacity, that ends a search. Results up to twice as
-   * wide count as converged.
+   * Half width of the interval, relative to the capacity, that ends a search. Results up to twice
+   * as wide count as converged.
    */
   readonly precision: number
   /** Time under open load, after the warm-up. */
@@ -33,7 +33,7 @@ export interface Effort {
 export const efforts = {
   quick: {
     warmUpS: 0.3,
-    idleS: 0.25,
+    unloadedS: 0.25,
     saturationS: 0.25,
     windowS: 0.5,
     windows: 3,
@@ -44,7 +44,7 @@ export const efforts = {
   },
   standard: {
     warmUpS: 0.8,
-    idleS: 0.5,
+    unloadedS: 0.5,
     saturationS: 0.3,
     windowS: 1,
     windows: 4,
@@ -55,7 +55,7 @@ export const efforts = {
   },
   thorough: {
     warmUpS: 3,
-    idleS: 2,
+    unloadedS: 2,
     saturationS: 2,
     windowS: 5,
     windows: 6,

@@ -3,7 +3,10 @@
  */
 const maxRatio = 1.2
 
-/** Whether an observed rate agrees with the one that the caller expects; false without either. */
+/**
+ * Whether an observed rate agrees with the one that the caller expects, for example from a device
+ * model; false if one is missing.
+ */
 export const agreesWithExpectation = (
   expectedRps: number | undefined,
   observedRps: number | undefined,

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { computeShareOfLoops, describeShareOfLoops } from './closed-loop-share.ts'
+import { computeClosedLoopShare, describeClosedLoopShare } from './closed-loop-share.ts'
 import {
   adjustPosterior,
   boundBelow,
@@ -28,7 +28,7 @@ const posterior = (
 ): CapacityPosterior => ({
   capacityRps,
   capacityCi90Rps,
-  below: () => 0.5,
+  computeProbabilityBelow: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
   saturationRps: 100,
@@ -37,7 +37,7 @@ const posterior = (
 })
 const neutral: SearchFacts = {
   observedRps: Number.POSITIVE_INFINITY,
-  fastestLoop: { rps: 100, answers: 100 },
+  fastestLoop: { rps: 100, requests: 100 },
   quotaWaitShare: 0,
   isMisfit: false,
 }
@@ -70,11 +70,11 @@ describe('observed throughput', () => {
 
 describe('closed loops', () => {
   const slower = posterior(90, [80, 95])
-  const loops = { rps: 125, answers: 100 }
+  const loops = { rps: 125, requests: 100 }
 
   test('the lower end falls by the lost share, with a caveat', () => {
     expect(adjusted(slower, { fastestLoop: loops }).capacityCi90Rps).toEqual([64, 95])
-    expect(describeShareOfLoops(computeShareOfLoops(slower, loops)!)).toContain(
+    expect(describeClosedLoopShare(computeClosedLoopShare(slower, loops)!)).toContain(
       'reached 80 % of the throughput of closed loops',
     )
   })
@@ -83,11 +83,11 @@ describe('closed loops', () => {
     expect(adjusted(slower, { fastestLoop: { ...loops, rps: 110 } }).capacityCi90Rps).toEqual([
       80, 95,
     ])
-    expect(computeShareOfLoops({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
+    expect(computeClosedLoopShare({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
     // 3.94 standard errors of 0.5 / √62 are a quarter.
     expect([
-      computeShareOfLoops(slower, { ...loops, answers: 61 }),
-      computeShareOfLoops(slower, { ...loops, answers: 63 }),
+      computeClosedLoopShare(slower, { ...loops, requests: 61 }),
+      computeClosedLoopShare(slower, { ...loops, requests: 63 }),
     ]).toEqual([undefined, 0.8])
   })
 })
@@ -121,7 +121,7 @@ test('a server that no discipline describes has a wider interval', () => {
 test('rules are listed in the order in which they were applied', () => {
   const found = adjustPosterior([posterior(90, [80, 95]), posterior(50, [30, 55])], {
     observedRps: 60,
-    fastestLoop: { rps: 125, answers: 100 },
+    fastestLoop: { rps: 125, requests: 100 },
     quotaWaitShare: 0.1,
     isMisfit: true,
   })
@@ -229,7 +229,7 @@ test('whatever the facts, the interval contains the capacity, and rules never na
       const found = boundByWindows(
         adjusted(posterior(capacity, [low * capacity, high * capacity]), {
           ...more,
-          fastestLoop: { rps: loopRps, answers: 100 },
+          fastestLoop: { rps: loopRps, requests: 100 },
         }),
         { metRps, ciMetRps: metRps },
       )

@@ -17,8 +17,8 @@
  * Each rule that changes something is listed in the result's `adjustments`.
  */
 import type { Capacity, IntervalAdjustment, IntervalRule } from '../model/measurement.ts'
-import { boundedAbove, boundedBetween, noCapacity, unknownCapacity } from './capacity-bounds.ts'
-import { computeShareOfLoops } from './closed-loop-share.ts'
+import { createBracket, createUpperBound, noCapacity, unknownCapacity } from './capacity-bounds.ts'
+import { computeClosedLoopShare } from './closed-loop-share.ts'
 import type { LoopThroughput } from './load-record.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
 
@@ -67,12 +67,13 @@ const minBriefContradictionFactor = 2
 const quotaErrorShare = 0.25
 /**
  * Error of a queue model that does not describe the server, as a share of the capacity: 15 of 17
- * measurements of drawn servers that no discipline fits err by 9 % or less (docs/research/capacity.md).
+ * measurements of random servers that no discipline fits err by 9 % or less
+ * (docs/research/capacity.md).
  */
 const misfitErrorShare = 0.1
 /**
- * Factor on the width of an interval, in ln rate, for the interpolation between the points of a load
- * curve. Assumed.
+ * Factor on the width of an interval, in ln rate, for the interpolation between the points of a
+ * load curve. Assumed.
  */
 const interpolationFactor = 1.25
 /**
@@ -103,9 +104,9 @@ export function adjustPosterior(
   facts: SearchFacts,
 ): CapacityPosterior {
   const [likeliest, ...others] = posteriors.map((posterior) =>
-    lowerByShareOfLoops(capToObserved(posterior, facts.observedRps), facts.fastestLoop),
+    lowerByClosedLoopShare(capToObserved(posterior, facts.observedRps), facts.fastestLoop),
   )
-  const covering = widenForQuota(coverAll(likeliest!, others), facts.quotaWaitShare)
+  const covering = widenForQuota(coverSystemCapacities(likeliest!, others), facts.quotaWaitShare)
   return facts.isMisfit ? widenForMisfit(covering) : covering
 }
 
@@ -126,17 +127,17 @@ function capToObserved(estimate: CapacityPosterior, observedRps: number): Capaci
 /**
  * Rule 2. A server may be slow now and then, and a few seconds of windows miss its worst periods.
  */
-function lowerByShareOfLoops(
+function lowerByClosedLoopShare(
   estimate: CapacityPosterior,
   fastestLoop: LoopThroughput,
 ): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
-  const share = computeShareOfLoops(estimate, fastestLoop) ?? 1
+  const share = computeClosedLoopShare(estimate, fastestLoop) ?? 1
   return adjust(estimate, 'closed loops', { capacityCi90Rps: [low * share, high] })
 }
 
-/** Rule 3. */
-function coverAll(
+/** Rule 3. Covers the estimates for all system capacities. */
+function coverSystemCapacities(
   likeliest: CapacityPosterior,
   others: readonly CapacityPosterior[],
 ): CapacityPosterior {
@@ -149,7 +150,7 @@ function coverAll(
   })
 }
 
-/** Rule 4. */
+/** Rule 4. Widens by a share of the time for which the server waits for its CPU quota. */
 function widenForQuota(estimate: CapacityPosterior, waitShare: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const error = quotaErrorShare * waitShare
@@ -180,13 +181,13 @@ export function boundByWindows(estimate: Estimate, windows: WindowRates): Report
   if (contradictingRps > 0) {
     const highRps = Math.max(maxMedianReach * contradictingRps, ciMetRps)
     const capacityRps = Math.sqrt(estimate.capacityRps * contradictingRps)
-    return report(estimate, 'windows', boundedBetween(Math.min(low, metRps), highRps, capacityRps))
+    return report(estimate, 'windows', createBracket(Math.min(low, metRps), highRps, capacityRps))
   }
   const capacityRps = isAboveViolations(estimate, windows)
     ? Math.sqrt(metRps * ciViolatedRps)
     : estimate.capacityRps
   const highRps = Math.max(high, ciMetRps)
-  return report(estimate, 'windows', boundedBetween(Math.min(low, metRps), highRps, capacityRps))
+  return report(estimate, 'windows', createBracket(Math.min(low, metRps), highRps, capacityRps))
 }
 
 /** Whether windows contradict the model. */
@@ -212,7 +213,7 @@ export const boundByFailures = (
   failingRps: number,
   { ciMetRps }: WindowRates,
 ): ReportedCapacity =>
-  report(estimate, 'failing rate', boundedBetween(metRps, Math.max(failingRps, ciMetRps)))
+  report(estimate, 'failing rate', createBracket(metRps, Math.max(failingRps, ciMetRps)))
 
 /**
  * Bounds the capacity by a token bucket that refuses requests. Windows may fail below its capacity,
@@ -225,7 +226,7 @@ export function boundByBucket(
 ): ReportedCapacity {
   const low = Math.min(bucket.ci90Rps[0], metRps)
   const high = Math.max(low, bucket.ci90Rps[1])
-  return report(estimate, 'token bucket', boundedBetween(low, high, Math.max(low, bucket.rateRps)))
+  return report(estimate, 'token bucket', createBracket(low, high, Math.max(low, bucket.rateRps)))
 }
 
 /**
@@ -239,7 +240,7 @@ export function boundByRefusals(
 ): ReportedCapacity {
   const [low, high] = estimate.capacityCi90Rps
   const lowRps = Math.min(low, smallestRps, metRps)
-  return report(estimate, 'refusals', boundedBetween(lowRps, high, estimate.capacityRps))
+  return report(estimate, 'refusals', createBracket(lowRps, high, estimate.capacityRps))
 }
 
 /** Bounds the capacity from above where no open window met the SLO. */
@@ -247,7 +248,7 @@ export const boundByViolation = (estimate: Estimate, violatedRps: number): Repor
   report(
     estimate,
     'no window met',
-    boundedBetween(0, Math.min(violatedRps, estimate.capacityCi90Rps[1])),
+    createBracket(0, Math.min(violatedRps, estimate.capacityCi90Rps[1])),
   )
 
 /**
@@ -262,7 +263,7 @@ export function boundPruned(
   toBeatRps: number,
 ): ReportedCapacity {
   const outagesRps = estimate?.hasOutages ? Math.min(violatedRps, toBeatRps) : 0
-  return report(estimate, 'pruned', boundedAbove(Math.max(boundRps, outagesRps)))
+  return report(estimate, 'pruned', createUpperBound(Math.max(boundRps, outagesRps)))
 }
 
 /**
@@ -273,7 +274,7 @@ export const boundBelow = (estimate: Estimate | undefined, metRps: number): Repo
   report(
     estimate,
     'lower bound only',
-    metRps > 0 ? boundedBetween(metRps, Number.POSITIVE_INFINITY) : unknownCapacity,
+    metRps > 0 ? createBracket(metRps, Number.POSITIVE_INFINITY) : unknownCapacity,
   )
 
 /**
@@ -285,7 +286,7 @@ export const boundByBracket = (
   joint: { readonly median: number; readonly ci90: readonly [number, number] } | undefined,
 ): ReportedCapacity =>
   joint === undefined
-    ? boundedBetween(rates.metRps, rates.violatedRps)
+    ? createBracket(rates.metRps, rates.violatedRps)
     : boundByWindows({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, rates)
 
 /** Bounds the capacity by a confirmation: the highest rate that met the SLO, 0 for none. */
@@ -294,12 +295,12 @@ export function boundByConfirmation(
   violatedRps: number,
   isProven: boolean,
 ): ReportedCapacity {
-  if (metRps === 0) return boundedBetween(0, violatedRps)
+  if (metRps === 0) return createBracket(0, violatedRps)
   const highRps = Math.max(metRps, violatedRps)
-  const confirmed = boundedBetween(metRps, highRps)
+  const confirmed = createBracket(metRps, highRps)
   return isProven
     ? confirmed
-    : report(confirmed, 'unproven', boundedBetween(unprovenShare * metRps, highRps, metRps))
+    : report(confirmed, 'unproven', createBracket(unprovenShare * metRps, highRps, metRps))
 }
 
 /**
@@ -313,7 +314,7 @@ export function boundSimulated(
   noiseSd = 0,
 ): ReportedCapacity {
   const reach = Math.exp(z90 * noiseSd)
-  return boundedBetween(
+  return createBracket(
     Math.min(metRps, capacityRps) / reach,
     Math.max(violatedRps, capacityRps) * reach,
     capacityRps,
@@ -322,7 +323,7 @@ export function boundSimulated(
 
 /** Bounds the capacity by loads of another tool: the highest that met the SLO, and the next one. */
 export const boundByImportedLoads = (metRps: number, violatedRps: number): ReportedCapacity =>
-  metRps > 0 ? boundedBetween(metRps, violatedRps) : boundByCurveStart(violatedRps)
+  metRps > 0 ? createBracket(metRps, violatedRps) : boundByCurveStart(violatedRps)
 
 /**
  * Bounds the capacity of a load curve whose first point exceeds the limit. Whether the unloaded

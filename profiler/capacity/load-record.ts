@@ -5,10 +5,11 @@ import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { extractUnloadedLatencies } from './unloaded-latency.ts'
 
-/** Throughput of a closed loop, and the number of answers behind it. */
+/** Throughput of a closed loop, requests per second without failed ones. */
 export interface LoopThroughput {
   readonly rps: number
-  readonly answers: number
+  /** Requests of the loop, failed ones included. */
+  readonly requests: number
 }
 
 export class LoadRecord {
@@ -48,7 +49,7 @@ export class LoadRecord {
       .filter(({ connections }) => connections >= maxConnections / 2)
       .reduce<LoopThroughput>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), {
         rps: 0,
-        answers: 1,
+        requests: 1, // Not 0: closed-loop-share.ts divides by it.
       })
   }
 
@@ -81,7 +82,7 @@ export class LoadRecord {
       this.saturationLoops.push({
         connections: load.connections,
         rps: computeMeanThroughput(run),
-        answers: run.latencyMs.length,
+        requests: run.latencyMs.length,
       })
   }
 }

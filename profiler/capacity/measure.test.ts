@@ -2,6 +2,7 @@ import { afterAll, afterEach, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
+import { type Effort, efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'
 
 const generator = new HttpLoadGenerator()
@@ -14,6 +15,9 @@ afterEach(async () => {
 })
 afterAll(() => generator.close())
 
+/** Enough to find a capacity, and not a good one. */
+const brief: Effort = { ...efforts.quick, saturationS: 0.15, windowS: 0.3, windows: 2, budgetS: 1 }
+
 const capacity = async (service: Partial<TestService>, limitMs: number) => {
   server = await startTestServer(service)
   const phases: string[] = []
@@ -22,7 +26,7 @@ const capacity = async (service: Partial<TestService>, limitMs: number) => {
     target: server.target,
     slo,
     signal,
-    effort: 'quick',
+    effort: brief,
     generator,
     onStep: (_, phase) => phases.push(phase),
   })
@@ -76,7 +80,7 @@ test('nothing listening is an outcome', async () => {
     target: targetAt('http://127.0.0.1:1'),
     slo,
     signal,
-    effort: 'quick',
+    effort: brief,
     generator,
   })
   expect(measurement.outcome).toBe('server-died')

@@ -27,7 +27,7 @@ export interface CapacityOptions extends CapacitySearchOptions {
   readonly seed?: number
   /** Called with every window as it ends. */
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
-  /** Default: an own generator, closed at the end. A given one stays open. */
+  /** Default: a new generator, which is closed at the end. A given one stays open. */
   readonly generator?: LoadGenerator
 }
 
@@ -42,7 +42,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
   const session = new Session(target, slo, generator, signal, onStep)
   const report: SideReport = { unloaded: noLatency, warmUp: undefined, caveats: [] }
   try {
-    const { caveats = [], ...found } = await searchCapacity({
+    const { caveats = [], ...result } = await searchCapacity({
       session,
       effort: typeof effort === 'object' ? effort : efforts[effort],
       options,
@@ -51,7 +51,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       report,
     })
     return {
-      ...found,
+      ...result,
       slo,
       unloaded: report.unloaded,
       points: session.points,

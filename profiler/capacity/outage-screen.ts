@@ -2,7 +2,7 @@
 import type { OutageSpan } from './outage-spans.ts'
 
 /** A window that was set aside, and its outage. */
-interface SetAside<W> {
+interface SetAsideWindow<W> {
   readonly window: W
   readonly outage: OutageSpan
 }
@@ -14,7 +14,7 @@ interface SetAside<W> {
  */
 export class OutageScreen<W> {
   /** Window that waits for a second outage. */
-  setAside: SetAside<W> | undefined
+  setAside: SetAsideWindow<W> | undefined
   private outagesObserved = 0
 
   /** Returns the windows that count now, in time order: this one, and one that was set aside. */

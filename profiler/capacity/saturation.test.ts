@@ -6,7 +6,7 @@ import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
 import { efforts } from './effort.ts'
-import { planOpeningLoop, saturate } from './saturation.ts'
+import { planConnectionLoop, saturate } from './saturation.ts'
 import { Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -49,7 +49,7 @@ async function saturated(
   const found = await saturate(session, effort, fromRps, {
     maxConnectionCount,
     expectedRps,
-    warmed: warmedBy(warmedRps),
+    warmUpLoops: warmedBy(warmedRps),
   })
   return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
 }
@@ -189,7 +189,7 @@ describe('an SLO that is long beside a window', () => {
       new AbortController().signal,
       () => {},
     )
-    const found = await saturate(session, effort, 0, { warmed: warmedBy(warmedRps) })
+    const found = await saturate(session, effort, 0, { warmUpLoops: warmedBy(warmedRps) })
     return { ...found, asked: generator.asked.map(connectionsOf) }
   }
 
@@ -304,34 +304,36 @@ describe('the loop that opens connections', () => {
     point: {} as LoadPoint,
   }
   test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
-    expect(planOpeningLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
+    expect(planConnectionLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
       connections: 20,
       durationS: 0.25,
       burst: false,
     })
-    expect(planOpeningLoop(found, 500, 0.25)).toEqual({
+    expect(planConnectionLoop(found, 500, 0.25)).toEqual({
       connections: 200,
       durationS: 0.05,
       burst: true,
     })
-    expect(planOpeningLoop(found, 5000, 0.25)).toEqual({
+    expect(planConnectionLoop(found, 5000, 0.25)).toEqual({
       connections: 333,
       durationS: 0.05,
       burst: true,
     })
-    expect(planOpeningLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
+    expect(planConnectionLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
       connections: 120,
       durationS: 0.05,
       burst: true,
     })
-    expect(planOpeningLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
+    expect(planConnectionLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
       connections: 128,
       durationS: 0.05,
       burst: true,
     })
   })
   test('is no burst where requests were refused', () => {
-    expect(planOpeningLoop({ ...found, refusedLoop: {} as LoadRun }, 500, 0.25).burst).toBe(false)
+    expect(planConnectionLoop({ ...found, refusedLoop: {} as LoadRun }, 500, 0.25).burst).toBe(
+      false,
+    )
   })
 })
 

@@ -17,8 +17,8 @@ import type { Session } from './session.ts'
 export const maxLoops = 12
 /**
  * Connections of the first loop and of the warm-up by requests: enough for small batches, too few
- * to overload. With all connections at once, five of twelve cold servers were given up at a third of
- * their capacity (docs/research/capacity.md, tried without gain).
+ * to overload. With all connections at once, five of twelve cold servers were given up at a third
+ * of their capacity (docs/research/capacity.md, tried without gain).
  */
 export const firstConnections = 8
 /** Assumed: few servers gain throughput by more connections. */
@@ -31,8 +31,8 @@ const maxConnectionsAtOnce = 128
  */
 const maxOverrunS = 6
 /**
- * The search ends after this many consecutive loops without growth. A cold server may pause while it
- * speeds up. Assumed.
+ * The search ends after this many consecutive loops without growth. A cold server may pause while
+ * it speeds up. Assumed.
  */
 const minLevelLoops = 4
 /**
@@ -78,7 +78,7 @@ interface Saturation {
 }
 
 /** A closed loop of the warm-up. */
-export interface WarmedLoop {
+export interface WarmUpLoop {
   readonly rpsUntilSendingEnds: number
   /** Throughput of its parts, by `computeLoopSpeeds`. */
   readonly speeds: readonly number[]
@@ -92,7 +92,7 @@ interface SaturationOptions {
    */
   readonly expectedRps?: number
   /** Warm-up loops with `firstConnections`. */
-  readonly warmed?: readonly WarmedLoop[]
+  readonly warmUpLoops?: readonly WarmUpLoop[]
 }
 
 /**
@@ -198,15 +198,15 @@ export async function saturate(
   options: SaturationOptions = {},
 ): Promise<Saturation> {
   const { slo } = session
-  const { maxConnectionCount = maxConnections, expectedRps, warmed = [] } = options
+  const { maxConnectionCount = maxConnections, expectedRps, warmUpLoops = [] } = options
   const increasesInSteps = queueMargin * slo.limitMs > 1000 * effort.saturationS
   const plan = new ConnectionPlan(slo.limitMs, maxConnectionCount, increasesInSteps)
   /** Highest throughput of any loop, with those of the warm-up. */
-  let highestRps = Math.max(0, ...warmed.map(({ rpsUntilSendingEnds }) => rpsUntilSendingEnds))
+  let highestRps = Math.max(0, ...warmUpLoops.map(({ rpsUntilSendingEnds }) => rpsUntilSendingEnds))
   const growth = new GrowthRecord(
-    increasesInSteps || plan.hasEnough(highestRps) ? warmed.map((loop) => loop.speeds) : [],
+    increasesInSteps || plan.hasEnough(highestRps) ? warmUpLoops.map((loop) => loop.speeds) : [],
   )
-  if (warmed.length > 0) plan.increaseFor(highestRps)
+  if (warmUpLoops.length > 0) plan.increaseFor(highestRps)
   /** The result so far: `highestRps`, but at least `fromRps`. */
   let rps = Math.max(fromRps, highestRps)
   let refusedLoop: LoadRun | undefined
@@ -215,8 +215,8 @@ export async function saturate(
   let loopS = effort.saturationS
   /** Numbers of connections with at least one loop free of host interference. */
   const undisturbed = new Set<number>()
-  // The loops end where, in this order: the server died; their maximum number or overrun is reached;
-  // the server refuses a single connection; the throughput has stopped growing.
+  // The loops end where, in this order: the server died; their maximum number or overrun is
+  // reached; the server refuses a single connection; the throughput has stopped growing.
   for (let loop = 0; ; loop++) {
     const connections = plan.count
     const { run, point } = await session.playClosed(connections, loopS, 'saturation')
@@ -228,7 +228,7 @@ export async function saturate(
     const waitingRps = computeSteadyThroughput(run, connections)
     const busyRps = Math.max(point.achievedRps, waitingRps)
     const observedRps = Math.max(busyRps, computeMeanThroughput(run))
-    const found = {
+    const result = {
       rps: Math.max(rps, observedRps),
       connections,
       generatorLimited: point.generatorSaturated,
@@ -236,10 +236,10 @@ export async function saturate(
       point,
       refusedLoop,
     }
-    if (await session.hasDied(point)) return { ...found, died: true }
-    rps = found.rps
-    if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...found, died: false }
-    if (isRefused && connections === 1) return { ...found, died: false }
+    if (await session.hasDied(point)) return { ...result, died: true }
+    rps = result.rps
+    if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...result, died: false }
+    if (isRefused && connections === 1) return { ...result, died: false }
     const spentOnOpening =
       !increasesInSteps &&
       waitingRps === 0 &&
@@ -252,15 +252,15 @@ export async function saturate(
       continue
     }
     const isExpected = agreesWithExpectation(expectedRps, busyRps)
-    // The first loop of a cold server proves nothing, unless it answers only one request at a time or
-    // agrees with the expectation.
-    const isWarm = loop > 0 || warmed.length > 0 || plan.isLimitedToOne || isExpected
+    // The first loop of a cold server proves nothing, unless it answers only one request at a time
+    // or agrees with the expectation.
+    const isWarm = loop > 0 || warmUpLoops.length > 0 || plan.isLimitedToOne || isExpected
     const hasGained = observedRps > minGrowth * highestRps
     highestRps = Math.max(highestRps, observedRps)
     const hasEnough = plan.hasEnough(rps)
     const isFinal = isWarm && (hasEnough || (increasesInSteps && !hasGained))
     growth.add(run, isFinal, increasesInSteps && isWarm)
-    if (growth.hasConverged(isExpected)) return { ...found, died: false }
+    if (growth.hasConverged(isExpected)) return { ...result, died: false }
     if (hasEnough || !isFinal) plan.increaseFor(rps)
   }
 }
@@ -278,7 +278,7 @@ const burstS = 0.05
  * than saturates the server, the loop is a burst: it also shows whether the server admits the whole
  * queue or refuses requests.
  */
-export function planOpeningLoop(
+export function planConnectionLoop(
   { rps, connections, refusedLoop }: Saturation,
   limitMs: number,
   saturationS: number,

@@ -28,7 +28,7 @@ const maxSettleLoads = 20
 const minSettleS = 0.02
 
 /** A played load: its run and its summary. */
-export interface Played {
+export interface PlayedLoad {
   readonly run: LoadRun
   readonly point: LoadPoint
 }
@@ -74,16 +74,16 @@ export class Session extends LoadRecord {
   }
 
   /** Applies a load. `keep: false` leaves its point out of the load curve (warm-up). */
-  async play(load: Load, phase: Phase, keep = true): Promise<Played> {
+  async play(load: Load, phase: Phase, keep = true): Promise<PlayedLoad> {
     const run = selectSloLatencies(
       await this.generator.play(this.target, load, this.signal),
       this.slo,
     )
-    return this.take(run, phase, keep)
+    return this.addRun(run, phase, keep)
   }
 
   /** Records a run as if just played; also for stored runs of an earlier process. */
-  take(run: LoadRun, phase: Phase, keep = false): Played {
+  addRun(run: LoadRun, phase: Phase, keep = false): PlayedLoad {
     const point = summariseRun(run, this.slo)
     this.record(run, point, phase, keep)
     this.hang.record(run, point, this.target)
@@ -129,7 +129,7 @@ export class Session extends LoadRecord {
     connections: number
     durationS: number
     burst: boolean
-  }): Promise<Played | undefined> {
+  }): Promise<PlayedLoad | undefined> {
     if (this.target.kind !== 'http' && !burst) return undefined
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }

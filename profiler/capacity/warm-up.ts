@@ -6,7 +6,7 @@ import type { Measurement } from '../model/measurement.ts'
 import { findSteadyStart } from '../statistics/change-detector.ts'
 import { computeLoopSpeeds, hasGrown, minLoopGrowth } from './changes/loop-speeds.ts'
 import { computeGains } from './changes/speed-change.ts'
-import { firstConnections, type WarmedLoop } from './saturation.ts'
+import { firstConnections, type WarmUpLoop } from './saturation.ts'
 import type { Session } from './session.ts'
 
 /**
@@ -44,7 +44,7 @@ const minRequestsIfRecorded = 128
 const steadyMargin = 1.5
 
 /** A closed loop of the warm-up by requests. */
-interface WarmUpWindow extends WarmedLoop {
+interface WarmUpWindow extends WarmUpLoop {
   readonly rpsUntilLastAnswer: number
   readonly elapsedS: number
   /** End of the loop, in seconds under load. */

@@ -9,9 +9,11 @@ import type { AnswerReader } from './answer-reader.ts'
 
 type AnswerSample = NonNullable<LoadRun['answerSamples']>[number]
 
+/** Minimum time between two samples. Assumed. */
 const minIntervalMs = 100
+/** Samples until the next `takeSamples`. Assumed. */
 const maxSamples = 20
-/** Longer answers are not sampled. */
+/** Longer answers are not sampled. Assumed. */
 const maxSampleBytes = 2 ** 20
 
 export class AnswerSampler {
@@ -26,9 +28,9 @@ export class AnswerSampler {
     this.bodies = new Set(sample?.bodies.filter((body) => body < bodies.length))
   }
 
-  /** Whether to sample the next answer to this body. */
-  shouldSample(body: number): boolean {
-    if (this.bodies.size === 0 || !this.bodies.has(body) || this.samples.length >= maxSamples)
+  /** Claims the next sample for an answer to this body. Returns false if none is due. */
+  claimSample(bodyIndex: number): boolean {
+    if (this.bodies.size === 0 || !this.bodies.has(bodyIndex) || this.samples.length >= maxSamples)
       return false
     const nowMs = this.now()
     if (nowMs < this.nextMs) return false
@@ -36,15 +38,15 @@ export class AnswerSampler {
     return true
   }
 
-  addSample(body: number, answer: Uint8Array): void {
+  addSample(bodyIndex: number, answer: Uint8Array): void {
     if (answer.byteLength <= maxSampleBytes && this.samples.length < maxSamples)
-      this.samples.push({ body, answer })
+      this.samples.push({ body: bodyIndex, answer })
   }
 
-  /** Wraps the reader to sample its answer, if that is due and the answer is good. */
-  wrapReader(body: number, reader: AnswerReader): AnswerReader {
-    return this.shouldSample(body)
-      ? new SampledReader(reader, (answer) => this.addSample(body, answer))
+  /** Wraps the reader to sample its answer, if a sample is due and the answer has no error. */
+  wrapReader(bodyIndex: number, reader: AnswerReader): AnswerReader {
+    return this.claimSample(bodyIndex)
+      ? new SampledReader(reader, (answer) => this.addSample(bodyIndex, answer))
       : reader
   }
 

@@ -1,6 +1,6 @@
 /** Send times of open loads. */
 import type { OpenLoad } from '../model/load.ts'
-import { sampleGamma, seeded } from '../seeded-random.ts'
+import { createUniform, sampleGamma } from '../seeded-random.ts'
 
 /**
  * Schedules the intended send times of an open load, ms from its start, ascending. Random arrivals
@@ -13,7 +13,7 @@ export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Floa
   if (arrivals.kind === 'trace')
     return Float64Array.from(arrivals.atMs.filter((t) => t < durationMs))
   const n = Math.max(1, Math.round(rateRps * durationS))
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   switch (arrivals.kind) {
     case 'constant':
       return Float64Array.from({ length: n }, (_, i) => (i * durationMs) / n)

@@ -26,6 +26,7 @@ let loadAbort: AbortController | undefined
  */
 let idleSender: Sender | undefined
 let idleTimer: NodeJS.Timeout | undefined
+/** Unused connections are closed after this time. Assumed. */
 const maxIdleMs = 2000
 
 async function closeConnections(): Promise<void> {

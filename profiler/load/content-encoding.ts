@@ -13,6 +13,7 @@ import {
   type Inflate,
 } from 'node:zlib'
 
+/** Flushes after each chunk, and accepts a body that ends early. */
 const gzipFlush = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH }
 const decoders: Readonly<Record<string, () => Gunzip | Inflate | BrotliDecompress>> = {
   gzip: () => createGunzip(gzipFlush),

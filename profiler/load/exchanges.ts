@@ -162,7 +162,7 @@ export class Exchanges {
 
   /**
    * Fails requests past their deadline, and all requests to a server that has fallen silent. Requests
-   * are in send order, so the first in time ends the search.
+   * are in send order, so the first one within its deadline ends the loop.
    */
   private expire(nowMs: number): void {
     const silent = this.isSilent(nowMs)

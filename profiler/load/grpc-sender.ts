@@ -47,10 +47,10 @@ export class GrpcSender implements Sender {
     )
   }
 
-  send(index: number, ended: OnRequestEnd): { abandon(): void } {
+  send(index: number, onEnd: OnRequestEnd): { abandon(): void } {
     let abandoned = false
     const bodyIndex = index % this.messages.length
-    const isSampled = this.sampler.shouldSample(bodyIndex)
+    const isSampled = this.sampler.claimSample(bodyIndex)
     const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
       this.target.path,
       identity,
@@ -61,12 +61,12 @@ export class GrpcSender implements Sender {
       { deadline: Date.now() + this.target.timeoutMs },
       (error: ServiceError | null, answer?: Buffer) => {
         if (abandoned) return
-        if (error !== null) ended(classifyGrpcError(error))
+        if (error !== null) onEnd(classifyGrpcError(error))
         else if (this.target.expect !== undefined && !answer?.includes(this.target.expect))
-          ended('bad answer')
+          onEnd('bad answer')
         else {
           if (isSampled && answer !== undefined) this.sampler.addSample(bodyIndex, answer)
-          ended(undefined)
+          onEnd(undefined)
         }
       },
     )

@@ -1,11 +1,11 @@
 import { inflateSync } from 'node:zlib'
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
-import { sampleNormal, seeded } from '../seeded-random.ts'
+import { createUniform, sampleNormal } from '../seeded-random.ts'
 import { selectQuantile } from '../statistics/percentile.ts'
 import { encodeHdrHistogram } from './hdr.ts'
 
-const lognormal = (n: number, uniform = seeded(3)) =>
+const lognormal = (n: number, uniform = createUniform(3)) =>
   Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * sampleNormal(uniform)))
 const decoded = (text: string) => hdr.decodeFromCompressedBase64(text)
 
@@ -32,7 +32,7 @@ test('a latency is rounded to the nearest microsecond', () => {
 })
 
 test('histograms of two windows add up to that of both', () => {
-  const [a, b] = [lognormal(3000), lognormal(5000, seeded(4))]
+  const [a, b] = [lognormal(3000), lognormal(5000, createUniform(4))]
   const sum = decoded(encodeHdrHistogram(a))
   sum.add(decoded(encodeHdrHistogram(b)))
   const both = decoded(encodeHdrHistogram(Float64Array.of(...a, ...b)))

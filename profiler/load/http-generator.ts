@@ -52,7 +52,7 @@ export class HttpLoadGenerator implements LoadGenerator {
       const child = await this.startChild()
       if (this.sentTarget !== target) {
         // Functions cannot be sent to another process.
-        const { serverPids: _, findFault: __, sample, ...data } = target
+        const { serverPids: _, findFault: __, observeLoad: ___, sample, ...data } = target
         this.send(child, {
           type: 'target',
           target: { ...data, ...(sample && { sample: { bodies: sample.bodies } }) },
@@ -64,7 +64,9 @@ export class HttpLoadGenerator implements LoadGenerator {
         load.durationS < minWatchedS
           ? undefined
           : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
+      const recordLoad = target.observeLoad?.()
       const { answerSamples, ...run } = await this.playInChild(child, load, signal)
+      recordLoad?.(run)
       for (const { body, answer } of answerSamples ?? []) target.sample?.take?.(body, answer)
       return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {

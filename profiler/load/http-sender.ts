@@ -21,6 +21,7 @@ import { classifyError } from './recorder.ts'
 import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 import { buildTlsOptions } from './tls.ts'
 
+/** Limit on the connections where the target sets none. Assumed. */
 const defaultConnections = 512
 /** Longer bodies are written separately from their heads, which saves a copy. */
 const maxCopiedBytes = 16 * 1024
@@ -48,7 +49,7 @@ export class HttpSender implements Sender {
   /** The longest idle one first. */
   private idle: Http1Connection[] = []
   /** Requests without a connection, in the order of their sends. */
-  private waiting: Exchange[] = []
+  private queued: Http1Exchange[] = []
   private connecting = 0
 
   /** @param createReader called when a request is sent, for the reader of its answer */
@@ -73,25 +74,25 @@ export class HttpSender implements Sender {
     return this.sampler.takeSamples()
   }
 
-  send(index: number, ended: OnRequestEnd): { abandon(): void } {
+  send(index: number, onEnd: OnRequestEnd): { abandon(): void } {
     const bodyIndex = index % this.requests.length
-    const exchange = new Exchange(
+    const exchange = new Http1Exchange(
       this.requests[bodyIndex]!,
-      ended,
+      onEnd,
       this.sampler.wrapReader(bodyIndex, this.createReader()),
       (failed) => this.retry(failed),
     )
     const connection = this.takeIdle()
     if (connection !== undefined) exchange.start(connection)
     else {
-      this.waiting.push(exchange)
+      this.queued.push(exchange)
       this.openIfNeeded()
     }
     return exchange
   }
 
   async close(): Promise<void> {
-    this.waiting = []
+    this.queued = []
     this.idle = []
     for (const connection of [...this.connections]) connection.destroy()
   }
@@ -114,14 +115,14 @@ export class HttpSender implements Sender {
     return undefined
   }
 
-  private takeWaiting(): Exchange | undefined {
-    let exchange = this.waiting.shift()
-    while (exchange?.abandoned) exchange = this.waiting.shift()
+  private takeQueued(): Http1Exchange | undefined {
+    let exchange = this.queued.shift()
+    while (exchange?.abandoned) exchange = this.queued.shift()
     return exchange
   }
 
   private openIfNeeded(): void {
-    if (this.connecting < this.waiting.length) this.open()
+    if (this.connecting < this.queued.length) this.open()
   }
 
   /**
@@ -129,27 +130,27 @@ export class HttpSender implements Sender {
    * others.
    * @param exchange first request of the new connection; absent: the next one that waits
    */
-  private open(exchange?: Exchange): void {
+  private open(exchange?: Http1Exchange): void {
     if (this.connections.size >= this.maxConnections) {
-      if (exchange !== undefined) this.waiting.unshift(exchange)
+      if (exchange !== undefined) this.queued.unshift(exchange)
       return
     }
     this.counts.opened++
     this.connecting++
     const connection: Http1Connection = new Http1Connection(this.endpoint, {
-      connected: () => {
+      onConnect: () => {
         this.connecting--
         this.assign(connection, exchange)
       },
-      unreachable: (error) => {
+      onUnreachable: (error) => {
         this.connecting--
         this.connections.delete(connection)
-        const failed = exchange ?? this.takeWaiting()
-        failed?.failed({ error, retriable: false })
+        const failed = exchange ?? this.takeQueued()
+        failed?.onFailure({ error, retriable: false })
         this.openIfNeeded()
       },
-      reusable: () => this.assign(connection),
-      closed: (byServer) => {
+      onReusable: () => this.assign(connection),
+      onClose: (byServer) => {
         if (byServer) this.counts.closed++
         this.connections.delete(connection)
         const position = this.idle.indexOf(connection)
@@ -161,15 +162,15 @@ export class HttpSender implements Sender {
   }
 
   /**
-   * Sends `reserved`, else the next waiting request, on a free connection; without one it is idle.
+   * Sends `reserved`, else the next queued request, on a free connection; without one it is idle.
    */
-  private assign(connection: Http1Connection, reserved?: Exchange): void {
-    const exchange = reserved === undefined || reserved.abandoned ? this.takeWaiting() : reserved
+  private assign(connection: Http1Connection, reserved?: Http1Exchange): void {
+    const exchange = reserved === undefined || reserved.abandoned ? this.takeQueued() : reserved
     if (exchange === undefined) this.idle.push(connection)
     else exchange.start(connection)
   }
 
-  private retry(exchange: Exchange): void {
+  private retry(exchange: Http1Exchange): void {
     this.counts.retried++
     this.open(exchange)
   }
@@ -203,7 +204,7 @@ const lowerCaseNames = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** One request and its answer, over one or two connections. */
-class Exchange implements RequestEvents {
+class Http1Exchange implements RequestEvents {
   abandoned = false
   private connection: Http1Connection | undefined
   private retried = false
@@ -213,9 +214,9 @@ class Exchange implements RequestEvents {
 
   constructor(
     private readonly request: readonly Uint8Array[],
-    private readonly ended: OnRequestEnd,
+    private readonly onEnd: OnRequestEnd,
     private readonly reader: AnswerReader,
-    private readonly retry: (exchange: Exchange) => void,
+    private readonly retry: (exchange: Http1Exchange) => void,
   ) {}
 
   start(connection: Http1Connection): void {
@@ -230,7 +231,7 @@ class Exchange implements RequestEvents {
     this.connection?.destroy()
   }
 
-  body(chunk: Buffer, encoding: string | undefined): void {
+  onBody(chunk: Buffer, encoding: string | undefined): void {
     if (this.abandoned) return
     this.decoder ??= new BodyDecoder(encoding, (part) => this.read(part))
     this.decoder.write(chunk)
@@ -242,30 +243,30 @@ class Exchange implements RequestEvents {
     if (this.bytesLeft >= 0) this.reader.read(chunk)
     else {
       this.abandon()
-      this.ended(answerTooLarge)
+      this.onEnd(answerTooLarge)
     }
   }
 
-  answered(status: number): void {
+  onAnswer(status: number): void {
     this.connection = undefined
     if (this.abandoned) return
-    const end = (fault: boolean) => {
+    const end = (isEncodingInvalid: boolean) => {
       if (this.abandoned) return
-      const { failure, stream } = fault
+      const { failure, stream } = isEncodingInvalid
         ? { failure: badEncoding }
         : resolveOutcome(status, this.reader)
-      this.ended(failure, stream)
+      this.onEnd(failure, stream)
     }
     if (this.decoder === undefined) end(false)
     else this.decoder.end(end)
   }
 
-  failed({ error, retriable }: RequestFailure): void {
+  onFailure({ error, retriable }: RequestFailure): void {
     this.connection = undefined
     if (this.abandoned) return
     if (retriable && !this.retried) {
       this.retried = true
       this.retry(this)
-    } else this.ended(this.reader.classifyInterruption() ?? classifyError(error))
+    } else this.onEnd(this.reader.classifyInterruption() ?? classifyError(error))
   }
 }

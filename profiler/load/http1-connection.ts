@@ -30,21 +30,21 @@ export interface RequestEvents {
    * Part of the body of a 2xx answer.
    * @param encoding value of the Content-Encoding header
    */
-  body(chunk: Buffer, encoding: string | undefined): void
-  /** The answer is complete. The pool was notified before: `reusable` or `closed`. */
-  answered(status: number): void
-  failed(failure: RequestFailure): void
+  onBody(chunk: Buffer, encoding: string | undefined): void
+  /** The answer is complete. The pool was notified before: `onReusable` or `onClose`. */
+  onAnswer(status: number): void
+  onFailure(failure: RequestFailure): void
 }
 
 /** Callbacks of a connection for its pool. */
 interface ConnectionEvents {
-  connected(): void
+  onConnect(): void
   /** The connection could not be opened. */
-  unreachable(error: Error): void
+  onUnreachable(error: Error): void
   /** The answer is complete, and the connection can carry another request. */
-  reusable(): void
+  onReusable(): void
   /** Called once, when an open connection can carry no further request. */
-  closed(byServer: boolean): void
+  onClose(byServer: boolean): void
 }
 
 /**
@@ -52,6 +52,7 @@ interface ConnectionEvents {
  * in TIME_WAIT, and the generator must not run out of ports. Assumed.
  */
 const serverCloseMs = 200
+/** Request Timeout (RFC 9110, section 15.5.9). */
 const requestTimeoutStatus = 408
 
 export class Http1Connection {
@@ -63,11 +64,11 @@ export class Http1Connection {
   private roundTripMs = 0
   private isConnected = false
   /** The pool was notified of the end. */
-  private ended = false
+  private hasReportedEnd = false
   private closedByServer = true
   private answers = 0
   private request:
-    | { readonly on: RequestEvents; readonly answer: Http1Answer; readonly sent: SendTime }
+    | { readonly callbacks: RequestEvents; readonly answer: Http1Answer; readonly sent: SendTime }
     | undefined
   private error: Error | undefined
 
@@ -81,7 +82,7 @@ export class Http1Connection {
     socket.on(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => {
       this.isConnected = true
       this.roundTripMs = performance.now() - this.openedMs
-      events.connected()
+      events.onConnect()
     })
     if (socket instanceof TLSSocket)
       socket.on('session', (session) => {
@@ -96,12 +97,12 @@ export class Http1Connection {
   }
 
   /** @param parts bytes of the request, written in order */
-  send(parts: readonly Uint8Array[], on: RequestEvents): void {
+  send(parts: readonly Uint8Array[], callbacks: RequestEvents): void {
     const answer = new Http1Answer((chunk) => {
       const { status, encoding } = answer.head!
-      if (status >= 200 && status <= 299) on.body(chunk, encoding)
+      if (status >= 200 && status <= 299) callbacks.onBody(chunk, encoding)
     })
-    this.request = { on, answer, sent: new SendTime(performance.now() - this.idleSinceMs) }
+    this.request = { callbacks, answer, sent: new SendTime(performance.now() - this.idleSinceMs) }
     if (parts.length > 1) this.socket.cork()
     for (const part of parts) this.socket.write(part)
     if (parts.length > 1) this.socket.uncork()
@@ -129,48 +130,49 @@ export class Http1Connection {
       this.end()
       return
     }
-    if (answer.complete) this.answered()
+    if (answer.complete) this.completeAnswer()
   }
 
-  private answered(): void {
-    const { on, answer } = this.request!
+  private completeAnswer(): void {
+    const { callbacks, answer } = this.request!
     const { status, persistent, idleMs } = answer.head!
     this.request = undefined
     // The server timed out waiting for a request while this one was on its way (RFC 9110, section
     // 15.5.9), so it answered no request.
     const crossedTimeout = status === requestTimeoutStatus && !persistent && this.answers > 0
     this.answers++
-    if (persistent && !answer.hasExcessBytes && !this.ended) {
+    if (persistent && !answer.hasExcessBytes && !this.hasReportedEnd) {
       this.idleSinceMs = performance.now()
       if (idleMs !== undefined) this.idleTimeoutMs = idleMs
-      this.events.reusable()
+      this.events.onReusable()
     } else this.awaitClose()
-    if (crossedTimeout) on.failed({ error: new Error(`status ${status}`), retriable: true })
-    else on.answered(status)
+    if (crossedTimeout)
+      callbacks.onFailure({ error: new Error(`status ${status}`), retriable: true })
+    else callbacks.onAnswer(status)
   }
 
   /** Takes the connection out of use and gives the server time to close it. */
   private awaitClose(): void {
-    if (this.ended) return
-    this.ended = true
+    if (this.hasReportedEnd) return
+    this.hasReportedEnd = true
     setTimeout(() => this.socket.destroy(), serverCloseMs).unref()
-    this.events.closed(true)
+    this.events.onClose(true)
   }
 
   private end(): void {
     const { request } = this
     this.request = undefined
-    if (!this.ended) {
-      this.ended = true
-      if (this.isConnected) this.events.closed(this.closedByServer)
-      else this.events.unreachable(this.error ?? createCloseError())
+    if (!this.hasReportedEnd) {
+      this.hasReportedEnd = true
+      if (this.isConnected) this.events.onClose(this.closedByServer)
+      else this.events.onUnreachable(this.error ?? createCloseError())
     }
     this.socket.destroy()
     if (request === undefined) return
     if (this.error === undefined && request.answer.handleConnectionEnd())
-      request.on.answered(request.answer.head!.status)
+      request.callbacks.onAnswer(request.answer.head!.status)
     else
-      request.on.failed({
+      request.callbacks.onFailure({
         error: this.error ?? createCloseError(),
         retriable: this.isRetriable(request),
       })

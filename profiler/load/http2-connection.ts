@@ -51,16 +51,16 @@ export class Http2Connection {
   /** Id of the last stream that the server processes, as its GOAWAY announces. */
   private lastStreamId = Number.POSITIVE_INFINITY
 
-  /** @param unusable called when no further request may be sent; possibly more than once */
+  /** @param onUnusable called when no further request may be sent; possibly more than once */
   constructor(
     url: string,
-    checks: ReturnType<typeof buildTlsOptions>,
-    unusable: () => void = () => {},
+    tlsOptions: ReturnType<typeof buildTlsOptions>,
+    onUnusable: () => void = () => {},
   ) {
     const { socketPath, host } = parseServerAddress(url) ?? {}
     this.session =
       socketPath === undefined
-        ? connect(url, { maxSessionMemory: maxSessionMemoryMB, ...checks })
+        ? connect(url, { maxSessionMemory: maxSessionMemoryMB, ...tlsOptions })
         : connect(`http://${host}`, {
             maxSessionMemory: maxSessionMemoryMB,
             createConnection: () => connectSocket(socketPath),
@@ -68,7 +68,7 @@ export class Http2Connection {
     const { session } = this
     const end = (error: Error) => {
       this.error ??= error
-      unusable()
+      onUnusable()
     }
     session.once('connect', () => {
       this.roundTripMs = performance.now() - this.openedMs
@@ -88,12 +88,12 @@ export class Http2Connection {
   /**
    * Sends a request.
    * @param read receives the body as it arrives
-   * @param ended called once, when the stream is closed and no longer counts as concurrent
+   * @param onEnd called once, when the stream is closed and no longer counts as concurrent
    */
   send(
     { headers, body }: Http2Request,
     read: (chunk: Buffer) => void,
-    ended: (end: Http2End) => void,
+    onEnd: (end: Http2End) => void,
   ): ClientHttp2Stream {
     const sent = new SendTime(performance.now() - this.usedMs)
     this.usedMs = performance.now()
@@ -117,7 +117,7 @@ export class Http2Connection {
       if (error === undefined && isComplete && answer !== undefined) {
         this.answers++
         this.usedMs = performance.now()
-        return ended({ headers: answer })
+        return onEnd({ headers: answer })
       }
       // A failed connection is reported to its streams first, with the actual error as the cause.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
@@ -131,7 +131,7 @@ export class Http2Connection {
         answer === undefined &&
         this.error !== undefined &&
         sent.hasCrossedClose(this.roundTripMs)
-      ended({
+      onEnd({
         failure: this.classifyFailure(cause),
         error: cause,
         retriable: refused || crossedClose,

@@ -14,9 +14,10 @@ import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 import { buildTlsOptions } from './tls.ts'
 
+/** Limit on the connections where the target sets none. Assumed. */
 const defaultConnections = 512
 /** Concurrent requests per connection, unless the server allows fewer. Assumed. */
-const streamsPerConnection = 100
+const maxStreamsPerConnection = 100
 
 /**
  * Sends requests as streams over shared connections. It opens another connection when all are full;
@@ -25,10 +26,10 @@ const streamsPerConnection = 100
 export class Http2Sender implements Sender {
   private readonly requests: readonly Http2Request[]
   private readonly sampler: AnswerSampler
-  private readonly checks: ReturnType<typeof buildTlsOptions>
+  private readonly tlsOptions: ReturnType<typeof buildTlsOptions>
   /** Number of requests in progress on each connection. */
   private readonly connections = new Map<Http2Connection, number>()
-  private readonly waiting: Exchange[] = []
+  private readonly queued: Http2Exchange[] = []
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
 
   constructor(
@@ -36,7 +37,7 @@ export class Http2Sender implements Sender {
     private readonly createReader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
-    this.checks = buildTlsOptions(target.tls)
+    this.tlsOptions = buildTlsOptions(target.tls)
     this.requests = convertBodies(target, ({ contentType, body }) => ({
       headers: {
         ...target.headers,
@@ -55,20 +56,21 @@ export class Http2Sender implements Sender {
     return this.sampler.takeSamples()
   }
 
-  send(index: number, ended: OnRequestEnd): { abandon(): void } {
+  send(index: number, onEnd: OnRequestEnd): { abandon(): void } {
     const bodyIndex = index % this.requests.length
-    const exchange = new Exchange(
+    const exchange = new Http2Exchange(
       this.requests[bodyIndex]!,
-      ended,
+      onEnd,
       this.sampler.wrapReader(bodyIndex, this.createReader()),
       (exchange) => {
+        // A request that failed on a closing connection is retried first, once.
         this.counts.retried++
-        this.waiting.unshift(exchange)
-        this.startWaiting()
+        this.queued.unshift(exchange)
+        this.startQueued()
       },
     )
-    this.waiting.push(exchange)
-    this.startWaiting()
+    this.queued.push(exchange)
+    this.startQueued()
     return exchange
   }
 
@@ -77,24 +79,24 @@ export class Http2Sender implements Sender {
     this.connections.clear()
   }
 
-  private startWaiting(): void {
-    while (this.waiting.length > 0) {
-      if (this.waiting[0]!.abandoned) {
-        this.waiting.shift()
+  private startQueued(): void {
+    while (this.queued.length > 0) {
+      if (this.queued[0]!.abandoned) {
+        this.queued.shift()
         continue
       }
-      const connection = this.findConnection() ?? this.open()
+      const connection = this.findConnection() ?? this.openConnection()
       if (connection === undefined) return
-      this.countStreams(connection, 1)
-      this.waiting.shift()!.start(connection, () => {
-        this.countStreams(connection, -1)
-        this.startWaiting()
+      this.addStreams(connection, 1)
+      this.queued.shift()!.start(connection, () => {
+        this.addStreams(connection, -1)
+        this.startQueued()
       })
     }
   }
 
   /** Changes the number of requests in progress on a connection. */
-  private countStreams(connection: Http2Connection, streams: number): void {
+  private addStreams(connection: Http2Connection, streams: number): void {
     const before = this.connections.get(connection)
     if (before !== undefined) this.connections.set(connection, before + streams)
   }
@@ -105,36 +107,41 @@ export class Http2Sender implements Sender {
       // The session reports its end one iteration of the event loop later.
       if (connection.session.closed || connection.session.destroyed) continue
       const maxStreams = Math.min(
-        streamsPerConnection,
-        connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection,
+        maxStreamsPerConnection,
+        connection.session.remoteSettings?.maxConcurrentStreams ?? maxStreamsPerConnection,
       )
       if (streams < maxStreams) return connection
     }
     return undefined
   }
 
-  private open(): Http2Connection | undefined {
+  /** Undefined where the limit on connections is reached. */
+  private openConnection(): Http2Connection | undefined {
     if (this.connections.size >= (this.target.connections ?? defaultConnections)) return undefined
     this.counts.opened++
-    const connection: Http2Connection = new Http2Connection(this.target.url, this.checks, () => {
-      if (this.connections.delete(connection)) this.counts.closed++
-    })
+    const connection: Http2Connection = new Http2Connection(
+      this.target.url,
+      this.tlsOptions,
+      () => {
+        if (this.connections.delete(connection)) this.counts.closed++
+      },
+    )
     this.connections.set(connection, 0)
     return connection
   }
 }
 
-/** One request and its answer. */
-class Exchange {
+/** One request over HTTP/2 and its answer. */
+class Http2Exchange {
   abandoned = false
   private stream: ClientHttp2Stream | undefined
   private retried = false
 
   constructor(
     private readonly request: Http2Request,
-    private readonly ended: OnRequestEnd,
+    private readonly onEnd: OnRequestEnd,
     private readonly reader: AnswerReader,
-    private readonly retry: (exchange: Exchange) => void,
+    private readonly retry: (exchange: Http2Exchange) => void,
   ) {}
 
   abandon(): void {
@@ -142,8 +149,8 @@ class Exchange {
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
-  /** @param released called once, when the connection can carry another stream instead */
-  start(connection: Http2Connection, released: () => void): void {
+  /** @param onRelease called once, when the connection can carry another stream instead */
+  start(connection: Http2Connection, onRelease: () => void): void {
     let bytesLeft = getMaxAnswerBytes()
     const read = (chunk: Buffer) => {
       bytesLeft -= chunk.length
@@ -157,22 +164,22 @@ class Exchange {
       decoder.write(chunk)
     }
     this.stream = connection.send(this.request, decode, (end) => {
-      released()
+      onRelease()
       if (this.abandoned) return decoder?.abandon()
-      if (bytesLeft < 0) return this.ended(answerTooLarge)
+      if (bytesLeft < 0) return this.onEnd(answerTooLarge)
       if ('failure' in end) {
         if (!end.retriable || this.retried)
-          return this.ended(this.reader.classifyInterruption() ?? end.failure)
+          return this.onEnd(this.reader.classifyInterruption() ?? end.failure)
         this.retried = true
         return this.retry(this)
       }
-      const finish = (fault: boolean) => {
+      const finish = (isEncodingInvalid: boolean) => {
         if (this.abandoned) return
-        if (bytesLeft < 0) return this.ended(answerTooLarge)
-        const { failure, stream } = fault
+        if (bytesLeft < 0) return this.onEnd(answerTooLarge)
+        const { failure, stream } = isEncodingInvalid
           ? { failure: badEncoding }
           : resolveOutcome(Number(end.headers[':status']), this.reader)
-        this.ended(failure, stream)
+        this.onEnd(failure, stream)
       }
       if (decoder === undefined) finish(false)
       else decoder.end(finish)

@@ -7,7 +7,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
@@ -76,7 +76,7 @@ const servers: readonly Known[] = [
     },
     // The server draws in the same order from the same seed.
     serviceMs: () => {
-      const uniform = seeded(1)
+      const uniform = createUniform(1)
       return () => (uniform() < 0.05 ? 450 : 60)
     },
   },

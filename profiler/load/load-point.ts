@@ -36,7 +36,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
     run.load.kind === 'closed'
       ? run.latencyMs.filter((_, i) => run.sentMs[i]! + wholeAnswerMs[i]! <= run.seconds * 1000)
       : answered
-  const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
+  const computePerSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   const { sloMs, sloCi95Ms } = computeWorstPercentile(run, slo)
   // A server that meets the SLO keeps up with the load, so its token rate is taken over the window.
   // Otherwise it still answers the backlog after the window, and the time until the last answer
@@ -46,9 +46,11 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
     ...summariseSorted(answered),
     requests: n,
     load: run.load,
-    offeredRps: perSecond(run.load.kind === 'closed' ? finished.length + errors : run.planned),
-    achievedRps: perSecond(finished.length),
-    goodputRps: perSecond(countWithin(finished, slo.limitMs)),
+    offeredRps: computePerSecond(
+      run.load.kind === 'closed' ? finished.length + errors : run.planned,
+    ),
+    achievedRps: computePerSecond(finished.length),
+    goodputRps: computePerSecond(countWithin(finished, slo.limitMs)),
     errors,
     errorKinds: run.errorKinds,
     sloMs,
@@ -136,7 +138,7 @@ function summariseStream(
 /**
  * Summarises each class of requests. A request failed when it has neither a counted latency nor an
  * end-to-end latency.
- * @param countedMs latencies that the SLO counts
+ * @param countedMs latencies that the SLO constrains
  */
 function summariseClasses(
   countedMs: Float64Array,
@@ -160,8 +162,8 @@ function summariseClasses(
 
 /** Sums the token counts of the answers that report one. */
 function sumTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
-  const known = tokens.filter((n) => !Number.isNaN(n))
-  return { sum: known.reduce((sum, n) => sum + n, 0), answers: known.length }
+  const counted = tokens.filter((n) => !Number.isNaN(n))
+  return { sum: counted.reduce((sum, n) => sum + n, 0), answers: counted.length }
 }
 
 /** Summarises the latencies of answered requests, ms; all figures are NaN without one. */

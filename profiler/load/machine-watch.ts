@@ -10,7 +10,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { MachineWait } from '../model/load-run.ts'
+import type { CpuWait } from '../model/load-run.ts'
 import { readAllowedCores } from './cpu-affinity.ts'
 
 /** Clock tick of /proc/stat: USER_HZ, 100 on every architecture that Node supports. */
@@ -55,7 +55,7 @@ export function watchMachine(
   serverPids: () => readonly number[],
   generatorPids: readonly number[],
   root = '/proc',
-): (() => MachineWait) | undefined {
+): (() => CpuWait) | undefined {
   const coresBefore = readCores(root)
   const watchGenerator = watchProcesses(() => generatorPids, root)
   if (coresBefore === undefined || watchGenerator === undefined) return undefined
@@ -72,13 +72,13 @@ export function watchMachine(
           sum + (coresAfter.get(core)?.[time] ?? 0) - (coresBefore.get(core)?.[time] ?? 0),
         0,
       )
-    const waitShare = (usage: Usage) =>
+    const computeShare = (usage: Usage) =>
       computeWaitShare(usage, usages, sumCores(usage.cores, 'busyMs'), wallMs)
     const allCores = [...coresAfter.keys()]
-    const generatorShare = waitShare(generator)
+    const generatorShare = computeShare(generator)
     const generatorInterferenceMs = generatorShare * wallMs
     return {
-      ...(server && { server: waitShare(server) / countFilledCores(server, wallMs) }),
+      ...(server && { server: computeShare(server) / countFilledCores(server, wallMs) }),
       generator: generatorShare,
       behindServerMs: Math.max(0, generator.waitMs - generatorInterferenceMs),
       generatorMs: generatorInterferenceMs / Math.max(1, generator.timeslices),
@@ -158,8 +158,8 @@ function readThreads(pids: readonly number[], root: string): ThreadTimes {
 }
 
 /**
- * cutime and cstime in clock ticks (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). The
- * fields are counted from the end of the process name, which may hold spaces.
+ * cutime and cstime in clock ticks (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
+ * The fields are counted from the end of the process name, which may hold spaces.
  */
 function parseReapedTicks(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

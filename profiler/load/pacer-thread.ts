@@ -4,11 +4,13 @@ import { parentPort, workerData } from 'node:worker_threads'
 export interface Pace {
   /** Number of the run, which is over once the shared counter differs. */
   readonly run: number
+  /** Scheduled times, ascending, ms from `startMs`. */
   readonly atMs: Float64Array
   /** By the monotonic clock. */
   readonly startMs: number
 }
 
+/** Shared with the pacer: [number of the current run, 1 while a wake-up is pending]. */
 const control = workerData as Int32Array
 const port = parentPort!
 

@@ -46,7 +46,7 @@ export class Recorder {
       'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'generatorPausesMs' | 'connections'
     > & { planned?: number },
   ): LoadRun {
-    const open = load.kind === 'open'
+    const isOpen = load.kind === 'open'
     const order = Uint32Array.from(this.sent.keys()).sort(
       (a, b) => this.sent[a]! - this.sent[b]! || a - b,
     )
@@ -56,9 +56,9 @@ export class Recorder {
       latencyMs: Float64Array.from(order, (i) => this.latency[i]!),
       errorKinds: this.kinds,
       planned: rest.planned ?? this.sent.length,
-      lateMs: open ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
+      lateMs: isOpen ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
       latenessP99Ms:
-        open && this.late.length > 0
+        isOpen && this.late.length > 0
           ? selectQuantile(Float64Array.from(this.late).sort(), 0.99)
           : 0,
       seconds: rest.seconds,

@@ -65,10 +65,10 @@ export interface Sender {
    */
   connect(): Promise<void>
   /**
-   * Sends the body with this index, round robin. `ended` is called at most once, and not after
+   * Sends the body with this index, round robin. `onEnd` is called at most once, and not after
    * `abandon`.
    */
-  send(index: number, ended: OnRequestEnd): RequestHandle
+  send(index: number, onEnd: OnRequestEnd): RequestHandle
   /** Sampled answers since the last call. */
   takeSamples(): NonNullable<LoadRun['answerSamples']>
   /** Closes every connection at once. */

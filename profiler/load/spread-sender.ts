@@ -53,8 +53,8 @@ export class SpreadSender implements Sender {
     await Promise.all(this.senders.map((sender) => sender.connect()))
   }
 
-  send(index: number, ended: OnRequestEnd): RequestHandle {
-    return this.senders[this.nextIndex()]!.send(index, ended)
+  send(index: number, onEnd: OnRequestEnd): RequestHandle {
+    return this.senders[this.nextIndex()]!.send(index, onEnd)
   }
 
   takeSamples(): NonNullable<LoadRun['answerSamples']> {

@@ -34,11 +34,11 @@ export function createSseSender(target: HttpTarget): Sender {
       return activity.longestGapMs > 0 ? activity : undefined
     },
     connect: () => sender.connect(),
-    send: (_index, ended) => {
+    send: (_index, onEnd) => {
       const number = sentPrompts++
       const { inputTokens, requestClass } = target.bodies[number % target.bodies.length]!
       const request = sender.send(number, (failure, stream) =>
-        ended(failure, stream && { ...(inputTokens !== undefined && { inputTokens }), ...stream }),
+        onEnd(failure, stream && { ...(inputTokens !== undefined && { inputTokens }), ...stream }),
       )
       return { abandon: () => request.abandon(), ...(requestClass && { requestClass }) }
     },

@@ -21,14 +21,14 @@ interface Chunk {
 }
 
 /**
- * Error reported by a chunk; undefined or null without one. A chunk with a message but without
- * choices and usage is an error, too.
+ * Error reported by a chunk; undefined or null without one. A chunk with `message` or `detail`, but
+ * with neither choices nor usage, is an error too.
  */
 function findError(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
   const isAnswer = chunk.choices !== undefined || chunk.usage !== undefined
-  const hasWords = [getField(chunk, 'message'), getField(chunk, 'detail')].some(isText)
-  return chunk.object === 'error' || (!isAnswer && hasWords) ? chunk : undefined
+  const hasErrorText = [getField(chunk, 'message'), getField(chunk, 'detail')].some(isText)
+  return chunk.object === 'error' || (!isAnswer && hasErrorText) ? chunk : undefined
 }
 
 const getField = (value: unknown, name: string): unknown =>
@@ -61,7 +61,8 @@ const maxTokensPerCharacter = 3
  */
 const minTokenMs = 0.05
 /**
- * Longest text of a single token, without a second word, where the server does not count tokens.
+ * A single chunk with more characters, or with white space between words, has several tokens. Used
+ * where the server reports no count.
  */
 const maxTokenChars = 20
 
@@ -101,39 +102,44 @@ function countListedTokens(choice: unknown): number | undefined {
 }
 
 /**
- * Infers the number of tokens of each chunk: as reported, else one where it has text. Where the
- * server counts more tokens in all, chunks without text get one each, and the rest is shared in
- * proportion to the length of the texts. A single remaining token is the end token, which has no
- * chunk.
+ * Infers the number of tokens of each chunk:
+ * 1. A chunk with a reported count keeps it. Another one has 1 token if it has text, else 0.
+ * 2. If the server counts more tokens in all, chunks without text get one of them each.
+ * 3. The chunk that ends the answer gets one for the end token, if it has no text.
+ * 4. The rest is shared among the texts in proportion to their lengths.
+ * 5. But a single remaining token is the end token, for which there is no chunk.
  * @param reportedTokens tokens of the answer, as the server counts them
  */
 function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): number[] {
   const perChunk = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
-  let left = reportedTokens - sum(perChunk)
+  let unassigned = reportedTokens - sum(perChunk)
+  // 2.
   const withoutText = chunks.flatMap(({ text, tokens }, i) =>
     tokens === undefined && text === '' ? [i] : [],
   )
-  const beforeEnd = withoutText.filter((i) => chunks[i]!.finish === undefined)
-  for (const i of beforeEnd.slice(0, Math.max(0, left))) perChunk[i] = 1
-  left -= Math.min(beforeEnd.length, Math.max(0, left))
-  // An answer of the requested length ends without an end token, unless that is the missing one.
-  const end = withoutText.find(
-    (i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'),
+  const emptyChunks = withoutText.filter((i) => chunks[i]!.finish === undefined)
+  for (const i of emptyChunks.slice(0, Math.max(0, unassigned))) perChunk[i] = 1
+  unassigned -= Math.min(emptyChunks.length, Math.max(0, unassigned))
+  // 3. An answer of the requested length (finish reason 'length') normally has no end token. But if
+  // exactly one token is unassigned, it is an end token.
+  const endChunk = withoutText.find(
+    (i) => chunks[i]!.finish !== undefined && (unassigned === 1 || chunks[i]!.finish !== 'length'),
   )
-  if (end !== undefined && left > 0) {
-    perChunk[end] = 1
-    left--
+  if (endChunk !== undefined && unassigned > 0) {
+    perChunk[endChunk] = 1
+    unassigned--
   }
+  // 4.
   const textLengths = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
   const totalLength = sum(textLengths)
-  const spare = Math.min(left, maxTokensPerCharacter * totalLength)
-  if (spare <= 1) return perChunk
+  const shared = Math.min(unassigned, maxTokensPerCharacter * totalLength)
+  if (shared <= 1) return perChunk // 5.
   let [lengthSoFar, assigned] = [0, 0]
   return perChunk.map((tokens, i) => {
     lengthSoFar += textLengths[i]!
-    const added = Math.round((spare * lengthSoFar) / totalLength) - assigned
-    assigned += added
-    return tokens + added
+    const share = Math.round((shared * lengthSoFar) / totalLength) - assigned
+    assigned += share
+    return tokens + share
   })
 }
 
@@ -167,8 +173,8 @@ export class TokenStream {
   private reasoningTokens = 0
   /** The reasoning is streamed, not only counted. */
   private streamsReasoning = false
-  /** Every chunk with text so far has reported the number of tokens up to it. */
-  private countsEveryChunk = true
+  /** Every chunk with text so far carried a cumulative `completion_tokens` that had increased. */
+  private hasRunningCount = true
   private finished = false
   private done = false
   private firstFailure: string | undefined
@@ -215,17 +221,22 @@ export class TokenStream {
       this.firstFailure ??= 'error in stream'
       this.serverError ??= error
     }
-    const before = this.reportedTokens ?? 0
+    const countedBefore = this.reportedTokens ?? 0
     this.reportedTokens = readCount(usage, 'completion_tokens') ?? this.reportedTokens
     this.promptTokens = readCount(usage, 'prompt_tokens') ?? this.promptTokens
     this.reasoningTokens = readReasoningTokens(usage) ?? this.reasoningTokens
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-    if (isRecord(choice))
-      this.readChoice(choice, atMs, (readCount(usage, 'completion_tokens') ?? before) - before)
+    if (isRecord(choice)) this.readChoice(choice, atMs, (this.reportedTokens ?? 0) - countedBefore)
   }
 
-  /** @param added tokens that the server has counted since the chunk before */
-  private readChoice(choice: Record<string, unknown>, atMs: number, added: number): void {
+  /**
+   * @param countedSinceLast increase of the server's cumulative token count since the last chunk
+   */
+  private readChoice(
+    choice: Record<string, unknown>,
+    atMs: number,
+    countedSinceLast: number,
+  ): void {
     const { delta } = choice
     const reasoning = findReasoningText(delta)
     this.streamsReasoning ||= reasoning !== undefined
@@ -242,9 +253,9 @@ export class TokenStream {
     const finish = isText(reason) ? reason : undefined
     if (abortReasons.has(finish)) this.firstFailure ??= 'aborted'
     this.finished ||= Boolean(reason)
-    if (text !== '') this.countsEveryChunk &&= added > 0
-    const newTokens = this.countsEveryChunk
-      ? Math.min(added, Math.max(1, maxTokensPerCharacter * text.length))
+    if (text !== '') this.hasRunningCount &&= countedSinceLast > 0
+    const newTokens = this.hasRunningCount
+      ? Math.min(countedSinceLast, Math.max(1, maxTokensPerCharacter * text.length))
       : 0
     const tokens = countListedTokens(choice) ?? (newTokens > 0 ? newTokens : undefined)
     this.hasText ||= text !== ''
@@ -273,15 +284,16 @@ export class TokenStream {
   get times(): StreamTimes | undefined {
     const { chunks, reportedTokens } = this
     const withText = chunks.filter(({ text }) => text !== '').length
-    // No more tokens are hidden than the chunks with text leave.
-    const hidden = this.streamsReasoning
+    // Reasoning tokens that were counted but not streamed. At most the reported count minus one
+    // token per chunk with text.
+    const unsentReasoningTokens = this.streamsReasoning
       ? 0
       : Math.min(this.reasoningTokens, Math.max(0, (reportedTokens ?? 0) - withText))
-    const perChunk = inferTokens(chunks, (reportedTokens ?? 0) - hidden)
+    const perChunk = inferTokens(chunks, (reportedTokens ?? 0) - unsentReasoningTokens)
     const firstText = chunks.findIndex(({ text }) => text !== '')
     const first = firstText >= 0 ? firstText : perChunk.findIndex((tokens) => tokens > 0)
     if (first < 0) return undefined
-    const hiddenTokens = hidden + sum(perChunk.slice(0, first))
+    const hiddenTokens = unsentReasoningTokens + sum(perChunk.slice(0, first))
     const gapsMs: number[] = []
     let lastTokenMs = chunks[first]!.atMs
     for (let i = first + 1; i < chunks.length; i++) {
@@ -314,6 +326,7 @@ export class TokenStream {
     )
     const tokens = sum(arrivals.map((chunk) => chunk.tokens))
     const text = this.text.trim()
+    // Not counted by the server: the text shows whether the only chunk is several tokens.
     if (reportedTokens === undefined && arrivals.length === 1 && tokens === 1)
       return /\s/.test(text) || text.length > maxTokenChars
     const tookMs = tokens < 2 ? 0 : arrivals.at(-1)!.atMs - arrivals[0]!.atMs

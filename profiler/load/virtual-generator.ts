@@ -44,32 +44,35 @@ export class VirtualLoadGenerator implements LoadGenerator {
 }
 
 function buildRun(load: Load, played: VirtualRun): LoadRun {
-  // As with real servers, only end-to-end latencies cut a window: the age of a request does not
-  // show the latency of its first token.
+  // As with real servers, only end-to-end SLOs cut a window: the age of an unanswered request is no
+  // bound of its time to first token.
   const cutMs =
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? computeCutMs(played, load.cut)
       : undefined
+  // Requests after the cut were never sent.
   const firstUnsent = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
-  const n = firstUnsent === undefined || firstUnsent < 0 ? played.sentMs.length : firstUnsent
-  const sentMs = played.sentMs.slice(0, n)
-  const latencyMs = played.latencyMs.slice(0, n)
+  const sentCount =
+    firstUnsent === undefined || firstUnsent < 0 ? played.sentMs.length : firstUnsent
+  const sentMs = played.sentMs.slice(0, sentCount)
+  const latencyMs = played.latencyMs.slice(0, sentCount)
   // Requests in progress at the cut count with the age they had reached.
   if (cutMs !== undefined)
-    for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
-  const answeredMs = played.stream?.latenciesMs.e2e ?? latencyMs
+    for (let i = 0; i < sentCount; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
+  // End-to-end latencies, even where the SLO constrains another one.
+  const e2eMs = played.stream?.latenciesMs.e2e ?? latencyMs
   let [failed, lastMs] = [0, cutMs ?? 0]
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < sentCount; i++) {
     if (Number.isNaN(latencyMs[i]!)) failed++
     if (cutMs === undefined)
-      lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!))
+      lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(e2eMs[i]!) ? 0 : e2eMs[i]!))
   }
   return {
     load,
     sentMs,
     latencyMs,
     errorKinds: failed > 0 ? { [played.failure]: failed } : {},
-    planned: n,
+    planned: sentCount,
     latenessP99Ms: 0,
     seconds: cutMs === undefined ? load.durationS : Math.min(cutMs / 1000, load.durationS),
     elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
@@ -80,16 +83,16 @@ function buildRun(load: Load, played: VirtualRun): LoadRun {
 }
 
 /**
- * When more requests than the cut allows had failed or grown too old, ms; undefined when that never
- * happened.
+ * Computes the time of the cut: when more than `cut.requests` requests had failed or exceeded
+ * `cut.overMs`, ms. Undefined where that never happens.
  */
 function computeCutMs(
   { sentMs, latencyMs }: VirtualRun,
   cut: { overMs: number; requests: number },
 ): number | undefined {
-  /** Times from which each violation is certain. A failed request counts once it is that old. */
-  const overAt: number[] = []
+  /** Times at which requests exceed the limit. A failed request counts at the same age. */
+  const violatedAtMs: number[] = []
   for (let i = 0; i < sentMs.length; i++)
-    if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)
-  return overAt.length > cut.requests ? overAt[cut.requests] : undefined
+    if (!(latencyMs[i]! <= cut.overMs)) violatedAtMs.push(sentMs[i]! + cut.overMs)
+  return violatedAtMs.length > cut.requests ? violatedAtMs[cut.requests] : undefined
 }

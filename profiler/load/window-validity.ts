@@ -2,7 +2,7 @@
  * Decides whether a window measured the server, rather than the load generator or other work on the
  * machine.
  */
-import type { LoadRun, MachineWait } from '../model/load-run.ts'
+import type { CpuWait, LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
 
 /** One thread sends; above this use of its core, the generator limits the rate of a closed loop. */
@@ -10,7 +10,7 @@ const maxClosedCores = 0.9
 
 /**
  * Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server.
- * 3 ms, or 5 % of a longer limit. Assumed.
+ * 3 ms, or 5 % of the SLO limit where that is more. Assumed.
  */
 const computeMaxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
@@ -30,7 +30,7 @@ const negligibleWaitShare = 0.01
  * long compared with the SLO: other processes always run on a cluster node.
  */
 export function hasHostInterference(
-  { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: MachineWait,
+  { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: CpuWait,
   slo: Slo,
 ): boolean {
   const generatorShare = generatorMs > negligibleWaitShare * slo.limitMs ? generator : 0

@@ -14,7 +14,7 @@ export interface LoadGenerator {
   play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun>
   /** Plays one load and summarises it against an SLO. */
   run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint>
-  /** Lets time pass without load. Absent: by the clock of this machine. */
+  /** Lets time pass without load. Absent: the caller waits in real time. */
   rest?(target: Target, seconds: number, signal: AbortSignal): Promise<void>
   /** Ends the process and sockets of the generator. Idempotent. */
   close(): Promise<void>

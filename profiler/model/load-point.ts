@@ -34,7 +34,7 @@ export interface LoadPoint extends LatencySummary {
    * bounds.
    */
   readonly cut?: boolean
-  /** All latencies of streamed answers, whichever the SLO counts. */
+  /** All latencies of streamed answers, whichever the SLO constrains. */
   readonly stream?: StreamSummary
   /** Shares of good requests under a joint SLO. */
   readonly joint?: JointSummary

@@ -11,8 +11,9 @@ export interface LoadRun {
    */
   readonly sentMs: Float64Array
   /**
-   * Latency from the intended send to the last byte of the answer, ms; NaN for a failure. Of a
-   * stream, once selected for an SLO (slo.ts), the latency that counts. Length n.
+   * Latency from the intended send to the last byte of the answer, ms; NaN for a failure. For
+   * streamed answers, `selectSloLatencies` (slo.ts) replaces it by the latency that the SLO
+   * constrains, for example the time to first token. Length n.
    */
   readonly latencyMs: Float64Array
   /** Error class → count of failed requests. */
@@ -24,22 +25,22 @@ export interface LoadRun {
    * virtual time. Length n.
    */
   readonly lateMs?: Float64Array
+  /** p99 of `lateMs`, ms; 0 for a closed loop. */
+  readonly latenessP99Ms: number
   /**
    * Pauses of the generator's process, ms from the start of the run: start, end, start, end, ...
    */
   readonly generatorPausesMs?: Float64Array
-  /** Lateness of sends against their intended time, p99 in ms; 0 for a closed loop. */
-  readonly latenessP99Ms: number
   /** From the first intended send to the end of the sending window, seconds. */
   readonly seconds: number
-  /** Until the last answer, seconds. */
+  /** From the start of the run to the last answer, seconds. */
   readonly elapsedS: number
   /** Busy cores of the generator, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
-  readonly machineWait?: MachineWait
+  readonly machineWait?: CpuWait
   /**
-   * HTTP/1.1 connections opened, connections closed by the server, and requests sent again because
-   * it was closing theirs.
+   * HTTP/1.1 connections opened, connections closed by the server, and requests retried because the
+   * server was closing their connection.
    */
   readonly connections?: {
     readonly opened: number
@@ -53,7 +54,10 @@ export interface LoadRun {
   readonly cutMs?: number
   /** Present for streamed answers. */
   readonly stream?: StreamRun
-  /** Sampled answers that the target requested, until they are passed on. */
+  /**
+   * Answers sampled for checks of their content. The HTTP generator passes them to
+   * `target.sample.take` and removes them.
+   */
   readonly answerSamples?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }
 
@@ -78,7 +82,7 @@ export interface StreamRun {
 }
 
 /** Host interference in a window, as shares of its time, 0-1, where the system reports it. */
-export interface MachineWait {
+export interface CpuWait {
   /**
    * Share of time in which processes of the server were runnable while others held the core; for a
    * server with more threads than cores, the mean over its cores.
@@ -86,10 +90,14 @@ export interface MachineWait {
   readonly server?: number
   /** The same for the load generator. */
   readonly generator?: number
-  /** Mean wait of the generator each time it got a core, ms: its addition to a latency. */
+  /**
+   * Mean such wait of the generator each time it was scheduled on a core, ms. It adds to measured
+   * latencies.
+   */
   readonly generatorMs?: number
   /**
    * Time for which the generator waited for cores that the server or the generator itself used, ms.
+   * It is no host interference.
    */
   readonly behindServerMs?: number
   /** Share of CPU time that the hypervisor withheld (steal time). */

@@ -4,7 +4,7 @@ export type Load =
       readonly kind: 'closed'
       readonly connections: number
       readonly durationS: number
-      /** Uses the connections of the open load, which stay open for it. */
+      /** Opens connections that stay open for the open load after it. */
       readonly forOpen?: true
     }
   | {
@@ -32,7 +32,9 @@ export type Arrivals =
    * Poisson with a rate that rises or falls linearly over the window; `rateRps` is the mean rate.
    */
   | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
-  /** `readAs`: unit of the times in the file, and its origin. */
+  /**
+   * `readAs`: unit of the times in the file, and how it is known: 'ms (Mooncake: whole numbers)'.
+   */
   | { readonly kind: 'trace'; readonly atMs: readonly number[]; readonly readAs?: string }
 
 /** Purpose of a load, shown as progress. */

@@ -18,14 +18,15 @@ export interface Slo {
    * limit.
    */
   readonly maxErrorRate: number
-  /** Latency of a streamed answer that counts; default 'e2e'. */
+  /** Latency of a streamed answer that the SLO constrains; default 'e2e'. */
   readonly metric?: LatencyMetric
   /**
    * Limits of a joint SLO on streamed answers, two or more. A request is good when it is within all
    * of them, and `percentile` is the required share of good requests (goodput: Zhong et al.,
    * DistServe, OSDI 2024, section 2). The latency of a request is then its largest fraction of a
-   * limit, in units of the first limit, `limitMs`: at most `limitMs` exactly where all limits are
-   * met. `metric` is absent. A single limit is allowed where it belongs to a class.
+   * limit, in units of the first limit: at most `limitMs` exactly where all limits are met.
+   * `limitMs` equals the first limit unless the SLO is scaled: another `limitMs` scales all limits.
+   * `metric` is absent. A single limit is allowed where it belongs to a class.
    */
   readonly limits?: readonly SloLimit[]
   /** Names of request classes; each class has to meet the percentile on its own. */
@@ -49,8 +50,8 @@ type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
- * Latency that an SLO counts: that of its metric, or under a joint SLO the largest fraction of a
- * limit, in units of the first limit.
+ * Latency that an SLO constrains: that of its metric, or under a joint SLO the largest fraction of
+ * a limit, in units of the first limit.
  */
 export function computeSloLatency(
   latenciesMs: StreamLatencies,
@@ -88,7 +89,7 @@ interface RequestGroup {
   /** Absent: all requests. */
   readonly requestClass?: string
   readonly sentMs: Float64Array
-  /** Latencies that the SLO counts. */
+  /** Latencies that the SLO constrains. */
   readonly latencyMs: Float64Array
 }
 
@@ -110,11 +111,11 @@ export function splitByClass(
   })
 }
 
-/** Error class of a good answer without an observable latency that the SLO counts. */
+/** Error class of a good answer without an observable latency that the SLO constrains. */
 const notObservable = 'TPOT not observable: the answer came in one piece'
 
 /**
- * Replaces the latencies of streamed answers by those that the SLO counts. An answer without a
+ * Replaces the latencies of streamed answers by those that the SLO constrains. An answer without a
  * counted latency has failed, as it meets no limit.
  */
 export function selectSloLatencies<
@@ -143,7 +144,7 @@ export function selectSloLatencies<
   }
 }
 
-/** Counts failed requests of a window, whatever latency the SLO counts. */
+/** Counts failed requests of a window, whatever latency the SLO constrains. */
 export const countFailed = ({
   errors,
   errorKinds,
@@ -162,10 +163,10 @@ export const countNotObservable = (
   )
 
 /**
- * Key that is equal for SLOs that count the same latency, in units of the first limit, for the same
- * groups of requests.
+ * Key that is equal for SLOs that constrain the same latency, in units of the first limit, for the
+ * same groups of requests.
  */
-const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
+const createLatencyKey = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
     limits === undefined
       ? metric
@@ -179,7 +180,7 @@ const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatenc
 
 /** Whether two SLOs count the same latency for the same groups of requests. */
 export const haveSameLatency = (a: CountedLatency, b: CountedLatency): boolean =>
-  describeLatency(a) === describeLatency(b)
+  createLatencyKey(a) === createLatencyKey(b)
 
 /** Whether two SLOs are met by the same windows. */
 export const areSameSlo = (a: Slo, b: Slo): boolean =>
@@ -236,8 +237,8 @@ const maxChanceOfFailures = 0.01
 
 /**
  * Whether significantly more requests failed than the SLO tolerates: at the tolerated rate, as many
- * would fail in one of a hundred windows. A single failure among thirty requests is not significant.
- * True without any request.
+ * would fail in one of a hundred windows. A single failure among thirty requests is not
+ * significant. True without any request.
  */
 export function exceedsErrorRate(
   { requests, errors }: Omit<Window, 'sloMs'>,
@@ -405,7 +406,10 @@ export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   return `${percent.toFixed(countDecimals(percent, 100, 0))} % of the limits`
 }
 
-/** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
+/**
+ * Formats a latency with its SLO percentile: 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of
+ * the limits'.
+ */
 export const sloFigure = (slo: Slo, ms: number): string =>
   `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 

@@ -1,3 +1,4 @@
+import type { LoadRun } from './load-run.ts'
 import type { TlsOptions } from './tls-options.ts'
 import type { VirtualServer } from './virtual-server.ts'
 
@@ -58,6 +59,8 @@ export interface HttpTarget {
    * Processes of the server on this machine; loads then report how long they waited for a core.
    */
   readonly serverPids?: () => readonly number[]
+  /** Called before each load; the function that it returns receives the record of that load. */
+  readonly observeLoad?: () => (run: LoadRun) => void
 }
 
 /** One prepared request body. */

@@ -99,7 +99,7 @@ async function servesAll(
   options: Parameters<typeof protocolFor>[1] = {},
 ): Promise<string> {
   const protocol = protocolFor(name, { ...(name === 'json' && { path: '/predict' }), ...options })
-  expect(await protocol.ready(url, 'm', signal)).toBe(true)
+  expect(await protocol.isReady(url, 'm', signal)).toBe(true)
   const target = await protocol.prepare(url, 'm', generated, signal)
   for (const load of loads) {
     const { errorKinds, latencyMs } = await generator.play(target, load, signal)

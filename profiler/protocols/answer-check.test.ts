@@ -5,8 +5,8 @@ import type { AnswerClient, ParsedAnswer } from './protocol.ts'
 
 const of = (document: unknown): ParsedAnswer => ({ document, result: document })
 const said = (text: string): ParsedAnswer => ({ document: { text }, result: text, generated: true })
-const reading = (tensors: boolean): AnswerClient => ({
-  tensors,
+const reading = (isResultFromModelOnly: boolean): AnswerClient => ({
+  isResultFromModelOnly,
   ask: () => Promise.reject(new Error('not asked here')),
   read: async (answer) => of(JSON.parse(Buffer.from(answer).toString())),
   fromDocument: async (document) => of(document),

@@ -57,7 +57,13 @@ export class AnswerCheck {
     const { bits, configuration, tolerance, expect } = spec
     const toleranceAt = (leaf: string) =>
       expect.find(({ path, value }) => value === undefined && coversPath(path, leaf))?.tolerance
-    this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: client.tensors }
+    this.comparison = {
+      bits,
+      configuration,
+      tolerance,
+      toleranceAt,
+      isResultFromModelOnly: client.isResultFromModelOnly,
+    }
   }
 
   /** Adds the bytes of an answer to the body with this index. Answers are checked in order. */

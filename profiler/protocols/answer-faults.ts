@@ -139,7 +139,7 @@ export const findIdFault = (id: unknown, requestId: unknown): string | undefined
     ? `to the request '${id}', not '${requestId}'`
     : undefined
 
-/** Depth to which lists of results are checked. */
+/** Nesting depth to which an answer is checked. */
 const maxDepth = 3
 
 /** Fields in which servers and gateways report errors. */

@@ -32,13 +32,13 @@ function findFaultLine(message: string, text: string): number | undefined {
 /** Position of the syntax error: the shortest beginning that gives the same message, less one. */
 function bisectFaultPosition(message: string, text: string): number {
   const token = /^[^,]*/.exec(message)![0]
-  let [fine, faulty] = [0, text.length]
-  while (faulty - fine > 1) {
-    const middle = Math.floor((fine + faulty) / 2)
+  let [valid, faulty] = [0, text.length]
+  while (faulty - valid > 1) {
+    const middle = Math.floor((valid + faulty) / 2)
     if (findJsonFault(text.slice(0, middle))?.startsWith(token)) faulty = middle
-    else fine = middle
+    else valid = middle
   }
-  return fine
+  return valid
 }
 
 function findJsonFault(text: string): string | undefined {

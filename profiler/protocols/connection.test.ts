@@ -93,8 +93,8 @@ describe.each(kinds)('over %s', (kind) => {
     })
     expect(await detectProtocol(url, 'm', options, signal)).toBe('oip-v2')
     const protocol = protocolFor('oip-v2', options)
-    expect(await protocol.ready(url, 'm', signal)).toBe(true)
-    expect(await protocol.ready(url, 'other', signal)).toBe(false)
+    expect(await protocol.isReady(url, 'm', signal)).toBe(true)
+    expect(await protocol.isReady(url, 'other', signal)).toBe(false)
     const target = await protocol.prepare(url, 'm', generated, signal)
     for (const load of loads) {
       const point = await generator.run(target, load, slo, signal)
@@ -108,8 +108,8 @@ describe.each(kinds)('over %s', (kind) => {
     const http2 = !isHttp2(kind)
     const wrong = protocolFor('oip-v2', { ...options, http2 })
     if (http2)
-      await expect(wrong.ready(url, 'm', signal)).rejects.toThrow(/does not speak HTTP\/2: /)
-    else expect(await wrong.ready(url, 'm', signal)).toBe(false)
+      await expect(wrong.isReady(url, 'm', signal)).rejects.toThrow(/does not speak HTTP\/2: /)
+    else expect(await wrong.isReady(url, 'm', signal)).toBe(false)
     const failure = wrong.prepare(url, 'm', generated, signal)
     await expect(failure).rejects.toThrow(ProtocolError)
     await expect(failure).rejects.toThrow(
@@ -131,7 +131,7 @@ describe.each(kinds)('over %s', (kind) => {
     )
     await expect(protocol.prepare(url, 'none', generated, signal)).rejects.toThrow(/answered 404/)
     const nothing = url.replace(/\d+$/, '1')
-    expect(await protocol.ready(nothing, 'm', signal)).toBe(false)
+    expect(await protocol.isReady(nothing, 'm', signal)).toBe(false)
     await expect(protocol.prepare(nothing, 'm', generated, signal)).rejects.toMatchObject({
       message: expect.stringContaining('ECONNREFUSED'),
       hint: expect.stringContaining('nothing listens'),
@@ -171,7 +171,7 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
     const url = await serve(kind, oip)
     const unknown = protocolFor('oip-v2', { http2 })
     for (const ask of [
-      () => unknown.ready(url, 'm', signal),
+      () => unknown.isReady(url, 'm', signal),
       () => unknown.prepare(url, 'm', generated, signal),
     ])
       await expect(ask()).rejects.toMatchObject({
@@ -273,7 +273,7 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
   const prepared = async (cut: (n: number) => boolean): Promise<Target> => {
     const url = await serve(kind, streaming(cut))
     const protocol = protocolFor('openai', options)
-    expect(await protocol.ready(url, 'm', signal)).toBe(true)
+    expect(await protocol.isReady(url, 'm', signal)).toBe(true)
     return protocol.prepare(url, 'm', generated, signal)
   }
 

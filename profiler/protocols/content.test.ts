@@ -8,7 +8,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { RequestBody } from '../model/target.ts'
 import type { ItemCounts, PayloadSource } from '../payload-source.ts'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { unwire, wire } from '../testing/wire.ts'
 import { protocolFor } from './index.ts'
@@ -77,14 +77,14 @@ describe('numbers of items', () => {
   ])('%j stays within its bounds', (counts, least, most) => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
-        const items = drawItems(counts, seeded(seed))
+        const items = drawItems(counts, createUniform(seed))
         return Number.isInteger(items) && items >= least && items <= most
       }),
     )
   })
 
   test('weights are shares', () => {
-    const uniform = seeded(3)
+    const uniform = createUniform(3)
     const drawn = Array.from({ length: 20_000 }, () =>
       drawItems({ kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 10] }, uniform),
     )

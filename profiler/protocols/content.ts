@@ -5,9 +5,9 @@
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { getHint, readBytes, readText } from '../bounded-reader.ts'
-import type { ItemSource, PayloadSource } from '../payload-source.ts'
+import { defaultCounts, type ItemSource, type PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { seeded, shuffle } from '../seeded-random.ts'
+import { createUniform, shuffle } from '../seeded-random.ts'
 import {
   drawImage,
   drawNumericValues,
@@ -49,7 +49,7 @@ export async function checkPayload(source: PayloadSource): Promise<void> {
 }
 
 function generateContent(seed: number): Content {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   return {
     available: Number.POSITIVE_INFINITY,
     text: () => drawText(uniform),
@@ -102,10 +102,10 @@ async function openImages({
   }
   if (names.length === 0) throw new PayloadError(`${path} holds no images`, hint)
   // Shuffled, because the first names may not represent the folder.
-  const files = shuffle(names, seeded(seed)).map((name) => join(path, name))
+  const files = shuffle(names, createUniform(seed)).map((name) => join(path, name))
   const unusable: string[] = []
   // Only as many files as the pool can use are checked.
-  for (const file of files.slice(0, count ?? 64))
+  for (const file of files.slice(0, count ?? defaultCounts.bodies))
     if (!(await isImageFile(file))) unusable.push(file)
   if (unusable.length > 0)
     throw new PayloadError(
@@ -198,8 +198,9 @@ const maxDimensions = 32
 const maxDescriptionChars = 400
 
 /**
- * Matches a source to inputs. A folder of images fills all byte inputs. Throws a
- * PayloadError where no input fits the source, and for tensors that are too large.
+ * Matches a source to inputs. A folder of images fills image inputs and tensors laid out as images;
+ * where there are none, all other inputs of bytes (kind 'text'). Throws a PayloadError where no
+ * input fits the source, and for tensors that are too large.
  */
 export function matchInputs<Input extends TensorInput>(
   source: ItemSource,

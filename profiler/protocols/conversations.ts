@@ -36,13 +36,13 @@ export function isConversations(path: string): boolean {
  * @throws PayloadError for an unreadable file, or one without conversations
  */
 export function* readConversations(path: string): Generator<readonly ConversationTurn[]> {
-  let found = 0
+  let conversations = 0
   try {
     for (const object of readObjects(path)) {
-      const exchanges = pairMessages(findMessages(object) ?? [])
-      if (exchanges.length === 0) continue
-      found++
-      yield exchanges
+      const turns = pairMessages(findMessages(object) ?? [])
+      if (turns.length === 0) continue
+      conversations++
+      yield turns
     }
   } catch (error) {
     throw new PayloadError(
@@ -50,7 +50,7 @@ export function* readConversations(path: string): Generator<readonly Conversatio
       getHint(error) ?? hint,
     )
   }
-  if (found === 0)
+  if (conversations === 0)
     throw new PayloadError(
       `${path} has no conversation that a user begins and a model answers`,
       hint,
@@ -64,16 +64,16 @@ function findMessages(object: unknown): readonly unknown[] | undefined {
 }
 
 function pairMessages(messages: readonly unknown[]): ConversationTurn[] {
-  const exchanges: ConversationTurn[] = []
+  const turns: ConversationTurn[] = []
   for (let i = 0; i + 1 < messages.length; i += 2) {
     const [prompt, answer] = [
       readMessage(userRoles, messages[i]),
       readMessage(modelRoles, messages[i + 1]),
     ]
     if (prompt === undefined || answer === undefined) break
-    exchanges.push({ prompt, answer })
+    turns.push({ prompt, answer })
   }
-  return exchanges
+  return turns
 }
 
 /** Text of a message by one of these speakers; undefined for another speaker or an empty text. */

@@ -23,9 +23,9 @@ export function parsePath(path: string): (string | number)[] | undefined {
   const step = /\.?([^.[\]"']+)|\[(\d+)\]|\[(?:"([^"]*)"|'([^']*)')\]/y
   while (step.lastIndex < text.length) {
     const start = step.lastIndex
-    const found = step.exec(text)
-    if (!found || (found[1] !== undefined && start > 0 && text[start] !== '.')) return undefined
-    const [, key, position, double, single] = found
+    const match = step.exec(text)
+    if (!match || (match[1] !== undefined && start > 0 && text[start] !== '.')) return undefined
+    const [, key, position, double, single] = match
     steps.push(position === undefined ? (key ?? double ?? single)! : Number(position))
   }
   return steps
@@ -57,25 +57,27 @@ export function findViolation(
   expectations: readonly Expectation[],
 ): string | undefined {
   for (const { path, value, tolerance = 0 } of expectations) {
-    const found = selectPath(document, parsePath(path) ?? [])
-    if (found === undefined) return `it has no value at ${path}`
-    if (value !== undefined && !matchesValue(found, value, tolerance))
-      return `${path} is ${shorten(found)}, and ${shorten(value)}${tolerance > 0 ? ` within ${tolerance}` : ''} is expected`
+    const actual = selectPath(document, parsePath(path) ?? [])
+    if (actual === undefined) return `it has no value at ${path}`
+    if (value !== undefined && !matchesValue(actual, value, tolerance))
+      return `${path} is ${shorten(actual)}, and ${shorten(value)}${tolerance > 0 ? ` within ${tolerance}` : ''} is expected`
   }
   return undefined
 }
 
 /** Whether a value is as expected. Extra fields of records are allowed, and lists are flattened. */
-function matchesValue(found: unknown, value: unknown, tolerance: number): boolean {
-  if (typeof found === 'number' && typeof value === 'number')
-    return Math.abs(found - value) <= tolerance
-  if (Array.isArray(found) && Array.isArray(value)) {
-    const [a, b] = [found.flat(Number.POSITIVE_INFINITY), value.flat(Number.POSITIVE_INFINITY)]
+function matchesValue(actual: unknown, expected: unknown, tolerance: number): boolean {
+  if (typeof actual === 'number' && typeof expected === 'number')
+    return Math.abs(actual - expected) <= tolerance
+  if (Array.isArray(actual) && Array.isArray(expected)) {
+    const [a, b] = [actual.flat(Number.POSITIVE_INFINITY), expected.flat(Number.POSITIVE_INFINITY)]
     return a.length === b.length && a.every((one, i) => matchesValue(one, b[i], tolerance))
   }
-  if (isRecord(found) && isRecord(value))
-    return Object.entries(value).every(([key, inner]) => matchesValue(found[key], inner, tolerance))
-  return found === value
+  if (isRecord(actual) && isRecord(expected))
+    return Object.entries(expected).every(([key, inner]) =>
+      matchesValue(actual[key], inner, tolerance),
+    )
+  return actual === expected
 }
 
 const shorten = (value: unknown): string => {

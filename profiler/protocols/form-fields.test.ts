@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { findFieldFileFault, parseField, replaceFieldPath } from './form-fields.ts'
-import { buildExampleRequest, findRequestFault, isConstant } from './request-forms.ts'
+import { buildExampleRequest, findRequestFault, isConstant } from './request-format.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-fields-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

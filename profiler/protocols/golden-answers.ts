@@ -1,7 +1,7 @@
 /**
- * Golden answers: the answers of the first configuration. Those of every other configuration are
- * compared with them, because a server with a batching bug or badly quantised weights is as fast as
- * a correct one, and would win.
+ * Golden answers: the answers of the first configuration, or of a file. Those of every other
+ * configuration are compared with them, because a server with a batching bug or badly quantised
+ * weights is as fast as a correct one, and would win.
  *
  * Some parts of an answer may differ and are not compared: those that differ when one server
  * repeats a request (sampled texts, ids, times), and those about the server (its port, process,
@@ -51,8 +51,11 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
   4: { number: 0.3, requests: 0.5 },
 }
 
+// The following limits keep stored answers small. Assumed.
+
 /** Longer lists are sampled evenly to this many values. */
 const maxStoredValues = 2_048
+/** Further paths of an answer are not compared. */
 const maxPaths = 1_000
 /** Longer texts are stored as their beginning and a hash. */
 const maxStoredCharacters = 2_048
@@ -203,9 +206,10 @@ export interface Comparison {
   readonly tolerance?: number
   toleranceAt?(path: string): number | undefined
   /**
-   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   * Every field of the result comes from the model, as with tensors. Otherwise some may describe
+   * the server (its version, its device), and are not compared.
    */
-  readonly tensors: boolean
+  readonly isResultFromModelOnly: boolean
 }
 
 /** A path at which an answer differs from the golden one. */
@@ -248,13 +252,13 @@ export function findDifference(
 ): Difference | undefined {
   const leaves = golden.answers.find((one) => one.body === body)?.leaves
   if (leaves === undefined) return undefined
-  const { configuration, tensors, tolerance, toleranceAt } = comparison
+  const { configuration, isResultFromModelOnly, tolerance, toleranceAt } = comparison
   const actual = extractLeaves(answer)
   for (const path of unionPaths(leaves, actual)) {
     const [a = [], b = []] = [leaves[path], actual[path]]
     if (golden.random.includes(path)) continue
     if (
-      !tensors &&
+      !isResultFromModelOnly &&
       (describesServer(path) || repeatsParameter(a, b, configuration, golden.configuration))
     )
       continue
@@ -290,11 +294,11 @@ const describeDifference = (
   expected: readonly unknown[],
   actual: readonly unknown[],
 ): string => {
-  const at = Math.max(
+  const firstDifferent = Math.max(
     0,
     expected.findIndex((value, i) => String(value) !== String(actual[i])),
   )
-  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, at)} in place of ${formatValues(expected, at)}`
+  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, firstDifferent)} in place of ${formatValues(expected, firstDifferent)}`
 }
 
 /** Formats four values, from the first different one. */

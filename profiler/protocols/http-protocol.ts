@@ -25,19 +25,19 @@ import type { ParsedAnswer, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { getHtmlHint, quoteExcerpt } from './refusals.ts'
 
-/** The parts of an HTTP protocol that differ from the others. */
+/** What differs between the HTTP protocols. */
 export interface Dialect {
   readonly name: string
   /** Paths that must all answer 200, with a body that does not report "not ready". */
-  readyPaths(model: string): readonly string[]
+  listReadyPaths(model: string): readonly string[]
   /** Paths that some servers lack: only an answer that reports "not ready" counts. */
-  optionalReadyPaths?(model: string): readonly string[]
+  listOptionalReadyPaths?(model: string): readonly string[]
   /**
    * Whether a server without these readiness paths is ready, where the user gave no health path.
    * @param call URL of the inference call
    */
   isReadyWithoutPaths?(call: string, signal: AbortSignal): Promise<boolean>
-  inferPath(model: string): string
+  buildInferPath(model: string): string
   /** Answers may be JSON Lines. */
   readonly acceptsJsonLines?: true
   /** Answers may have another type than JSON: text, audio, images. */
@@ -45,24 +45,24 @@ export interface Dialect {
   /** The path of the server's URL, if any, is the path of the inference call. */
   readonly usesUrlPath?: true
   /** Builds bodies from the source's items, as the server's metadata of the model requires. */
-  generate(
+  generateBodies(
     buildUrl: BuildUrl,
     model: string,
     source: ItemSource,
     signal: AbortSignal,
   ): Promise<GeneratedBodies>
   /** Describes why an answer does not fit its request; undefined where it does. */
-  fault(answer: unknown, context: AnswerContext): string | undefined
+  describeFault(answer: unknown, context: AnswerContext): string | undefined
   /**
    * Extracts the output of the model from a good answer, by name. Absent: the whole answer is
    * compared, and may contain facts about the server.
    */
-  result?(answer: unknown): unknown
+  extractResult?(answer: unknown): unknown
   /**
    * A string that every good answer contains.
    * @param requests the documents that are sent; only the first of a generated payload
    */
-  expect(requests: readonly unknown[]): string | undefined
+  findExpectedText(requests: readonly unknown[]): string | undefined
 }
 
 /** Builds the URL of a path of the server, such as that of its health endpoint. */
@@ -74,7 +74,7 @@ interface GeneratedBodies {
   readonly outputs?: readonly DeclaredTensor[]
 }
 
-/** What an answer is checked against. */
+/** The request and the declared outputs that an answer must fit. */
 interface AnswerContext {
   readonly model: string
   /** Document of the request; undefined for a body that is not JSON. */
@@ -98,12 +98,12 @@ export function createHttpProtocol(
   const { name } = dialect
   return {
     name,
-    async ready(url, model, signal, onReason) {
+    async isReady(url, model, signal, onReason) {
       const { buildUrl, call } = resolvePaths(dialect, options, url, model)
       const check = (path: string) =>
         checkReadiness(name, buildUrl(path), options, signal, onReason)
       if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
-      for (const path of dialect.readyPaths(model)) {
+      for (const path of dialect.listReadyPaths(model)) {
         const { ok, status, loading } = await check(path)
         if (ok) continue
         // `loading`: the server has the path and reports that it is not ready. Without a `status`
@@ -115,12 +115,12 @@ export function createHttpProtocol(
         if (second.loading || (second.status === undefined && (await check(path)).loading))
           return false
       }
-      for (const path of dialect.optionalReadyPaths?.(model) ?? [])
+      for (const path of dialect.listOptionalReadyPaths?.(model) ?? [])
         if (await deniesReadiness(buildUrl(path), options, signal, onReason)) return false
       return true
     },
     answers: {
-      tensors: dialect.result !== undefined,
+      isResultFromModelOnly: dialect.extractResult !== undefined,
       ask: async (target, body, signal) =>
         Buffer.from(await fetchAnswer(name, target, target.bodies[body]!, signal)),
       read: async (answer) =>
@@ -137,11 +137,11 @@ export function createHttpProtocol(
       const generated: GeneratedBodies =
         payload.kind === 'file'
           ? { bodies: await readBodies(payload) }
-          : await dialect.generate(buildUrl, model, payload, signal)
+          : await dialect.generateBodies(buildUrl, model, payload, signal)
       const { bodies, outputs } = generated
       const expect =
         options.expect ??
-        dialect.expect(
+        dialect.findExpectedText(
           (payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(parseRequestDocument),
         )
       // Set by the first answer; until then answers must be JSON.
@@ -179,14 +179,16 @@ export function createHttpProtocol(
           getHtmlHint(text),
           findNotReadyReason(text) === undefined ? undefined : 'not-ready',
         )
-      const { result } = dialect
-      if (result !== undefined)
+      const { extractResult } = dialect
+      if (extractResult !== undefined)
         await checkConcurrentAnswers(
           { protocol: name, url: callUrl, bodies, answerBytes: text.length },
           signal,
           async (body) =>
             extractValues({
-              result: result(parseUntrustedJson(await fetchAnswer(name, target, body, signal))),
+              result: extractResult(
+                parseUntrustedJson(await fetchAnswer(name, target, body, signal)),
+              ),
             }),
         )
       return target
@@ -197,7 +199,7 @@ export function createHttpProtocol(
 /** Selects the comparable part of an answer. */
 const interpretAnswer = (dialect: Dialect, document: unknown): ParsedAnswer => ({
   document,
-  result: dialect.result ? dialect.result(document) : document,
+  result: dialect.extractResult ? dialect.extractResult(document) : document,
 })
 
 /**
@@ -205,14 +207,14 @@ const interpretAnswer = (dialect: Dialect, document: unknown): ParsedAnswer => (
  * @throws ProtocolError for an unusable URL
  */
 function resolvePaths(
-  { name, usesUrlPath, inferPath }: Dialect,
+  { name, usesUrlPath, buildInferPath }: Dialect,
   options: ProtocolOptions,
   url: string,
   model: string,
 ) {
   const address = parseHttpUrl(name, url)
   const isCallUrl = usesUrlPath && options.path === undefined && address.path !== '/'
-  const call = isCallUrl ? address.path : (options.path ?? inferPath(model))
+  const call = isCallUrl ? address.path : (options.path ?? buildInferPath(model))
   const buildUrl: BuildUrl = (path) => formatUrl(address, resolveServerPath(address, call, path))
   return { origin: address.origin, call, path: resolveServerPath(address, call, call), buildUrl }
 }
@@ -307,7 +309,7 @@ function findAnswerFault(
       ? 'with NaN or Infinity, which JSON does not allow'
       : 'not with JSON'
   }
-  const fault = dialect.fault(answer, context)
+  const fault = dialect.describeFault(answer, context)
   if (fault !== undefined) return quoteExcerpt(fault)
   return lacksExpected ? `without '${expect}'` : undefined
 }

@@ -229,7 +229,7 @@ async function post(
   return answer
 }
 
-/** Default time for a server to become ready. */
+/** Default time within which a server has to become ready, and to answer its first request. */
 export const defaultFirstAnswerMs = 60_000
 
 /**

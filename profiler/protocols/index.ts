@@ -33,10 +33,11 @@ function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const loadClient = async (): Promise<AnswerClient> => (await load()).create(resolved).answers!
   return {
     name,
-    ready: async (...args) => (await load()).create(resolved).ready(...args),
+    isReady: async (...args) => (await load()).create(resolved).isReady(...args),
     prepare: async (...args) => (await load()).create(resolved).prepare(...args),
     answers: {
-      tensors: protocolTable[name].metadata,
+      // Servers that report the inputs of their model answer with tensors alone.
+      isResultFromModelOnly: protocolTable[name].metadata,
       ask: async (...args) => (await loadClient()).ask(...args),
       read: async (...args) => (await loadClient()).read(...args),
       fromDocument: async (document) => (await loadClient()).fromDocument(document),
@@ -107,13 +108,13 @@ export async function detectProtocol(
   const startedMs = performance.now()
   const reasons = new ReasonLog(onReason)
   const detect = () => recognise(url, model, options, signal)
-  let found = await detect()
-  if (found === undefined && !isGrpc) await checkScheme(url, options, signal)
+  let recognised = await detect()
+  if (recognised === undefined && !isGrpc) await checkScheme(url, options, signal)
   let wasLoading = false
-  while (found === undefined && !isGrpc) {
+  while (recognised === undefined && !isGrpc) {
     const isLoading = await reportsLoading(url, model, options, signal, reasons)
     // It may have become ready in between.
-    if (!isLoading && wasLoading) found = await detect()
+    if (!isLoading && wasLoading) recognised = await detect()
     if (!isLoading) break
     wasLoading = true
     if (performance.now() - startedMs > timeoutMs)
@@ -124,10 +125,10 @@ export async function detectProtocol(
         'not-ready',
       )
     await sleep(pollMs, undefined, { signal })
-    found = await detect()
+    recognised = await detect()
   }
-  if (found === undefined && isGrpc) throw await explainUnrecognised(url, options, signal)
-  return found ?? fallbackProtocol
+  if (recognised === undefined && isGrpc) throw await explainUnrecognised(url, options, signal)
+  return recognised ?? fallbackProtocol
 }
 
 /** @throws ProtocolError that names the right scheme, where no GET is answered */

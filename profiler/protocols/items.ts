@@ -6,7 +6,7 @@ import {
   type PayloadOrder,
 } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleNormal, type Uniform } from '../seeded-random.ts'
 
 /** Limit on items per request, for distributions with a long tail: more is a batch job. */
 const maxItems = 4096
@@ -54,7 +54,7 @@ export function drawBodySizes(
     const bodiesPerSize = Math.max(1, Math.round((count ?? defaultCounts.bodies) / sizes.length))
     return sizes.flatMap((size) => Array<number>(bodiesPerSize).fill(size))
   }
-  const uniform = seeded(seed ^ sizeSeed)
+  const uniform = createUniform(seed ^ sizeSeed)
   const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
   if (count !== undefined || kind !== 'texts')
     return Array.from({ length: count ?? Math.min(defaultCounts.bodies, available) }, draw)
@@ -96,10 +96,10 @@ export function orderByNumber<T>(
   { file, bodies, lines }: PayloadOrder,
 ): readonly T[] {
   if (bodies === undefined) return pool
-  const beyond = bodies.findIndex((body) => body >= pool.length)
-  if (beyond >= 0)
+  const firstBeyondPool = bodies.findIndex((body) => body >= pool.length)
+  if (firstBeyondPool >= 0)
     throw new PayloadError(
-      `${file}:${lines[beyond]}: body ${bodies[beyond]}, but the payload has only ${pool.length}`,
+      `${file}:${lines[firstBeyondPool]}: body ${bodies[firstBeyondPool]}, but the payload has only ${pool.length}`,
       'bodies are numbered from 0: add bodies to the payload, or correct the number',
     )
   return bodies.map((body) => pool[body]!)

@@ -7,7 +7,7 @@ import { fetchAnswer, get } from './http.ts'
 import type { ModelList, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 
-/** Longest request for a list. Assumed. */
+/** Deadline of a request for a list, ms. Assumed. */
 const listTimeoutMs = 5_000
 
 /** Unique names; empty where the server has no such list. Rejects only when the signal aborts. */
@@ -46,7 +46,7 @@ export async function listModels(
     }
   }
   for (const list of modelLists) {
-    const names = list.names(await fetchList(list))
+    const names = list.parseNames(await fetchList(list))
     if (names.length > 0) return [...new Set(names)]
   }
   return []

@@ -37,6 +37,7 @@ export async function explainNeverReady(
     const { status, text, location } = await get(buildUrl(serverPath), options, signal)
     return {
       status,
+      // Error pages repeat the path; without it, answers to different paths can be compared.
       text: text.replaceAll(resolveServerPath(address, callPath, serverPath), ''),
       location,
     }
@@ -52,13 +53,14 @@ export async function explainNeverReady(
     const what = `${buildUrl(path)} answers ${answer.status}`
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
     if (isCertificateMissing(answer)) return { what, hint: clientCertificateHint }
+    // The path exists, so the model may be what is missing.
     if (answer.status === 200 || answer.status === 400)
       return explainMissingModel(name, url, model, options, signal)
     if (answer.status !== 404 && answer.status !== 405) return undefined
     const missing = await fetchPath(nonexistentPath)
     const isLikeMissing = (other: typeof answer) =>
       other.status === missing.status && other.text === missing.text
-    // Ray Serve answers every path like that until its applications are deployed.
+    // Ray Serve answers every path with a message about routes until its applications are deployed.
     if (/routes/i.test(answer.text)) return undefined
     if (!isLikeMissing(answer)) return explainMissingModel(name, url, model, options, signal)
     if (needsPath && isLikeMissing(await fetchPath(callPath)))

@@ -44,9 +44,9 @@ function findDocumentReason(document: Record<string, unknown>): string | undefin
 
 /** TensorFlow Serving: one available version is enough. */
 function findVersionsReason(versions: readonly unknown[]): string | undefined {
-  const each = versions.filter(isRecord)
-  if (each.length === 0 || each.some(({ state }) => state === 'AVAILABLE')) return undefined
-  return each
+  const records = versions.filter(isRecord)
+  if (records.length === 0 || records.some(({ state }) => state === 'AVAILABLE')) return undefined
+  return records
     .map(({ version, state, status }) =>
       formatVersionState(version, state, isRecord(status) ? status.error_message : undefined),
     )

@@ -38,23 +38,23 @@ export const oipV2: ProtocolModule = {
       path: () => '/v2/health/live',
       // {"live": true}; from Triton and MLServer only the status, which other servers return for
       // any path.
-      matches: ({ status, text, json }, missing) =>
+      matches: ({ status, text, json }, notFoundAnswer) =>
         status === 200 &&
         ((isRecord(json) && json.live === true) ||
-          (missing.status !== 200 && (isRecord(json) || text.trim() === ''))),
+          (notFoundAnswer.status !== 200 && (isRecord(json) || text.trim() === ''))),
     },
   ],
   modelLists: [
     {
       method: 'POST',
       path: '/v2/repository/index',
-      names: (answer) => pluckStrings('name', answer),
+      parseNames: (answer) => pluckStrings('name', answer),
     },
     // Some servers list names, others records.
     {
       method: 'GET',
       path: '/v2/models',
-      names: (answer) =>
+      parseNames: (answer) =>
         isRecord(answer)
           ? [...selectStrings(answer.models), ...pluckStrings('name', answer.models)]
           : [],
@@ -65,11 +65,11 @@ export const oipV2: ProtocolModule = {
 function createDialect(options: ProtocolOptions): Dialect {
   return {
     name: 'oip-v2',
-    expect: () => '"outputs"',
-    readyPaths: (model) => ['/v2/health/ready', buildModelPath(model)],
-    optionalReadyPaths: (model) => [`${buildModelPath(model)}/ready`],
-    inferPath: buildInferPath,
-    fault: (answer, { model, request, outputs }) => {
+    findExpectedText: () => '"outputs"',
+    listReadyPaths: (model) => ['/v2/health/ready', buildModelPath(model)],
+    listOptionalReadyPaths: (model) => [`${buildModelPath(model)}/ready`],
+    buildInferPath,
+    describeFault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       if (!Array.isArray(answer.outputs)) return 'without outputs'
@@ -80,8 +80,8 @@ function createDialect(options: ProtocolOptions): Dialect {
         findTensorsFault(answer.outputs.map(parseOutputTensor), outputs, countItems(sent))
       )
     },
-    result: extractTensors,
-    async generate(buildUrl, model, source, signal) {
+    extractResult: extractTensors,
+    async generateBodies(buildUrl, model, source, signal) {
       const metadataUrl = buildUrl(buildModelPath(model))
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
       const inputs = matchInputs(source, parseInputs('oip-v2', metadataUrl, metadata))

@@ -9,7 +9,7 @@ import { HttpLoadGenerator } from '../load/http-generator.ts'
 import type { Load } from '../model/load.ts'
 import { meetsSlo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { protocolFor } from './index.ts'
 import { drawLength, makePrompts } from './prompts.ts'
 
@@ -249,16 +249,16 @@ describe('requests', () => {
   })
 
   test('ready by /health', async () => {
-    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(true)
-    expect(await protocolFor('openai').ready('http://127.0.0.1:1', 'm', signal)).toBe(false)
+    expect(await protocolFor('openai').isReady(url, 'm', signal)).toBe(true)
+    expect(await protocolFor('openai').isReady('http://127.0.0.1:1', 'm', signal)).toBe(false)
   })
 
   test('ready by its list of models where it has no /health, and not while /health says that it loads (llama.cpp, SGLang)', async () => {
     models = [{ id: 'm' }]
     told = {}
-    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(true)
+    expect(await protocolFor('openai').isReady(url, 'm', signal)).toBe(true)
     told = { '/health': 503 }
-    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(false)
+    expect(await protocolFor('openai').isReady(url, 'm', signal)).toBe(false)
   })
 
   describe('another model name in the answers', () => {
@@ -307,7 +307,7 @@ describe('requests', () => {
 
 describe('prompts', () => {
   test('lengths follow their distribution, and stay within bounds', () => {
-    const uniform = seeded(1)
+    const uniform = createUniform(1)
     const draws = (distribution: Parameters<typeof drawLength>[0]) =>
       Array.from({ length: 4000 }, () => drawLength(distribution, uniform)).sort((a, b) => a - b)
     expect(draws({ kind: 'lognormal', median: 100, sigma: 0.5 })[2000]).toBeGreaterThan(95)

@@ -34,7 +34,7 @@ export const openai: ProtocolModule = {
     {
       method: 'GET',
       path: modelsPath,
-      names: (answer) => pluckStrings('id', isRecord(answer) ? answer.data : undefined),
+      parseNames: (answer) => pluckStrings('id', isRecord(answer) ? answer.data : undefined),
     },
   ],
 }
@@ -44,7 +44,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const call = resolveCall(callPath)
   return {
     name: 'openai',
-    async ready(url, _model, signal, onReason) {
+    async isReady(url, _model, signal, onReason) {
       const address = parseHttpUrl('openai', url)
       const buildUrl = (path: string) =>
         formatUrl(address, resolveServerPath(address, callPath, path))
@@ -62,7 +62,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       return (await checkReadiness('openai', buildUrl(modelsPath), options, signal, onReason)).ok
     },
     answers: {
-      tensors: false,
+      isResultFromModelOnly: false,
       ask: async (target, body, signal) =>
         Buffer.from(await fetchAnswer('openai', target, target.bodies[body]!, signal)),
       read: async (answer) => {

@@ -1,13 +1,13 @@
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { findDocumentFault } from './answer-faults.ts'
 import { placeholderPattern } from './body-template.ts'
 import { acceptsPost, fetchStatus } from './http.ts'
 import { createHttpProtocol, type Dialect } from './http-protocol.ts'
 import { buildPool, createRequestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { fillRequest, isConstant, listTemplates, resolveContentType } from './request-forms.ts'
+import { fillRequest, isConstant, listTemplates, resolveContentType } from './request-format.ts'
 
 /** Seed of a separate stream for {{int}}, independent of the items. */
 const numberSeed = 0x1417
@@ -33,9 +33,9 @@ function createDialect(options: ProtocolOptions): Dialect {
     usesUrlPath: true,
     acceptsJsonLines: true,
     acceptsAnyType: true,
-    expect: () => expect,
-    readyPaths: () => ['/healthz'],
-    optionalReadyPaths: () => ['/readyz'],
+    findExpectedText: () => expect,
+    listReadyPaths: () => ['/healthz'],
+    listOptionalReadyPaths: () => ['/readyz'],
     // A server that rejects a GET of the call's path still has the path, so it is up. Many custom
     // servers have no other sign of readiness.
     isReadyWithoutPaths: async (call, signal) => {
@@ -45,16 +45,16 @@ function createDialect(options: ProtocolOptions): Dialect {
         (status === 404 && (await answersPost(call, options, signal)))
       )
     },
-    inferPath: callPath,
-    fault: (answer) => findDocumentFault(answer),
-    async generate(_at, _model, source) {
+    buildInferPath: callPath,
+    describeFault: (answer) => findDocumentFault(answer),
+    async generateBodies(_buildUrl, _model, source) {
       checkPlaceholders(options, source)
-      const uniform = seeded(source.seed ^ numberSeed)
+      const uniform = createUniform(source.seed ^ numberSeed)
       const nextInt = () => Math.floor(uniform() * 1_000_000)
       const constant = isConstant(options)
       let constantBody: Promise<Buffer> | undefined
       const bodies = await buildPool(source, (content, items) => {
-        const body = constantBody ?? fillRequest(options, { content, items, nextInt })
+        const body = constantBody ?? fillRequest(options, { content, listLength: items, nextInt })
         if (constant) constantBody = body
         return body
       })
@@ -85,10 +85,10 @@ function checkPlaceholders(options: ProtocolOptions, source: ItemSource): void {
     ),
   )
   if (source.kind === 'generated') return
-  const wanted = source.kind === 'texts' ? 'text' : 'image'
-  if (!names.has(wanted) && !names.has(`${wanted}s`))
+  const placeholder = source.kind === 'texts' ? 'text' : 'image'
+  if (!names.has(placeholder) && !names.has(`${placeholder}s`))
     throw new PayloadError(
       `the body template has no placeholder for the items of ${source.path}`,
-      `write {{${wanted}}} where the item belongs`,
+      `write {{${placeholder}}} where the item belongs`,
     )
 }

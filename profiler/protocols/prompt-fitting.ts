@@ -25,8 +25,8 @@ type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 /**
  * Makes prompts that fit the context of the server, and a remark where they had to be cut.
  * @param context tokens of prompt and answer together; undefined: unlimited
- * @param countByServer the server's count of a prompt's tokens, where it reports one; its errors are passed
- * on
+ * @param countByServer the server's count of a prompt's tokens, where it reports one; its errors
+ * are passed on
  * @throws PayloadError as `makePrompts`
  */
 export async function makeFittingPrompts(
@@ -34,19 +34,19 @@ export async function makeFittingPrompts(
   { prompts: spec = defaultPrompts, seed, count: promptCount }: GeneratedSource,
   countByServer: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<{ readonly prompts: readonly Prompt[]; readonly remarks: readonly string[] }> {
-  const drawn = makePrompts(spec, seed, promptCount)
-  if (context === undefined) return { prompts: drawn, remarks: [] }
+  const prompts = makePrompts(spec, seed, promptCount)
+  if (context === undefined) return { prompts, remarks: [] }
   const worstCase: ContextFit = {
     context,
     perToken: maxPerWord,
     perTokenError: 0,
     perMessage: maxPerMessage,
   }
-  if (doAllFit(drawn, worstCase)) return { prompts: drawn, remarks: [] }
-  const fit = { context, ...(await calibrateCount(context, spec, drawn, seed, countByServer)) }
-  if (doAllFit(drawn, fit)) return { prompts: drawn, remarks: [] }
-  const prompts = makePrompts(spec, seed, promptCount, fit)
-  return { prompts, remarks: [describeCuts(prompts, context)] }
+  if (doAllFit(prompts, worstCase)) return { prompts, remarks: [] }
+  const fit = { context, ...(await calibrateCount(context, spec, prompts, seed, countByServer)) }
+  if (doAllFit(prompts, fit)) return { prompts, remarks: [] }
+  const cutPrompts = makePrompts(spec, seed, promptCount, fit)
+  return { prompts: cutPrompts, remarks: [describeCuts(cutPrompts, context)] }
 }
 
 const doAllFit = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
@@ -61,7 +61,7 @@ const doAllFit = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
 async function calibrateCount(
   context: number,
   spec: PromptSpec,
-  drawn: readonly Prompt[],
+  prompts: readonly Prompt[],
   seed: number,
   countByServer: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
@@ -86,9 +86,9 @@ async function calibrateCount(
   }
   if (spec.file !== undefined) {
     // Texts of a file vary, so the largest count among some of the longer ones is used.
-    const longer = drawn
+    const longer = prompts
       .toSorted((a, b) => b.inputTokens - a.inputTokens)
-      .slice(0, Math.ceil(drawn.length / 2))
+      .slice(0, Math.ceil(prompts.length / 2))
     const tries: Awaited<ReturnType<typeof calibrate>>[] = []
     for (let i = 0; i < Math.min(maxCalibrationPrompts, longer.length); i++) {
       const prompt = longer[Math.floor((i * longer.length) / maxCalibrationPrompts)]!

@@ -1,6 +1,6 @@
 /**
- * Generates prompts for language models: random lengths, mixes of classes, recorded requests, and
- * conversations, generated or recorded.
+ * Generates prompts for language models: random lengths, mixes of classes, lengths from a trace,
+ * and conversations, generated or recorded.
  */
 import { defaultCounts } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
@@ -10,7 +10,7 @@ import {
   type RecordedPrompt,
   recordedBlockTokens,
 } from '../prompt-spec.ts'
-import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { type ContextFit, findMaxPromptTokens, fitLengths, fitsContext } from './context-fit.ts'
 import { type ConversationTurn, readConversations } from './conversations.ts'
 import { drawWord } from './payload-pool.ts'
@@ -34,6 +34,7 @@ export interface Prompt {
   readonly isCut?: true
   /**
    * Conversations since the previous prompt that were ended early or skipped to fit the context.
+   * Counted here so that they can be summed over the pool.
    */
   readonly endedConversations?: number
 }
@@ -62,25 +63,25 @@ export function makePrompts(
 ): Prompt[] {
   if (!Number.isInteger(count) || count < 1)
     throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   if (spec.file !== undefined) return replayConversations(spec, spec.file, { count, uniform, fit })
   const makeText =
     spec.tokenizer === undefined ? makeWords : createExactText(loadTokenCounter(spec.tokenizer))
-  const shared = Math.min(
+  const prefixTokens = Math.min(
     spec.sharedPrefixTokens ?? 0,
     fit === undefined ? Number.POSITIVE_INFINITY : findMaxPromptTokens(fit) - 1,
   )
-  const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
-    makeText(uniform, shared, ''),
+  const prefixes = Array.from({ length: prefixTokens > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
+    makeText(uniform, prefixTokens, ''),
   )
-  const createBeginning = (i: number): Beginning => ({
+  const createBeginning = (i: number): PromptBeginning => ({
     messages: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
-    tokens: prefixes.length > 0 ? shared : 0,
+    tokens: prefixes.length > 0 ? prefixTokens : 0,
   })
   const context: PoolContext = { createBeginning, count, uniform, makeText, fit }
   if (spec.recorded !== undefined)
-    return replayRecorded(spec.recorded, createBlocks(seed, makeText), context)
+    return replayTrace(spec.recorded, createBlockBuilder(seed, makeText), context)
   if (spec.classes !== undefined)
     return drawClasses(spec.classes, count, uniform).map((promptClass, i) => ({
       ...drawPrompt(promptClass, createBeginning(i), context),
@@ -93,7 +94,7 @@ export function makePrompts(
 
 /** What all prompts of a pool share. */
 interface PoolContext {
-  readonly createBeginning: (i: number) => Beginning
+  readonly createBeginning: (i: number) => PromptBeginning
   readonly count: number
   readonly uniform: Uniform
   readonly makeText: MakeText
@@ -101,7 +102,7 @@ interface PoolContext {
 }
 
 /** Text before a prompt: the conversation so far, or a prefix that prompts share. */
-interface Beginning {
+interface PromptBeginning {
   readonly messages: readonly string[]
   readonly text: string
   readonly tokens: number
@@ -109,12 +110,12 @@ interface Beginning {
 
 /** Draws a prompt that starts a conversation. A shared prefix counts as input tokens. */
 function drawPrompt(
-  drawn: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
-  beginning: Beginning,
+  distributions: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
+  beginning: PromptBeginning,
   { uniform, makeText, fit }: PoolContext,
 ): Prompt {
-  const inputTokens = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
-  const lengths = fitLengths(fit, inputTokens, drawLength(drawn.outputTokens, uniform))
+  const inputTokens = Math.max(beginning.tokens + 1, drawLength(distributions.inputTokens, uniform))
+  const lengths = fitLengths(fit, inputTokens, drawLength(distributions.outputTokens, uniform))
   return {
     ...lengths,
     ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, makeText),
@@ -123,14 +124,14 @@ function drawPrompt(
 
 /** Appends a message of `ownTokens` tokens to the conversation so far. */
 function appendMessage(
-  { messages, text: before, tokens }: Beginning,
+  { messages, text: before, tokens }: PromptBeginning,
   ownTokens: number,
   uniform: Uniform,
   makeText: MakeText,
 ) {
-  const all = makeText(uniform, tokens + ownTokens, before, ownTokens)
-  const last = messages.length === 0 ? all : all.slice(before.length).trimStart()
-  return { text: all, messages: [...messages, last], inputTokens: tokens + ownTokens }
+  const text = makeText(uniform, tokens + ownTokens, before, ownTokens)
+  const last = messages.length === 0 ? text : text.slice(before.length).trimStart()
+  return { text, messages: [...messages, last], inputTokens: tokens + ownTokens }
 }
 
 /**
@@ -154,11 +155,15 @@ function drawConversations(
       drawLength(spec.outputTokens, uniform),
     ]
     const inputTokens = conversation.before.tokens + ownTokens
-    const ends =
+    const isContextFull =
       fit !== undefined &&
       conversation.turnsLeft > 0 &&
       !fitsContext(fit, inputTokens, outputTokens, conversation.before.messages.length + 1)
-    if (conversation.turnsLeft === 0 || ends || inputTokens + outputTokens > maxDrawnTokens) {
+    if (
+      conversation.turnsLeft === 0 ||
+      isContextFull ||
+      inputTokens + outputTokens > maxDrawnTokens
+    ) {
       conversation.turnsLeft = drawLength(turns, uniform)
       conversation.before = createBeginning(started++)
     }
@@ -182,7 +187,7 @@ function drawConversations(
       text: answer.text,
       tokens: answer.inputTokens,
     }
-    return { ...request, ...(ends && { endedConversations: 1 }), ...lengths }
+    return { ...request, ...(isContextFull && { endedConversations: 1 }), ...lengths }
   })
 }
 
@@ -204,24 +209,28 @@ function replayConversations(
   const exceedsContext = ({ inputTokens, outputTokens, messages }: Prompt) =>
     inputTokens + outputTokens > maxDrawnTokens ||
     (fit !== undefined && !fitsContext(fit, inputTokens, outputTokens, messages.length))
-  let ended = 0
+  /** Conversations that were skipped or cut, but not yet counted on a prompt. */
+  let uncounted = 0
   /** Prompts of the next conversation that fits; undefined at the end of the file. */
   const readNext = (): Prompt[] | undefined => {
     for (;;) {
       const { value } = conversations.next()
       if (value === undefined) return undefined
-      const [first, ...others] = convertTurns(
+      const turns = convertTurns(
         value.slice(0, spec.turns && drawLength(spec.turns, uniform)),
         countTokens,
       )
-      const before = ended
-      const end = [first!, ...others].findIndex(exceedsContext)
-      ended = end < 0 ? 0 : end === 0 ? ended + 1 : 1
-      if (end !== 0)
-        return [
-          { ...first!, ...(before > 0 && { endedConversations: before }) },
-          ...(end < 0 ? others : others.slice(0, end - 1)),
-        ]
+      const firstTooLong = turns.findIndex(exceedsContext)
+      // The first turn is too long: skip the conversation, and count it with the next one.
+      if (firstTooLong === 0) {
+        uncounted++
+        continue
+      }
+      const skipped = uncounted
+      uncounted = firstTooLong < 0 ? 0 : 1
+      // Cut before the first turn that exceeds the context.
+      const [first, ...others] = firstTooLong < 0 ? turns : turns.slice(0, firstTooLong)
+      return [{ ...first!, ...(skipped > 0 && { endedConversations: skipped }) }, ...others]
     }
   }
   /** Remaining prompts of each interleaved conversation. */
@@ -231,11 +240,11 @@ function replayConversations(
   )
   const prompts: Prompt[] = []
   while (interleaved.length > 0 && prompts.length < count) {
-    const remaining = interleaved.shift()!
-    const [prompt, ...left] = remaining.length > 0 ? remaining : (readNext() ?? [])
+    const current = interleaved.shift()!
+    const [prompt, ...remaining] = current.length > 0 ? current : (readNext() ?? [])
     if (prompt === undefined) continue
     prompts.push(prompt)
-    interleaved.push(left)
+    interleaved.push(remaining)
   }
   conversations.return(undefined)
   if (prompts.length === 0)
@@ -251,7 +260,7 @@ function replayConversations(
  * message. The requested answer has the length of the recorded one.
  */
 function convertTurns(turns: readonly ConversationTurn[], countTokens: CountTokens): Prompt[] {
-  let before: Beginning = { messages: [], text: '', tokens: 0 }
+  let before: PromptBeginning = { messages: [], text: '', tokens: 0 }
   return turns.map(({ prompt, answer }) => {
     const messages = [...before.messages, prompt]
     const request = {
@@ -262,27 +271,27 @@ function convertTurns(turns: readonly ConversationTurn[], countTokens: CountToke
     }
     before = {
       messages: [...messages, answer],
-      text: '',
+      text: '', // The text is built from the messages.
       tokens: request.inputTokens + request.outputTokens,
     }
     return request
   })
 }
 
-/** Generates prompts with the lengths and the shared blocks of recorded requests. */
-function replayRecorded(
-  recorded: readonly RecordedPrompt[],
-  beginWithBlocks: ReturnType<typeof createBlocks>,
+/** Generates prompts with the lengths and the shared blocks of a trace of recorded requests. */
+function replayTrace(
+  trace: readonly RecordedPrompt[],
+  buildBeginning: ReturnType<typeof createBlockBuilder>,
   { createBeginning, count, uniform, makeText, fit }: PoolContext,
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
-    const [input, output, blocks, blockTokens] = recorded[i % recorded.length]!
+    const [input, output, blocks, blockTokens] = trace[i % trace.length]!
     const shared = blocks === undefined ? createBeginning(i) : undefined
     const lengths = fitLengths(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
-    const from = shared ?? beginWithBlocks(lengths.inputTokens, blocks!, blockTokens)
+    const beginning = shared ?? buildBeginning(lengths.inputTokens, blocks!, blockTokens)
     return {
       ...lengths,
-      ...appendMessage(from, lengths.inputTokens - from.tokens, uniform, makeText),
+      ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, makeText),
     }
   })
 }
@@ -292,15 +301,15 @@ function replayRecorded(
  * the same text in all prompts, so that prefix caches hit as recorded. The last block is seldom
  * full, so its text is unique to the request.
  */
-function createBlocks(
+function createBlockBuilder(
   seed: number,
   makeText: MakeText,
-): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => Beginning {
+): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => PromptBeginning {
   const texts = new Map<number, string>()
   const buildBlock = (id: number, blockTokens: number): string => {
-    const found = texts.get(id) ?? makeText(seeded(seed + 1 + id), blockTokens, '')
-    texts.set(id, found)
-    return found
+    const text = texts.get(id) ?? makeText(createUniform(seed + 1 + id), blockTokens, '')
+    texts.set(id, text)
+    return text
   }
   return (inputTokens, blocks, blockTokens = recordedBlockTokens) => {
     const fullBlocks = blocks.slice(
@@ -316,18 +325,20 @@ function createBlocks(
 }
 
 /**
- * Tokens after the blocks, at least. A tokenizer may merge or split tokens where blocks meet, and
- * this text compensates for the difference.
+ * Minimum number of tokens after the shared blocks. A tokenizer may merge or split tokens where
+ * blocks meet, and this text compensates for the difference.
  */
 const minOwnTokens = 32
 
-/** Makes a text of `tokens` tokens that starts with `beginning` and adds `ownTokens` tokens to it. */
+/**
+ * Makes a text of `tokens` tokens that starts with `beginning` and adds `ownTokens` tokens to it.
+ */
 type MakeText = (uniform: Uniform, tokens: number, beginning: string, ownTokens?: number) => string
 
 /** Counts a word as a token. */
 const makeWords: MakeText = (uniform, tokens, beginning, ownTokens = tokens) => {
-  const drawn = Array.from({ length: ownTokens }, () => drawWord(uniform)).join(' ')
-  return beginning === '' ? drawn : `${beginning} ${drawn}`
+  const words = Array.from({ length: ownTokens }, () => drawWord(uniform)).join(' ')
+  return beginning === '' ? words : `${beginning} ${words}`
 }
 
 /** Attempts to reach an exact length; near the end, one letter is added or removed at a time. */
@@ -345,13 +356,17 @@ const createExactText =
       const counted = count(text)
       const missing = tokens - counted
       if (missing === 0) return text
-      const drawn = text.slice(beginning.length).trim().split(' ')
-      const perWord = Math.max(1, (counted - before) / drawn.length)
-      const whole = Math.round(missing / perWord)
-      if (missing < 0 && drawn.length > -whole && whole < 0)
-        text = replaceOwnWords(text, beginning, drawn.slice(0, drawn.length + whole))
+      const ownWords = text.slice(beginning.length).trim().split(' ')
+      const tokensPerWord = Math.max(1, (counted - before) / ownWords.length)
+      const wordDelta = Math.round(missing / tokensPerWord)
+      // Drop whole words.
+      if (missing < 0 && ownWords.length > -wordDelta && wordDelta < 0)
+        text = replaceOwnWords(text, beginning, ownWords.slice(0, ownWords.length + wordDelta))
+      // Drop one letter.
       else if (missing < 0) text = text.slice(0, Math.max(beginning.length + 1, text.length - 1))
-      else if (whole > 1) text += ` ${makeWords(uniform, whole - 1, '')}`
+      // Append words.
+      else if (wordDelta > 1) text += ` ${makeWords(uniform, wordDelta - 1, '')}`
+      // Append a rare letter: about one token.
       else text += `${missing > 1 ? ' ' : ''}${rareLetters[attempt % rareLetters.length]}`
     }
     throw new PayloadError(
@@ -360,10 +375,10 @@ const createExactText =
     )
   }
 
-const replaceOwnWords = (text: string, beginning: string, kept: readonly string[]): string =>
-  `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
+const replaceOwnWords = (text: string, beginning: string, words: readonly string[]): string =>
+  `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${words.join(' ')}`
 
-/** Longest prompt with its answer, and longest drawn length, tokens. Assumed. */
+/** Limit on a drawn length, and on prompt and answer together, tokens. Assumed. */
 const maxDrawnTokens = 32_768
 
 /** Draws a whole number of tokens, at least 1 and at most `maxTokens`. */

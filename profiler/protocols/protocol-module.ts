@@ -1,16 +1,16 @@
 import type { TlsOptions } from '../model/tls-options.ts'
 import type { Protocol } from './protocol.ts'
-import type { RequestForm } from './request-forms.ts'
+import type { RequestFormat } from './request-format.ts'
 
-/** The form of custom requests applies to the JSON protocol only. */
-export interface ProtocolOptions extends RequestForm {
+/** Options of a protocol. The fields of `RequestFormat` apply to the JSON protocol only. */
+export interface ProtocolOptions extends RequestFormat {
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
   /** Deadline of each request; default: the protocol's. */
   readonly timeoutMs?: number
   /**
-   * Time for the first answer, with which a model may be loaded; default 60 s, and at least the
-   * deadline.
+   * Deadline of the first request, during which the server may still load the model; default 60 s,
+   * and at least the deadline of each request.
    */
   readonly firstAnswerMs?: number
   /** Path of the inference call; default: the protocol's. */
@@ -29,20 +29,21 @@ export interface ProtocolOptions extends RequestForm {
   readonly tls?: TlsOptions
 }
 
-/** Contribution of a protocol's file to the table of protocols. */
+/** What each protocol module exports; protocol-table.ts collects them. */
 export interface ProtocolModule {
   create(options: ProtocolOptions & { readonly timeoutMs: number }): Protocol
   /** Default path of the inference call. Absent: no HTTP path. */
   callPath?(model: string): string
   /**
-   * Requests that recognise its servers over HTTP. The first probes of all protocols are sent before
-   * any second one.
+   * HTTP requests that identify servers of this protocol, in order. Detection sends the first probe
+   * of every protocol before any second probe.
    */
   readonly probes?: readonly Probe[]
-  /** Methods that recognise its servers over gRPC, because no other server has them. */
-  readonly methods?: readonly string[]
+  /** gRPC methods that only servers of this protocol have; used to identify them. */
+  readonly uniqueMethods?: readonly string[]
   /**
-   * Where its servers list their models over HTTP: the first list with any counts. Absent: nowhere.
+   * Endpoints that list the models of its servers over HTTP. The first list that is not empty is
+   * used. Absent: none.
    */
   readonly modelLists?: readonly ModelList[]
   /** Lists the models of a server over gRPC. Rejects where it has no such list. */
@@ -56,18 +57,18 @@ export interface ProtocolModule {
 export interface ModelList {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** Names in the answer, or in undefined where there was none. */
-  names(answer: unknown): readonly string[]
+  /** Parses the names of models. `answer` is undefined if the request failed; then returns []. */
+  parseNames(answer: unknown): readonly string[]
 }
 
 /**
- * A harmless GET that only servers of this protocol answer in a certain way. An answer equal to that
- * of a nonexistent path proves nothing.
+ * A harmless GET that only servers of this protocol answer in a certain way. An answer equal to
+ * that of a nonexistent path proves nothing.
  */
 interface Probe {
   path(model: string): string
-  /** @param missing answer of a nonexistent path */
-  matches(answer: ProbeAnswer, missing: ProbeAnswer): boolean
+  /** @param notFoundAnswer answer of a nonexistent path */
+  matches(answer: ProbeAnswer, notFoundAnswer: ProbeAnswer): boolean
 }
 
 export interface ProbeAnswer {

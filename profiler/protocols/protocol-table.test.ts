@@ -10,11 +10,11 @@ describe.each(protocolNames)('%s', (name) => {
   const traits = protocolTable[name]
 
   test('its module makes a protocol of that name, and of its transport', async () => {
-    const { create, probes, methods } = await traits.load()
+    const { create, probes, uniqueMethods } = await traits.load()
     expect(create({ timeoutMs: traits.timeoutMs }).name).toBe(name)
-    expect(methods !== undefined).toBe(traits.transport === 'grpc')
+    expect(uniqueMethods !== undefined).toBe(traits.transport === 'grpc')
     // What nothing tells from others is what stays when all have been asked.
-    expect(probes === undefined && methods === undefined).toBe(name === fallbackProtocol)
+    expect(probes === undefined && uniqueMethods === undefined).toBe(name === fallbackProtocol)
   })
 
   test('streaming protocols take only prompts', async () => {

@@ -34,7 +34,9 @@ interface ProtocolTraits {
 }
 
 const buildTfservingReadyPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+/** Properties that the tensor protocols share. */
 const tensors = { streams: false, metadata: true, needsPath: false, timeoutMs: 10_000 } as const
+/** Deadline of a streamed answer, ms. Assumed. */
 const streamTimeoutMs = 120_000
 
 const table = {

@@ -11,7 +11,7 @@ export interface Protocol {
    * if not. Never throws for a server that is not up yet. Throws a ProtocolError for an untrusted
    * certificate, and for a server without the requested HTTP/2.
    */
-  ready(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
+  isReady(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
    * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws a
    * ProtocolError that names what was wrong, with the server's own message.
@@ -52,9 +52,10 @@ export type OnReason = (reason: string) => void
 /** Sends single requests outside any load, and parses answers. */
 export interface AnswerClient {
   /**
-   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   * Every field of the result comes from the model, as with tensors. Otherwise some may describe
+   * the server (its version, its device), and are not compared.
    */
-  readonly tensors: boolean
+  readonly isResultFromModelOnly: boolean
   /**
    * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
    * ProtocolError without an answer.

@@ -94,11 +94,11 @@ describe('Open Inference Protocol', () => {
 
   test('ready only when the server and the model are', async () => {
     const protocol = protocolFor('oip-v2')
-    expect(await protocol.ready('http://127.0.0.1:1', 'm', signal)).toBe(false)
+    expect(await protocol.isReady('http://127.0.0.1:1', 'm', signal)).toBe(false)
     routes['GET /v2/health/ready'] = () => ({})
-    expect(await protocol.ready(url, 'm', signal)).toBe(false)
+    expect(await protocol.isReady(url, 'm', signal)).toBe(false)
     oipModel([])
-    expect(await protocol.ready(url, 'm', signal)).toBe(true)
+    expect(await protocol.isReady(url, 'm', signal)).toBe(true)
   })
 
   test.each<[string, Route, RegExp]>([

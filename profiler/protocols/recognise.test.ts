@@ -109,7 +109,7 @@ test.each<[status: number, posted: number, healthPath: string | undefined, ready
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     stop = () => server.close()
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    expect(await protocolFor('json', { path: '/call', healthPath }).ready(url, 'm', signal)).toBe(
+    expect(await protocolFor('json', { path: '/call', healthPath }).isReady(url, 'm', signal)).toBe(
       ready,
     )
   },
@@ -122,7 +122,7 @@ test('plain JSON: /healthz that reports not ready wins over the call', async () 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   stop = () => server.close()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal)).toBe(false)
+  expect(await protocolFor('json', { path: '/call' }).isReady(url, 'm', signal)).toBe(false)
 })
 
 test('plain JSON: a server that starts between two checks is checked again', async () => {
@@ -137,7 +137,7 @@ test('plain JSON: a server that starts between two checks is checked again', asy
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   for (let look = 1; look <= 3; look++)
     expect(
-      await protocolFor('json', { path: '/call' }).ready(url, 'm', signal),
+      await protocolFor('json', { path: '/call' }).isReady(url, 'm', signal),
       `look ${look}`,
     ).toBe(false)
 })

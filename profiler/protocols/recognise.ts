@@ -19,6 +19,7 @@ import type { ProbeAnswer, ProtocolModule, ProtocolOptions } from './protocol-mo
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 import { diagnoseScheme } from './wrong-scheme.ts'
 
+/** Deadline of a probe, ms. Assumed. */
 const probeTimeoutMs = 1000
 
 const loadModules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
@@ -45,10 +46,16 @@ export async function recognise(
       signal,
     ) as Promise<ProtocolName | undefined>
   const isGrpc = isGrpcUrl(url)
-  const foundOverGrpc = isGrpc ? await recogniseOverGrpc() : undefined
-  if (foundOverGrpc !== undefined) return foundOverGrpc
-  const { found, refused, answered } = await probeHttp(modules, address, model, options, signal)
-  if (found !== undefined || refused) return found
+  const grpcProtocol = isGrpc ? await recogniseOverGrpc() : undefined
+  if (grpcProtocol !== undefined) return grpcProtocol
+  const { recognised, refused, answered } = await probeHttp(
+    modules,
+    address,
+    model,
+    options,
+    signal,
+  )
+  if (recognised !== undefined || refused) return recognised
   // A gRPC server answers over HTTP/2, even if with an error.
   return (answered && !options.http2) || isGrpc ? undefined : recogniseOverGrpc()
 }
@@ -65,7 +72,9 @@ export async function explainUnrecognised(
 }
 
 const listGrpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
-  modules.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
+  modules.flatMap(([name, { uniqueMethods = [] }]) =>
+    uniqueMethods.map((method) => [name, method] as const),
+  )
 
 /**
  * Sends the probes of all protocols over HTTP, the first of each before any second.
@@ -77,7 +86,7 @@ async function probeHttp(
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
-): Promise<{ found?: ProtocolName; refused: boolean; answered: boolean }> {
+): Promise<{ recognised?: ProtocolName; refused: boolean; answered: boolean }> {
   let answered = false
   let refused = false
   const fetchProbe = async (serverPath: string, callPath: string): Promise<ProbeAnswer> => {
@@ -95,19 +104,19 @@ async function probeHttp(
       return { status: 0, text: '', json: undefined } // No HTTP or no JSON: not this protocol.
     }
   }
-  const missing = await fetchProbe(nonexistentPath, nonexistentPath)
+  const notFoundAnswer = await fetchProbe(nonexistentPath, nonexistentPath)
   if (refused) return { refused, answered }
   // A server that answers any path with 200 cannot be recognised by such an answer.
   const isAnswerToAll = ({ status, text }: ProbeAnswer) =>
-    status === 200 && missing.status === 200 && text === missing.text
+    status === 200 && notFoundAnswer.status === 200 && text === notFoundAnswer.text
   const rounds = Math.max(...modules.map(([, { probes = [] }]) => probes.length))
   for (let round = 0; round < rounds; round++) {
     for (const [name, { probes = [], callPath }] of modules) {
       const probe = probes[round]
       if (probe === undefined) continue
       const answer = await fetchProbe(probe.path(model), callPath?.(model) ?? probe.path(model))
-      if (!isAnswerToAll(answer) && probe.matches(answer, missing))
-        return { found: name, refused, answered }
+      if (!isAnswerToAll(answer) && probe.matches(answer, notFoundAnswer))
+        return { recognised: name, refused, answered }
       if (refused) return { refused, answered }
     }
   }
@@ -125,12 +134,13 @@ export function withRecognition(
     model: string,
     signal: AbortSignal,
   ): Promise<string | undefined> => {
-    const found = await recognise(url, model, options, signal)
-    if (found === undefined || found === name) return undefined
+    const recognised = await recognise(url, model, options, signal)
+    if (recognised === undefined || recognised === name) return undefined
     // Some servers speak several protocols; one that passes the protocol's own readiness check
     // speaks it.
-    if (protocolTable[name].metadata && (await protocol.ready(url, model, signal))) return undefined
-    return `this looks like ${protocolTable[found].title}; use --protocol ${found}`
+    if (protocolTable[name].metadata && (await protocol.isReady(url, model, signal)))
+      return undefined
+    return `this looks like ${protocolTable[recognised].title}; use --protocol ${recognised}`
   }
   return {
     ...protocol,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { makePrompts } from './prompts.ts'
 import { apportionCounts, drawClasses } from './request-classes.ts'
 
@@ -44,7 +44,7 @@ describe('prompts of several classes', () => {
 
   test('come in a random order by the seed', () => {
     const names = (seed: number) =>
-      drawClasses([chat, summary], 200, seeded(seed)).map(({ name }) => name)
+      drawClasses([chat, summary], 200, createUniform(seed)).map(({ name }) => name)
     expect(names(1)).toEqual(names(1))
     expect(names(1)).not.toEqual(names(2))
     // Neighbours as alike as chance has it: 0.7² + 0.3² of pairs, over 40 seeds to within a few

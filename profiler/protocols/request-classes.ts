@@ -4,7 +4,7 @@ import { shuffle, type Uniform } from '../seeded-random.ts'
 
 /**
  * Distributes `count` to shares as whole numbers that sum to `count`, each within one of its exact
- * part (largest remainders, Hamilton's method).
+ * share (largest remainders, Hamilton's method).
  * @param shares above 0, in any unit
  */
 export function apportionCounts(shares: readonly number[], count: number): number[] {
@@ -12,17 +12,15 @@ export function apportionCounts(shares: readonly number[], count: number): numbe
   // A part that is whole up to rounding is whole.
   const parts = shares.map((share) => Number(((share / total) * count).toFixed(9)))
   const counts = parts.map(Math.floor)
-  const left = count - counts.reduce((sum, each) => sum + each, 0)
+  const remainder = count - counts.reduce((sum, part) => sum + part, 0)
   const byRemainder = [...parts.keys()].sort(
     (a, b) => parts[b]! - counts[b]! - (parts[a]! - counts[a]!) || a - b,
   )
-  for (const place of byRemainder.slice(0, left)) counts[place]!++
+  for (const i of byRemainder.slice(0, remainder)) counts[i]!++
   return counts
 }
 
-/**
- * Draws classes in random order, with the number of each within one of its share.
- */
+/** Draws classes in random order. The number of each differs from its share by less than one. */
 export function drawClasses(
   classes: readonly PromptClass[],
   count: number,
@@ -33,7 +31,7 @@ export function drawClasses(
     count,
   )
   return shuffle(
-    classes.flatMap((each, place) => new Array<PromptClass>(counts[place]!).fill(each)),
+    classes.flatMap((promptClass, i) => new Array<PromptClass>(counts[i]!).fill(promptClass)),
     uniform,
   )
 }

@@ -10,7 +10,7 @@ export const countElements = (shape: readonly number[]): number =>
   shape.reduce((product, size) => product * size, 1)
 
 /** Element types that JavaScript numbers represent directly. */
-const arrays = {
+const typedArrays = {
   BOOL: Uint8Array,
   INT8: Int8Array,
   INT16: Int16Array,
@@ -32,22 +32,22 @@ export function encodeNumbers(datatype: string, values: readonly (number | boole
     return Buffer.from(Uint16Array.from(values, (value) => encodeFloat16(Number(value))).buffer)
   if (datatype === 'BF16')
     return Buffer.from(Uint16Array.from(values, (value) => encodeBfloat16(Number(value))).buffer)
-  if (!Object.hasOwn(arrays, datatype))
+  if (!Object.hasOwn(typedArrays, datatype))
     throw new PayloadError(
       `tensors of ${datatype} cannot be made`,
       'give request bodies in a JSON Lines file',
     )
   const numbers = values.map(Number)
-  return Buffer.from(arrays[datatype as keyof typeof arrays].from(numbers).buffer)
+  return Buffer.from(typedArrays[datatype as keyof typeof typedArrays].from(numbers).buffer)
 }
 
 /** Bytes of each element. */
-export const getElementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64'): number =>
-  datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
+export const getElementBytes = (datatype: keyof typeof typedArrays | 'INT64' | 'UINT64'): number =>
+  datatype === 'INT64' || datatype === 'UINT64' ? 8 : typedArrays[datatype].BYTES_PER_ELEMENT
 
 /** Numbers of complete elements; 64-bit ones with the precision of a number. */
 export function decodeNumbers(
-  datatype: keyof typeof arrays | 'INT64' | 'UINT64',
+  datatype: keyof typeof typedArrays | 'INT64' | 'UINT64',
   bytes: Uint8Array,
 ): ArrayLike<number> {
   // The copy starts at an aligned offset.
@@ -57,7 +57,7 @@ export function decodeNumbers(
       new (datatype === 'INT64' ? BigInt64Array : BigUint64Array)(buffer),
       Number,
     )
-  return new arrays[datatype](buffer)
+  return new typedArrays[datatype](buffer)
 }
 
 /**
@@ -72,22 +72,22 @@ export function decodeRawContents(datatype: string, bytes: Uint8Array): ArrayLik
       ? getElementBytes(datatype)
       : 1
   const remainder = bytes.byteLength % size
-  const whole = bytes.subarray(0, bytes.byteLength - remainder)
+  const completeElements = bytes.subarray(0, bytes.byteLength - remainder)
   const decodeHalves = (decode: (half: number) => number) =>
-    Array.from(new Uint16Array(new Uint8Array(whole).buffer), decode)
+    Array.from(new Uint16Array(new Uint8Array(completeElements).buffer), decode)
   const values =
     datatype === 'FP16'
       ? decodeHalves(decodeFloat16)
       : datatype === 'BF16'
         ? decodeHalves(decodeBfloat16)
         : isNumeric(datatype)
-          ? decodeNumbers(datatype, whole)
-          : whole
+          ? decodeNumbers(datatype, completeElements)
+          : completeElements
   return remainder === 0 ? values : [...Array.from(values), undefined]
 }
 
-const isNumeric = (datatype: string): datatype is keyof typeof arrays | 'INT64' | 'UINT64' =>
-  Object.hasOwn(arrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
+const isNumeric = (datatype: string): datatype is keyof typeof typedArrays | 'INT64' | 'UINT64' =>
+  Object.hasOwn(typedArrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
 
 /** Number with these bfloat16 bits. */
 function decodeBfloat16(brain: number): number {
@@ -95,11 +95,14 @@ function decodeBfloat16(brain: number): number {
   return float[0]!
 }
 
+/** Bytes of the length before each element of BYTES. */
+const lengthBytes = 4
+
 /** Elements preceded by their length, 4 bytes little-endian: tensors of BYTES. */
 export function encodeBytesElements(elements: readonly Uint8Array[]): Buffer {
   return Buffer.concat(
     elements.flatMap((element) => {
-      const length = Buffer.alloc(4)
+      const length = Buffer.alloc(lengthBytes)
       length.writeUInt32LE(element.byteLength)
       return [length, element]
     }),
@@ -110,11 +113,13 @@ export function encodeBytesElements(elements: readonly Uint8Array[]): Buffer {
 export function decodeBytesElements(bytes: Uint8Array): (Uint8Array | undefined)[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const elements: (Uint8Array | undefined)[] = []
-  for (let at = 0; at < bytes.byteLength; ) {
-    const length = at + 4 <= bytes.byteLength ? view.getUint32(at, true) : Number.POSITIVE_INFINITY
-    const whole = at + 4 + length <= bytes.byteLength
-    elements.push(whole ? bytes.subarray(at + 4, at + 4 + length) : undefined)
-    at += 4 + length
+  for (let offset = 0; offset < bytes.byteLength; ) {
+    const from = offset + lengthBytes
+    const length =
+      from <= bytes.byteLength ? view.getUint32(offset, true) : Number.POSITIVE_INFINITY
+    const isComplete = from + length <= bytes.byteLength
+    elements.push(isComplete ? bytes.subarray(from, from + length) : undefined)
+    offset = from + length
   }
   return elements
 }

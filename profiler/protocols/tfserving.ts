@@ -38,7 +38,7 @@ export const tfserving: ProtocolModule = {
     {
       method: 'GET',
       path: '/v1/models',
-      names: (answer) => selectStrings(isRecord(answer) ? answer.models : undefined),
+      parseNames: (answer) => selectStrings(isRecord(answer) ? answer.models : undefined),
     },
   ],
 }
@@ -47,13 +47,13 @@ function createDialect(options: ProtocolOptions): Dialect {
   return {
     name: 'tfserving',
     // A request in columns is answered in columns.
-    expect: (requests) => {
+    findExpectedText: (requests) => {
       const columns = requests.filter((request) => getPath(request, 'inputs') !== undefined).length
       return columns === 0 ? '"predictions"' : columns === requests.length ? '"outputs"' : undefined
     },
-    readyPaths: (model) => [buildModelPath(model)],
-    inferPath: buildInferPath,
-    fault: (answer, { request, outputs = [] }) => {
+    listReadyPaths: (model) => [buildModelPath(model)],
+    buildInferPath,
+    describeFault: (answer, { request, outputs = [] }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
@@ -67,9 +67,9 @@ function createDialect(options: ProtocolOptions): Dialect {
       if (!Array.isArray(predictions) && answer.outputs === undefined) return 'without predictions'
       return findDocumentFault(answer) ?? findSignatureFault(answer, outputs)
     },
-    result: (answer) =>
+    extractResult: (answer) =>
       isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined,
-    async generate(buildUrl, model, source, signal) {
+    async generateBodies(buildUrl, model, source, signal) {
       const metadataUrl = buildUrl(`${buildModelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
       const signatures = getPath(metadata, 'metadata', 'signature_def', 'signature_def')

@@ -36,11 +36,11 @@ const diagnoseAfterMs = 3_000
 const minReasonIntervalMs = 2_000
 
 /**
- * Time for which the first request is repeated after a bad answer that does not report loading:
- * routes and models may come up after the port.
+ * Time for which the first request is repeated while the server knows no such path or model: both
+ * may come up after the port.
  */
 const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
-/** The same after a bad answer of any other kind. Assumed. */
+/** The same after a bad answer whose cause is unknown. Assumed. */
 const firstAnswerPatienceMs = 2_000
 /** Pause between readiness checks, which grows by a factor, and between first requests. Assumed. */
 const minDelayMs = 20
@@ -81,8 +81,8 @@ export async function prepareOnceReady(
 }
 
 /**
- * Like `prepareOnceReady`, for a server whose readiness path may be unknown: the first request is sent
- * without a readiness check, and repeated only while the server reports loading.
+ * Like `prepareOnceReady`, for a server whose readiness path may be unknown: the first request is
+ * sent without a readiness check, and repeated only while the server reports loading.
  */
 export const prepareOnceAnswering = (
   endpoint: Endpoint,
@@ -140,7 +140,7 @@ async function waitUntilReady(
   let lastNever: string | undefined
   for (
     let delayMs = minDelayMs;
-    !(await protocol.ready(url, model, either, reasons.add));
+    !(await protocol.isReady(url, model, either, reasons.add));
     delayMs = Math.min(maxDelayMs, delayMs * delayFactor)
   ) {
     if (!isProtocolChecked && (runsAlready || performance.now() - startedMs >= diagnoseAfterMs)) {
@@ -176,7 +176,7 @@ async function waitUntilReady(
 
 /**
  * Waits for the first good answer, and repeats a bad one while the server reports loading.
- * @param patient a bad answer without a reason is repeated too, for a short time
+ * @param isPatient a bad answer without a reason is repeated too, for a short time
  */
 async function waitForGoodAnswer(
   endpoint: Endpoint,
@@ -184,7 +184,7 @@ async function waitForGoodAnswer(
   deadline: AbortSignal,
   until: AbortSignal,
   reasons: ReasonLog,
-  patient: boolean,
+  isPatient: boolean,
 ): Promise<HttpTarget> {
   const { protocol, url, model, payload } = endpoint
   const either = AbortSignal.any([until, deadline])
@@ -197,21 +197,21 @@ async function waitForGoodAnswer(
       until.throwIfAborted()
       if (deadline.aborted) {
         if (isNotReady(error)) reasons.add(error.message)
-        throw createTimeoutError(badAnswer ?? error, url, timeoutMs, reasons, patient)
+        throw createTimeoutError(badAnswer ?? error, url, timeoutMs, reasons, isPatient)
       }
-      const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
+      const waitedMs = isPatient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
       if (!(await mayRecover(endpoint, error, waitedMs, until, reasons))) throw error
       badAnswer = error
     }
     await sleep(repeatDelayMs, undefined, { signal: either }).catch(() => undefined)
     until.throwIfAborted()
-    if (deadline.aborted) throw createTimeoutError(badAnswer, url, timeoutMs, reasons, patient)
+    if (deadline.aborted) throw createTimeoutError(badAnswer, url, timeoutMs, reasons, isPatient)
   }
 }
 
 /**
  * Whether waiting may turn a bad answer into a good one: it or the readiness check reports loading,
- * or the path may not exist yet.
+ * the path or model may not exist yet, or the cause is unknown.
  * @throws ProtocolError where the server lists its models without the requested one
  */
 async function mayRecover(
@@ -237,7 +237,7 @@ async function mayRecover(
     throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
   if (isAboutModel) return false
   let reason: string | undefined
-  const isReady = await protocol.ready(url, model, signal, (words) => {
+  const isReady = await protocol.isReady(url, model, signal, (words) => {
     reason = words
   })
   if (!isReady && reason !== undefined && showsLoading(reason)) {
@@ -285,7 +285,7 @@ async function checkOtherPorts(
     const otherUrl = new URL(url)
     const assigned = otherUrl.port
     otherUrl.port = String(port)
-    if (!(await protocol.ready(otherUrl.href, model, signal))) continue
+    if (!(await protocol.isReady(otherUrl.href, model, signal))) continue
     const what = `it serves on port ${port} instead of the assigned ${assigned}`
     throw new ProtocolError(
       protocol.name,

@@ -19,7 +19,7 @@ function recording(fails?: number) {
   let most = 0
   const protocol: Protocol = {
     name: 'json',
-    ready: async () => true,
+    isReady: async () => true,
     prepare: async (_url, _model, payload) => ({
       kind: 'http',
       url: 'http://h',
@@ -29,7 +29,7 @@ function recording(fails?: number) {
       timeoutMs: 7,
     }),
     answers: {
-      tensors: false,
+      isResultFromModelOnly: false,
       ask: async (target: HttpTarget, body) => {
         asked.push(`${target.bodies[body]!.body} ${target.timeoutMs}`)
         most = Math.max(most, ++together)

@@ -74,7 +74,7 @@ async function sendAll(
           name,
           `warm-up request ${nth + 1} of ${requests}: ${message}`,
           hint,
-          'refused',
+          'refused', // Whatever the cause: it is final for this configuration (getFinality).
         )
       }
     }

@@ -68,7 +68,7 @@ test('nothing is reported where nothing listens; the signal aborts it', async ()
 })
 
 test('https for a server without TLS is reported at once', async () => {
-  const asked = at('http', (host) => protocolFor('json').ready(`https://${host}`, 'm', never))
+  const asked = at('http', (host) => protocolFor('json').isReady(`https://${host}`, 'm', never))
   await expect(asked).rejects.toMatchObject({
     message: expect.stringMatching(/does not use TLS$/),
     hint: expect.stringMatching(/^write http:/),

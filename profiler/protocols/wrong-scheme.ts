@@ -13,8 +13,8 @@ import { get } from './http.ts'
 /** Longest handshake or request, ms. Assumed. */
 const probeTimeoutMs = 2000
 
-/** Result of a TLS handshake. 'a certificate': the server requires a client certificate. */
-type Handshake = 'TLS' | 'no TLS' | 'a certificate'
+/** Result of a TLS handshake. */
+type Handshake = 'TLS' | 'no TLS' | 'client certificate required'
 
 /**
  * Describes what the server speaks, and which scheme to use. Undefined where the scheme is right,
@@ -34,12 +34,12 @@ export async function diagnoseScheme(
   signal.throwIfAborted()
   if (secure && handshake === 'no TLS')
     return { what: `${url} does not use TLS`, hint: `write ${otherUrl}` }
-  if (!secure && (handshake === 'TLS' || handshake === 'a certificate'))
+  if (!secure && (handshake === 'TLS' || handshake === 'client certificate required'))
     return {
       what: `${url} speaks TLS`,
       hint: `write ${otherUrl}. A server that tune starts must serve without TLS`,
     }
-  if (handshake === 'a certificate')
+  if (handshake === 'client certificate required')
     return {
       what: `${url} rejects clients without a certificate that it trusts`,
       hint: clientCertificateHint,
@@ -70,7 +70,7 @@ function tryTlsHandshake(url: string, signal: AbortSignal): Promise<Handshake | 
       rejectUnauthorized: false,
       ALPNProtocols: ['h2', 'http/1.1'],
     })
-    let isDone = false
+    let isSecured = false
     const end = (what: Handshake | undefined) => {
       signal.removeEventListener('abort', stop)
       socket.destroy()
@@ -78,18 +78,18 @@ function tryTlsHandshake(url: string, signal: AbortSignal): Promise<Handshake | 
     }
     const stop = () => end(undefined)
     signal.addEventListener('abort', stop, { once: true })
-    socket.setTimeout(probeTimeoutMs, () => end(isDone ? 'TLS' : undefined))
+    socket.setTimeout(probeTimeoutMs, () => end(isSecured ? 'TLS' : undefined))
     socket.once('secureConnect', () => {
-      isDone = true
+      isSecured = true
       socket.write('HEAD / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
     })
     socket.once('data', () => end('TLS'))
-    socket.once('close', () => end(isDone ? 'TLS' : undefined))
+    socket.once('close', () => end(isSecured ? 'TLS' : undefined))
     socket.on('error', (error: NodeJS.ErrnoException) => {
-      const words = `${error.code} ${error.message}`
-      if (requiresClientCertificate(words)) end('a certificate')
-      else if (isDone || /alert/i.test(words)) end('TLS')
-      else end(/wrong.version.number/i.test(words) ? 'no TLS' : undefined)
+      const description = `${error.code} ${error.message}`
+      if (requiresClientCertificate(description)) end('client certificate required')
+      else if (isSecured || /alert/i.test(description)) end('TLS')
+      else end(/wrong.version.number/i.test(description) ? 'no TLS' : undefined)
     })
   })
 }

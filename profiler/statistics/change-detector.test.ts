@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleNormal, type Uniform } from '../seeded-random.ts'
 import {
   computeCriticalStandardErrors,
   detectChange,
@@ -52,7 +52,7 @@ describe('a change', () => {
   })
 
   test('that does not last is none: the server is slow now and then', () => {
-    const uniform = seeded(3)
+    const uniform = createUniform(3)
     const jitter = (u: Uniform) => 0.9 + 0.2 * u()
     expect(detectChange(sample([6, 3, 6, 6, 3, 3], 100, jitter, uniform)).changed).toBe(false)
     expect(detectChange(sample([6, 6, 3, 6], 100, jitter, uniform)).changed).toBe(false)
@@ -82,7 +82,7 @@ describe('a steady server', () => {
     level: number,
     runs: number,
   ) => {
-    const uniform = seeded(batches + size)
+    const uniform = createUniform(batches + size)
     let alarms = 0
     for (let i = 0; i < runs; i++)
       if (detectChange(sample(repeat(batches, 1), size, draw, uniform), -0.999999, level).changed)
@@ -107,7 +107,7 @@ describe('a steady server', () => {
   )
 
   test('whose consecutive speeds depend on each other has few false alarms too', () => {
-    const uniform = seeded(8)
+    const uniform = createUniform(8)
     let alarms = 0
     for (let run = 0; run < 1000; run++) {
       let state = sampleNormal(uniform)
@@ -124,7 +124,7 @@ describe('a steady server', () => {
   })
 
   test('whose speed doubles is detected in three dozen steps of usual variation', () => {
-    const uniform = seeded(1)
+    const uniform = createUniform(1)
     let found = 0
     for (let i = 0; i < 200; i++)
       if (detectChange(sample([1, 2], 36, (u) => Math.exp(0.5 * sampleNormal(u)), uniform)).changed)

@@ -4,9 +4,9 @@
  * The input is a sequence of speeds in time order, in batches: the steps of a service log, the
  * throughput of parts of a closed loop, or reciprocal latencies. The change point that separates
  * earlier from later speeds best is found by the Mann-Whitney statistic of each split between two
- * batches. Its maximum over the splits is the test of Pettitt, Applied Statistics 28 (1979), a CUSUM
- * (Page, Biometrika 41 (1954)) of ranks. It assumes no distribution and is robust against outages.
- * Dependence of consecutive speeds reduces their effective number.
+ * batches. Its maximum over the splits is the test of Pettitt, Applied Statistics 28 (1979), a
+ * CUSUM (Page, Biometrika 41 (1954)) of ranks. It assumes no distribution and is robust against
+ * outages. Dependence of consecutive speeds reduces their effective number.
  */
 import { probit } from 'simple-statistics'
 import { computeSerialDispersion } from './dependence.ts'
@@ -18,12 +18,12 @@ import { computeMidmean } from './moments.ts'
  */
 export const falseAlarmLevel = 1e-3
 
-/** Smaller changes are irrelevant: they are within the precision of a quick measurement, 6 %. */
+/** Smaller changes are irrelevant: they are below the precision of a quick measurement, 6 %. */
 const minRelevantChange = 0.05
 
 /**
- * Each batch differs from the level on the other side by at least this part of the change. Otherwise
- * the server is slow now and then, which is its normal behaviour. Assumed.
+ * Each batch differs from the level on the other side by at least this part of the change.
+ * Otherwise the server is slow now and then, which is its normal behaviour. Assumed.
  */
 const minPersistentPart = 1 / 3
 /** Standard deviation over the mean absolute one, for normal values: √(π / 2). */
@@ -141,8 +141,8 @@ function computeRanks(values: readonly number[]): {
 }
 
 /**
- * Whether every batch lies on its side of the change, within a standard error. The two batches beside
- * the split are not checked, as the change may lie within one of them.
+ * Whether every batch lies on its side of the change, within a standard error. The two batches
+ * beside the split are not checked, as the change may lie within one of them.
  */
 function isPersistent(
   before: readonly (readonly number[])[],

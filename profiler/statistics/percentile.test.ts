@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import {
   computeBinomialCdf,
   computeBinomialQuantile,
@@ -46,7 +46,7 @@ describe('confidence intervals of a percentile', () => {
   })
 
   test('covers the true percentile at least as often as it says', () => {
-    const uniform = seeded(7)
+    const uniform = createUniform(7)
     let covered = 0
     const runs = 1000
     for (let run = 0; run < runs; run++) {

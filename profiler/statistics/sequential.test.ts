@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { computeEValues, convertEValue } from './sequential.ts'
 
 describe('evidence on a share of requests', () => {
@@ -47,7 +47,7 @@ describe('evidence on a share of requests', () => {
   ] as const)(
     '%s: looked at after each of 3,000 requests of which %d are over, reaches 20 in one series of twenty at most',
     (what, share) => {
-      const uniform = seeded(7)
+      const uniform = createUniform(7)
       const series = 400
       let reached = 0
       for (let s = 0; s < series; s++) {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { summarise, summariseRun } from '../load/load-point.ts'
-import type { LoadRun, MachineWait } from '../model/load-run.ts'
+import type { CpuWait, LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import { seeded } from '../seeded-random.ts'
+import { createUniform } from '../seeded-random.ts'
 import { computeDispersion, computeOverShare, computeSerialDispersion } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { chooseTablePercentiles, computeLatencyHistogram } from './histogram.ts'
@@ -45,7 +45,7 @@ describe("LoadGen's early stopping", () => {
 
 describe('dispersion', () => {
   test('is about 1 for independent values, and the cluster size for clusters', () => {
-    const uniform = seeded(3)
+    const uniform = createUniform(3)
     const independent = Array.from({ length: 20_000 }, () => (uniform() < 0.05 ? 1 : 0))
     expect(computeDispersion(independent)).toBeLessThan(2.2)
     const clustered = Array.from({ length: 2000 }, () => (uniform() < 0.05 ? 1 : 0)).flatMap(
@@ -155,7 +155,7 @@ describe('a histogram', () => {
   })
 
   test('counts each answer in the bin that holds it', () => {
-    const uniform = seeded(4)
+    const uniform = createUniform(4)
     const many = Float64Array.from({ length: 500 }, () => 5 * Math.exp(3 * uniform()))
     const bins = computeLatencyHistogram(many, 12)
     for (const { fromMs, toMs, count } of bins.slice(0, -1))
@@ -299,7 +299,7 @@ describe('loadPointOf', () => {
 
 test('a window in which the machine kept the server or the generator waiting is marked', () => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0 }
-  const marked = (machineWait?: MachineWait) => {
+  const marked = (machineWait?: CpuWait) => {
     const load = {
       kind: 'open',
       rateRps: 1,
@@ -347,7 +347,7 @@ test('waits of the generator that are short beside the limit mark nothing, howev
     elapsedS: 1,
     generatorCores: 0,
   }
-  const marked = (limitMs: number, machineWait: MachineWait) =>
+  const marked = (limitMs: number, machineWait: CpuWait) =>
     summariseRun(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
       { percentile: 0.99, limitMs, maxErrorRate: 0 },

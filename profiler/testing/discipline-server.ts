@@ -1,7 +1,7 @@
 import { schedule } from '../load/arrivals.ts'
 import type { Load } from '../model/load.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, type Uniform } from '../seeded-random.ts'
 import { EventQueue } from './event-queue.ts'
 
 interface WaitingRequest {
@@ -58,7 +58,7 @@ export class DisciplineServer implements VirtualServer {
   private clockMs = 0
 
   constructor(private readonly options: DisciplineServerOptions) {
-    this.uniform = seeded(options.seed)
+    this.uniform = createUniform(options.seed)
   }
 
   play(load: Load): VirtualRun {

@@ -6,7 +6,7 @@
 
 import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { sampleGamma, sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleGamma, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
@@ -17,7 +17,7 @@ import type { VirtualCase } from './virtual-servers.ts'
 export class Draws {
   private readonly uniform: Uniform
   constructor(seed: number) {
-    this.uniform = seeded(seed)
+    this.uniform = createUniform(seed)
   }
 
   /** Evenly in the logarithm, to two digits. */
@@ -90,7 +90,7 @@ function spells(
   regular: boolean,
   lastMs: (uniform: Uniform) => number,
 ) {
-  const clock = seeded(seed + 4000)
+  const clock = createUniform(seed + 4000)
   const gap = () => (regular ? gapMs : -gapMs * Math.log(clock()))
   let fromMs = gap()
   let untilMs = fromMs + lastMs(clock)

@@ -1,7 +1,7 @@
 import { schedule } from '../load/arrivals.ts'
 import type { Load } from '../model/load.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, type Uniform } from '../seeded-random.ts'
 import { EventQueue } from './event-queue.ts'
 
 export interface QueueServerOptions {
@@ -46,7 +46,7 @@ export class QueueServer implements VirtualServer {
   private clockMs = 0
 
   constructor(readonly options: QueueServerOptions) {
-    this.uniform = seeded(options.seed)
+    this.uniform = createUniform(options.seed)
   }
 
   play(load: Load): VirtualRun {

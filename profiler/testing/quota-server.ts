@@ -1,7 +1,7 @@
 import { schedule } from '../load/arrivals.ts'
 import type { Load } from '../model/load.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, type Uniform } from '../seeded-random.ts'
 
 interface QuotaServerOptions {
   readonly seed: number
@@ -29,7 +29,7 @@ export class QuotaServer implements VirtualServer {
   private leftMs: number
 
   constructor(private readonly options: QuotaServerOptions) {
-    this.uniform = seeded(options.seed)
+    this.uniform = createUniform(options.seed)
     this.leftMs = options.quotaMs
   }
 

@@ -1,6 +1,6 @@
 /**
- * Searches for the capacity whose windows, loops and queue model are as a script has them: what they ask
- * for next, and what they end with.
+ * Searches for the capacity whose windows, loops and queue model are as a script has them: what
+ * they ask for next, and what they end with.
  */
 import { expect } from 'vitest'
 import type { Slowdown } from '../capacity/changes/speed-change.ts'
@@ -64,7 +64,7 @@ export const posterior = (
 ): CapacityPosterior => ({
   capacityRps,
   capacityCi90Rps: [capacityRps * (1 - half), capacityRps * (1 + half)],
-  below: () => 0.5,
+  computeProbabilityBelow: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
   saturationRps: 1000,

@@ -10,7 +10,7 @@ import {
 } from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
-import { sampleNormal, seeded } from '../seeded-random.ts'
+import { createUniform, sampleNormal } from '../seeded-random.ts'
 import { testCertificate as cert, testKey as key } from './certificate.ts'
 import type { QueueServerOptions } from './queue-server.ts'
 import { okBody, type TestService } from './service.ts'
@@ -18,7 +18,7 @@ import { caseNamed } from './simple-servers.ts'
 
 const waiting: { readonly response: ServerResponse; readonly arrivedMs: number }[] = []
 let service: TestService
-let uniform = seeded(0)
+let uniform = createUniform(0)
 let busy = 0
 let requests = 0
 let stalledUntil = 0
@@ -179,7 +179,7 @@ function completed(given: TestService): TestService {
 
 process.once('message', (given: TestService) => {
   service = completed(given)
-  uniform = seeded(given.seed)
+  uniform = createUniform(given.seed)
   const server = listener(given.http)
   server.listen(0, '127.0.0.1', () =>
     process.send?.({ port: (server.address() as AddressInfo).port }),

@@ -1,7 +1,7 @@
 import { schedule } from '../load/arrivals.ts'
 import type { Load } from '../model/load.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, type Uniform } from '../seeded-random.ts'
 
 interface SharingServerOptions {
   readonly seed: number
@@ -19,7 +19,7 @@ export class SharingServer implements VirtualServer {
   private readonly uniform: Uniform
 
   constructor(private readonly options: SharingServerOptions) {
-    this.uniform = seeded(options.seed)
+    this.uniform = createUniform(options.seed)
   }
 
   play(load: Load): VirtualRun {

@@ -4,7 +4,7 @@
  * figures are in docs/research/capacity.md; the way in which batches are put together was
  * repaired with these in sight.
  */
-import { sampleGamma, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleGamma, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
@@ -92,7 +92,7 @@ function changing(
   seed: number,
   next: (uniform: Uniform) => { readonly forMs: number; readonly factor: number },
 ) {
-  const uniform = seeded(seed + 9000)
+  const uniform = createUniform(seed + 9000)
   let [untilMs, factor] = [0, 1]
   return (atMs: number): number => {
     while (atMs >= untilMs) {

@@ -6,7 +6,7 @@
 import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { sampleGamma, sampleNormal, seeded, type Uniform } from '../seeded-random.ts'
+import { createUniform, sampleGamma, sampleNormal, type Uniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'
@@ -43,7 +43,7 @@ const gpuWithStalls = (stallMs: number) =>
  * meets one ends later.
  */
 const stalledByTheClock = (seed: number) => {
-  const clock = seeded(seed + 5000)
+  const clock = createUniform(seed + 5000)
   let stallAtMs = -2500 * Math.log(clock())
   const serviceMs = (batch: number, uniform: Uniform, atMs: number) => {
     const usualMs = (8 + 1.1 * batch) * jitter(uniform, 0.05)
@@ -59,7 +59,7 @@ const stalledByTheClock = (seed: number) => {
  * works.
  */
 const collectingGarbage = (seed: number) => {
-  const collector = seeded(seed + 6000)
+  const collector = createUniform(seed + 6000)
   let untilCollection = 300
   let pausedUntilMs = 0
   const serviceMs = (_: number, uniform: Uniform, atMs: number) => {
@@ -77,7 +77,7 @@ const collectingGarbage = (seed: number) => {
  * take twice as long.
  */
 const besideANeighbour = (seed: number) => {
-  const clock = seeded(seed + 7000)
+  const clock = createUniform(seed + 7000)
   let fromMs = -4000 * Math.log(clock())
   let untilMs = fromMs + 150 + 200 * clock()
   const serviceMs = (batch: number, uniform: Uniform, atMs: number) => {

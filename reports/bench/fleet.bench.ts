@@ -7,7 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { seeded } from '../../profiler/seeded-random.ts'
+import { createUniform } from '../../profiler/seeded-random.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles } from '../../trials/devices/mig.ts'
 import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
@@ -19,7 +19,7 @@ import {
   type Packing,
   type Segment,
   selectBestPerSlice,
-  whole,
+  wholeGpu,
 } from '../fleet/packing.ts'
 import { readSegments } from '../fleet/segment-table.ts'
 import { percent } from '../format.ts'
@@ -28,7 +28,7 @@ import { createSteadyDemand } from '../plan/demand.ts'
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   name,
   pricePerHour,
-  partitions: [[whole], ...enumeratePartitions(findGpu(name))],
+  partitions: [[wholeGpu], ...enumeratePartitions(findGpu(name))],
 })
 /**
  * As ParvaGPU packs (Lee et al., SC '24, section III), with its slices of whole GPUs as 7g: of each
@@ -52,7 +52,7 @@ function asParvaPacks(
   }
   const placed = models.flatMap((model, i): Placed[] => {
     const slices = selectBestPerSlice(model, [kind])
-      .filter(({ slice, rateRps }) => slice !== whole && rateRps > 0)
+      .filter(({ slice, rateRps }) => slice !== wholeGpu && rateRps > 0)
       .sort((a, b) => sizeOf(a) - sizeOf(b))
     const [best] = slices.toSorted((a, b) => b.rateRps / sizeOf(b) - a.rateRps / sizeOf(a))
     const full = Math.floor(demandRps[i]! / best!.rateRps)
@@ -135,7 +135,7 @@ const speeds = [1, 1.15, 2.2, 0.5, 0.3, 0.15]
  */
 function segmentsOf(fastest: number, isLarge: boolean, uniform: () => number): Segment[] {
   return kinds.flatMap(({ name }, k) =>
-    [{ name: whole, computeFraction: 1 }, ...listMigProfiles(findGpu(name))].flatMap(
+    [{ name: wholeGpu, computeFraction: 1 }, ...listMigProfiles(findGpu(name))].flatMap(
       ({ name: slice, computeFraction }) =>
         isLarge && computeFraction < 0.4
           ? []
@@ -156,7 +156,7 @@ const above = ({ pricePerHour, boundPerHour }: Packing) =>
   boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
 
 async function madeUp(): Promise<void> {
-  const uniform = seeded(3)
+  const uniform = createUniform(3)
   const models = Array.from({ length: 50 }, (_, i) => {
     const fastest = 50 * Math.exp(3 * uniform())
     const isLarge = uniform() < 0.2

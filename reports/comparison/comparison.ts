@@ -24,15 +24,15 @@ export interface Change {
 /** A change against the allowed limit. `undecided`: the interval contains the limit. */
 type Decision = 'regressed' | 'within-limit' | 'undecided'
 
-/** What is recommended. */
+/** The recommended configuration of a result document. */
 export type Best = NonNullable<RecommendationDocument['best']>
 
 /**
- * The relative change of the recommended cost, by the objective of both. The logarithms of the two
- * costs err independently, so the half-intervals on each side add as squares.
- * @param than 'measured': the earlier cost has its interval. 'promised': the earlier figure counts as
- * exact, so that a rate that was proven twice is no regression, whatever lies above it
- * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them is
+ * Computes the relative change of the recommended cost, by the objective of both. The logarithms of
+ * the two costs err independently, so the half-intervals on each side add as squares.
+ * @param than 'measured': the earlier cost has its interval. 'promised': the earlier figure counts
+ * as exact, so that a rate that was proven twice is no regression, whatever lies above it
+ * @returns undefined if costs have no ratio (a metric that may be zero or less), or one of them is
  * not known
  */
 export function computeChange(
@@ -98,7 +98,7 @@ function computeCosts(best: Best, objective: Objective): CostInterval {
   }
 }
 
-/** '$0.066 per million requests' of what is recommended; undefined where nothing is. */
+/** '$0.066 per million requests' of what is recommended; undefined if nothing is. */
 export function formatBestCost({ best, objective }: RecommendationDocument): string | undefined {
   if (!best) return undefined
   const figures = toFigures(best)

@@ -20,8 +20,8 @@ const sources = fromSources ? here : join(here, '../../../reports/dashboard')
 const built = join(here, 'page')
 
 /**
- * The page, as the build made it; from sources it is bundled now (under a second). @throws Error
- * when the build lacks it.
+ * Loads the page, as the build made it; from sources it is bundled now (under a second).
+ * @throws Error when the build lacks it
  */
 export async function loadAssets(): Promise<Assets> {
   if (fromSources) return bundle()

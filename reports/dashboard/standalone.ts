@@ -15,8 +15,8 @@ const encodeJson = (data: unknown): string =>
 const encodeScript = (script: string): string => script.replace(/<(?=\/script|!--)/gi, '\\x3c')
 
 /**
- * The whole page. It may run its own script and nothing else: its policy names the script by its
- * hash.
+ * Renders the whole page. It may run its own script and nothing else: its policy names the script
+ * by its hash.
  */
 export function renderStandalonePage({ html, script, style }: Assets, snapshot: Snapshot): string {
   const text = encodeScript(script)

@@ -7,7 +7,7 @@ import {
   type Packing,
   type Segment,
   selectBestPerSlice,
-  whole,
+  wholeGpu,
 } from './packing.ts'
 
 export interface Comparison {
@@ -21,7 +21,7 @@ export const summarise = ({ gpus, pricePerHour }: Packing): Comparison => ({
 })
 
 /**
- * Whole GPUs for each model, of the kind that serves it at the lowest price; undefined where one was
+ * Whole GPUs for each model, of the kind that serves it at the lowest price; undefined if one was
  * not measured on a whole GPU.
  */
 export function compareWholeGpus(
@@ -38,10 +38,10 @@ export function compareWholeGpus(
       })
     return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
   })
-  return each.every((fleet) => fleet !== undefined) ? sumUp(each) : undefined
+  return each.every((fleet) => fleet !== undefined) ? sumComparisons(each) : undefined
 }
 
-/** One model takes the solver milliseconds. */
+/** Limit for the solver, which takes milliseconds for one model. */
 const maxSecondsAlone = 5
 
 /** Each model on GPUs of its own, cut for it alone; the bound is that of such a fleet. */
@@ -70,11 +70,11 @@ export function compareFirstFitDecreasing(
   kinds: readonly GpuKind[],
 ): Comparison | undefined {
   const each = models.map((model, i) => {
-    const ratePerPrice = (segment: Segment) =>
+    const computeRatePerPrice = (segment: Segment) =>
       segment.rateRps /
       (segment.gpus * findFraction(segment, kinds) * findKind(segment, kinds).pricePerHour)
     const [best] = selectBestPerSlice(model, kinds).sort(
-      (a, b) => ratePerPrice(b) - ratePerPrice(a),
+      (a, b) => computeRatePerPrice(b) - computeRatePerPrice(a),
     )
     if (best === undefined) return demandRps[i]! > 0 ? undefined : []
     const replicas = Math.ceil(demandRps[i]! / best.rateRps - 1e-9)
@@ -82,29 +82,29 @@ export function compareFirstFitDecreasing(
   })
   if (each.some((slices) => slices === undefined)) return undefined
   const slices = each.flatMap((one) => one ?? [])
-  const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
+  const openGpus: { readonly kind: GpuKind; readonly slices: string[] }[] = []
   for (const segment of slices.sort((a, b) => findFraction(b, kinds) - findFraction(a, kinds))) {
     const kind = findKind(segment, kinds)
-    const fits = open.find(
+    const gpuWithRoom = openGpus.find(
       (gpu) =>
         gpu.kind === kind && canPlaceTogether(kind.partitions, [...gpu.slices, segment.slice]),
     )
-    if (fits) fits.slices.push(segment.slice)
-    else open.push({ kind, slices: [segment.slice] })
+    if (gpuWithRoom) gpuWithRoom.slices.push(segment.slice)
+    else openGpus.push({ kind, slices: [segment.slice] })
   }
-  return sumUp(open.map(({ kind: { pricePerHour } }) => ({ gpus: 1, pricePerHour })))
+  return sumComparisons(openGpus.map(({ kind: { pricePerHour } }) => ({ gpus: 1, pricePerHour })))
 }
 
 const findKind = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind =>
   kinds.find(({ name }) => name === gpu)!
 
 const takesWholeGpu = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
-  segment.slice === whole ||
+  segment.slice === wholeGpu ||
   findKind(segment, kinds).partitions.some(
     (partition) => partition.length === 1 && partition[0] === segment.slice,
   )
 
-/** The part of a GPU that a slice takes: one over how many fit. */
+/** Finds the part of a GPU that a slice takes: one over how many fit. */
 function findFraction(segment: Segment, kinds: readonly GpuKind[]): number {
   const counts = findKind(segment, kinds).partitions.map(
     (partition) => partition.filter((slice) => slice === segment.slice).length,
@@ -112,7 +112,7 @@ function findFraction(segment: Segment, kinds: readonly GpuKind[]): number {
   return 1 / Math.max(...counts)
 }
 
-const sumUp = (all: readonly Comparison[]): Comparison => ({
+const sumComparisons = (all: readonly Comparison[]): Comparison => ({
   gpus: all.reduce((sum, { gpus }) => sum + gpus, 0),
   pricePerHour: all.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
 })

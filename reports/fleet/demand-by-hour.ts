@@ -6,16 +6,16 @@ export const hoursPerDay = 24
 const stepSeconds = 900
 
 /**
- * The highest rate in each hour of the day, over all days of the period. On a day on which clocks
- * change the hours are those that clocks show: an hour that occurs twice counts both times, and an
- * hour that no day of the period has is taken as the higher of its neighbours.
+ * Lists the highest rate in each hour of the day, over all days of the period. On a day on which
+ * clocks change the hours are those that clocks show: an hour that occurs twice counts both times,
+ * and an hour that no day of the period has is taken as the higher of its neighbours.
  * @param timezone of the day, IANA
  */
 export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   const { spans, beginsAtS, isLocalTime } = demand
   const beginS = beginsAtS ?? 0
   const endS = beginS + Math.max(86_400, sumPeriodSeconds(demand))
-  const readHour = readClock(beginsAtS === undefined || isLocalTime ? 'UTC' : timezone)
+  const getHour = createHourReader(beginsAtS === undefined || isLocalTime ? 'UTC' : timezone)
   const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
   let fromS = beginS
   // A period shorter than a day repeats within it.
@@ -23,7 +23,7 @@ export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
     for (const { rps, seconds } of spans) {
       const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - 1e-6) / stepSeconds)
       for (let step = Math.floor((fromS + 1e-6) / stepSeconds); step < lastStep; step++) {
-        const hour = readHour(step)
+        const hour = getHour(step)
         peaks[hour] = Math.max(peaks[hour] || 0, rps)
       }
       fromS += seconds
@@ -36,19 +36,19 @@ export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   )
 }
 
-function findNearestKnown(peaks: readonly number[], from: number, by: 1 | -1): number {
+function findNearestKnown(peaks: readonly number[], from: number, direction: 1 | -1): number {
   let hour = from
-  while (Number.isNaN(peaks.at(hour % hoursPerDay))) hour += by
+  while (Number.isNaN(peaks.at(hour % hoursPerDay))) hour += direction
   return peaks.at(hour % hoursPerDay)!
 }
 
 /** The hour that clocks show at a step since 1970. */
-function readClock(timeZone: string): (step: number) => number {
+function createHourReader(timeZone: string): (step: number) => number {
   const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric' })
-  const known = new Map<number, number>()
+  const hourByStep = new Map<number, number>()
   return (step) => {
-    const hour = known.get(step) ?? Number(clock.format(step * stepSeconds * 1000))
-    known.set(step, hour)
+    const hour = hourByStep.get(step) ?? Number(clock.format(step * stepSeconds * 1000))
+    hourByStep.set(step, hour)
     return hour
   }
 }
@@ -56,12 +56,12 @@ function readClock(timeZone: string): (step: number) => number {
 /** Consecutive hours that are alike, as one span. */
 export function groupHours<T>(
   byHour: readonly T[],
-  keyOf: (one: T) => string,
+  getKey: (one: T) => string,
 ): { readonly from: number; readonly to: number; readonly value: T }[] {
   const spans: { from: number; to: number; value: T }[] = []
   for (const [hour, value] of byHour.entries()) {
     const last = spans.at(-1)
-    if (last !== undefined && keyOf(last.value) === keyOf(value)) last.to = hour + 1
+    if (last !== undefined && getKey(last.value) === getKey(value)) last.to = hour + 1
     else spans.push({ from: hour, to: hour + 1, value })
   }
   return spans

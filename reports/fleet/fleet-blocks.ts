@@ -7,7 +7,7 @@ import { type Block, heading, list, paragraph, table } from '../report/document/
 import type { Comparison } from './comparisons.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { gpuOption, pictureSize } from './gpu-pictures.ts'
+import { createGpuOption, pictureSize } from './gpu-pictures.ts'
 import { slowdownPerGpu } from './mps-shares.ts'
 import {
   computeCarriedRps,
@@ -29,13 +29,13 @@ export async function renderFleet(
   const { atPeaks, byHour, peaksRps } = plan
   const { pricePerHour } = atPeaks
   const shared = renderShares(atPeaks)
-  const alike = [...grouped(atPeaks.gpus, (gpu) => `${gpu.kind} ${formatSlots(gpu)}`).values()].map(
-    (gpus) => ({ gpu: gpus[0]!, count: gpus.length, slots: formatSlots(gpus[0]!) }),
-  )
-  const draw = async ({ gpu, count, slots }: (typeof alike)[number]): Promise<Block> => {
+  const gpuGroups = [
+    ...grouped(atPeaks.gpus, (gpu) => `${gpu.kind} ${formatSlots(gpu)}`).values(),
+  ].map((gpus) => ({ gpu: gpus[0]!, count: gpus.length, slots: formatSlots(gpus[0]!) }))
+  const draw = async ({ gpu, count, slots }: (typeof gpuGroups)[number]): Promise<Block> => {
     const title = `${count} × ${gpu.kind}`
-    const load = (name: string) => loadByHour(plan, name, names.indexOf(name), headroom)
-    const option = gpuOption(gpu, title, names, headroom, load)
+    const getLoad = (name: string) => computeLoadByHour(plan, name, names.indexOf(name), headroom)
+    const option = createGpuOption(gpu, title, names, headroom, getLoad)
     const svg = await chart!(option, pictureSize.width, pictureSize.height)
     return { kind: 'chart', alt: `${title}: ${slots}`, svg }
   }
@@ -54,21 +54,21 @@ export async function renderFleet(
     heading(2, 'GPUs'),
     ...table(
       ['GPUs', 'kind', 'slices'],
-      alike.map(({ gpu, count, slots }) => [String(count), gpu.kind, slots]),
+      gpuGroups.map(({ gpu, count, slots }) => [String(count), gpu.kind, slots]),
       [0],
     ),
-    ...(chart && alike.length > 0
+    ...(chart && gpuGroups.length > 0
       ? [
           paragraph(
             `The width of a slice is its share of the GPU's memory, the width of an MPS share its share of the threads. The fill shows how busy its model is in each hour of the day, the number its busiest hour.${headroom > 0 ? ` The headroom is above the dashed line at ${percent(1 - headroom)}.` : ''}`,
           ),
-          ...(await Promise.all(alike.map(draw))),
+          ...(await Promise.all(gpuGroups.map(draw))),
         ]
       : []),
     heading(2, 'Models'),
     ...table(
       ['model', 'demand', 'replicas', 'capacity', 'busy at the peak'],
-      names.map((name, i) => modelRow(name, peaksRps[i]!, atPeaks)),
+      names.map((name, i) => createModelRow(name, peaksRps[i]!, atPeaks)),
       [1, 2, 3, 4],
     ),
     ...shared,
@@ -103,7 +103,7 @@ function renderComparisons({ atPeaks: { pricePerHour }, compared }: FleetPlan): 
   ]
 }
 
-/** Models on shares of GPUs; empty where no GPU is shared. */
+/** Models on shares of GPUs; empty if no GPU is shared. */
 function renderShares({ gpus }: Packing): Block[] {
   const rows = gpus.flatMap(({ slots }) =>
     slots.flatMap(({ model, segment }) =>
@@ -135,17 +135,17 @@ function renderShares({ gpus }: Packing): Block[] {
 }
 
 /** Requests over what all replicas of a model carry, 0-1, in each hour of the day. */
-function loadByHour(
+function computeLoadByHour(
   { atPeaks, hoursRps }: FleetPlan,
   model: string,
-  at: number,
+  index: number,
   headroom: number,
 ): number[] {
   const carried = computeCarriedRps(model, atPeaks.gpus)
-  return hoursRps[at]!.map((rps) => (rps === 0 ? 0 : (rps * (1 - headroom)) / carried))
+  return hoursRps[index]!.map((rps) => (rps === 0 ? 0 : (rps * (1 - headroom)) / carried))
 }
 
-function modelRow(name: string, demandRps: number, packing: Packing): string[] {
+function createModelRow(name: string, demandRps: number, packing: Packing): string[] {
   const slots = packing.gpus.flatMap((gpu) => gpu.slots).filter(({ model }) => model === name)
   const replicas = slots.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0)
   const carried = computeCarriedRps(name, packing.gpus)
@@ -163,12 +163,12 @@ function renderHours(
   byHour: readonly Packing[],
   names: readonly string[],
 ): Block[] {
-  const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
+  const pricePerDay = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
   const placements = listPlacements(atPeaks.gpus, (model) => hoursRps[names.indexOf(model)]!)
   return [
     heading(2, 'By hour'),
     paragraph(
-      `If the GPUs were rented and partitioned anew every hour, they would cost ${money(day)} a day instead of ${money(24 * atPeaks.pricePerHour)}, excluding the cost of repartitioning and moving.`,
+      `If the GPUs were rented and partitioned anew every hour, they would cost ${money(pricePerDay)} a day instead of ${money(24 * atPeaks.pricePerHour)}, excluding the cost of repartitioning and moving.`,
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
@@ -229,10 +229,10 @@ function formatGpus({ gpus }: Packing): string {
 function formatBound({ pricePerHour, boundPerHour }: Packing): string {
   if (pricePerHour > 0 && !(boundPerHour > 0))
     return 'the solver found no lower bound in time: raise --solver-time'
-  const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
-  return above < 1e-4
+  const relativeGap = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
+  return relativeGap < 1e-4
     ? 'proven: no cheaper packing exists'
-    : `within ${percent(above)} of the best possible`
+    : `within ${percent(relativeGap)} of the best possible`
 }
 
 /** '2 × 3g.40gb: bert (batch 8); 1g.10gb: free' */

@@ -3,13 +3,13 @@ import { createSteadyDemand, parseDayTable } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { renderFleet, toFleetJson } from './fleet-blocks.ts'
 import { planFleet } from './fleet-plan.ts'
-import { whole } from './packing.ts'
+import { wholeGpu } from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
-const kinds = [{ name: 'T4', pricePerHour: 1, partitions: [[whole]] }]
+const kinds = [{ name: 'T4', pricePerHour: 1, partitions: [[wholeGpu]] }]
 const models = ['a', 'b'].map((name, i) => ({
   name,
-  segments: [{ gpu: 'T4', slice: whole, gpus: 1, rateRps: 10, label: 'batch 4' }],
+  segments: [{ gpu: 'T4', slice: wholeGpu, gpus: 1, rateRps: 10, label: 'batch 4' }],
   demand: parseDayTable(i === 0 ? '0-12:8, 12-24:28' : '0-6:28, 6-24:8'),
 }))
 

@@ -15,7 +15,7 @@ import { FleetError, type FleetModel, type GpuKind, type Packing } from './packi
 export interface FleetPlan {
   /** For the highest rate of each model at once. */
   readonly atPeaks: Packing
-  /** What each hour of the day would take by itself; absent where all are alike. */
+  /** The cheapest packing of each hour of the day by itself; absent if all hours are alike. */
   readonly byHour?: readonly Packing[]
   readonly peaksRps: readonly number[]
   /** Of each model, what its replicas must carry in each hour of the day, headroom included. */
@@ -38,44 +38,52 @@ export interface FleetPlan {
  */
 export async function planFleet(
   measured: readonly (FleetModel & { readonly demand: Demand })[],
-  uncut: readonly GpuKind[],
+  measuredKinds: readonly GpuKind[],
   headroom = 0,
   maxSeconds = 40,
   timezone = 'UTC',
 ): Promise<FleetPlan> {
-  const { models, kinds } = cutIntoShares(measured, uncut)
+  const { models, kinds } = cutIntoShares(measured, measuredKinds)
   const hoursRps = models.map(({ demand }) =>
     listPeaksByHour(demand, timezone).map((rps) => rps / (1 - headroom)),
   )
   const peaks = hoursRps.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.
   const unlimited = kinds.map(({ count: _, ...kind }) => kind)
-  const alone = await packEachAlone(models, peaks, unlimited)
-  const half = maxSeconds / 2
-  const atPeaks = await pack(models, peaks, kinds, half, alone)
-  const rates = Array.from({ length: hoursPerDay }, (_, hour) => hoursRps.map((of) => of[hour]!))
-  const distinct = new Map(rates.map((of) => [of.join(), of]))
-  const packed = new Map<string, Packing>()
+  const eachAlone = await packEachAlone(models, peaks, unlimited)
+  const halfSeconds = maxSeconds / 2
+  const atPeaks = await pack(models, peaks, kinds, halfSeconds, eachAlone)
+  const ratesByHour = Array.from({ length: hoursPerDay }, (_, hour) =>
+    hoursRps.map((rates) => rates[hour]!),
+  )
+  const distinct = new Map(ratesByHour.map((rates) => [rates.join(), rates]))
+  const packingByRates = new Map<string, Packing>()
   if (distinct.size > 1)
-    for (const [key, of] of distinct)
-      packed.set(key, await pack(models, of, kinds, half / distinct.size, atPeaks))
+    for (const [key, rates] of distinct)
+      packingByRates.set(
+        key,
+        await pack(models, rates, kinds, halfSeconds / distinct.size, atPeaks),
+      )
   const isShared = atPeaks.gpus.some(({ slots }) => slots.some(({ segment }) => segment?.share))
-  const withoutMps = isShared && (await summariseIfAny(() => pack(measured, peaks, uncut, half)))
+  const withoutMps =
+    isShared && (await summariseIfAny(() => pack(measured, peaks, measuredKinds, halfSeconds)))
   return {
     atPeaks,
-    ...(packed.size > 0 && { byHour: rates.map((of) => packed.get(of.join())!) }),
+    ...(packingByRates.size > 0 && {
+      byHour: ratesByHour.map((rates) => packingByRates.get(rates.join())!),
+    }),
     peaksRps: peaks.map((rps) => rps * (1 - headroom)),
     hoursRps,
     compared: {
-      wholeGpus: compareWholeGpus(measured, peaks, uncut),
-      eachAlone: summarise(alone),
-      firstFit: compareFirstFitDecreasing(measured, peaks, uncut),
+      wholeGpus: compareWholeGpus(measured, peaks, measuredKinds),
+      eachAlone: summarise(eachAlone),
+      firstFit: compareFirstFitDecreasing(measured, peaks, measuredKinds),
       ...(withoutMps && { withoutMps }),
     },
   }
 }
 
-/** Undefined where there is no such packing. */
+/** Undefined if no such packing exists. */
 async function summariseIfAny(packing: () => Promise<Packing>): Promise<Comparison | undefined> {
   try {
     return summarise(await packing())

@@ -4,8 +4,8 @@ import { renderSvg } from '../report/charts/svg.ts'
 import { toHtml } from '../report/document/html.ts'
 import { renderFleet } from './fleet-blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { gpuOption, pictureSize } from './gpu-pictures.ts'
-import { type PackedGpu, whole } from './packing.ts'
+import { createGpuOption, pictureSize } from './gpu-pictures.ts'
+import { type PackedGpu, wholeGpu } from './packing.ts'
 
 const evil = `</title></svg>"'><script>alert(1)</script>`
 const segment = (slice: string, share?: number) => ({
@@ -28,7 +28,7 @@ type Drawn = {
   readonly series: readonly { readonly data: readonly (readonly [number, number])[] }[]
 }
 const draw = (gpu: PackedGpu): Drawn =>
-  gpuOption(gpu, '2 × A100', [evil, 'b'], 0.1, loadOf) as unknown as Drawn
+  createGpuOption(gpu, '2 × A100', [evil, 'b'], 0.1, loadOf) as unknown as Drawn
 
 test('slices are as wide as their part of the memory, shares under MPS as theirs of the threads', () => {
   const gap = 5
@@ -40,7 +40,7 @@ test('slices are as wide as their part of the memory, shares under MPS as theirs
   for (const [slots, parts] of [
     [cut.slots, [1 / 2, 1 / 4, 1 / 8]],
     [shared, [1 / 2, 1 / 4]],
-    [[{ slice: whole }], [1]],
+    [[{ slice: wholeGpu }], [1]],
   ] as const) {
     const { grid } = draw({ ...cut, slots })
     expect(grid.map(({ width }) => (width + gap) / pictureSize.width)).toEqual(parts)
@@ -63,7 +63,7 @@ test('a slice is filled hour by hour as far as its model is busy, a free one is 
 
 test('a page draws GPUs that are alike once, whatever their models are called', async () => {
   const plan = {
-    atPeaks: { gpus: [cut, cut, { kind: 'L4', slots: [{ slice: whole }] }], pricePerHour: 5 },
+    atPeaks: { gpus: [cut, cut, { kind: 'L4', slots: [{ slice: wholeGpu }] }], pricePerHour: 5 },
     peaksRps: [9, 5],
     hoursRps: [half, half],
     compared: {},

@@ -4,10 +4,11 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles } from '../../trials/devices/mig.ts'
 import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
-import { type PackedGpu, type Slot, whole } from './packing.ts'
+import { type PackedGpu, type Slot, wholeGpu } from './packing.ts'
 
-/** CSS pixels. */
+/** Size of a picture, CSS pixels. */
 export const pictureSize = { width: 900, height: 130 }
+/** Height of a box, and the gap between two, CSS pixels. */
 const boxHeight = 52
 const gap = 5
 
@@ -16,24 +17,24 @@ const gap = 5
  * as far as the model is busy.
  * @param models in the order of their colours
  * @param headroom drawn as a line
- * @param loadOf the busy part of a model's replicas, 0-1, in each hour of the day
+ * @param getLoad the busy part of a model's replicas, 0-1, in each hour of the day
  */
-export function gpuOption(
+export function createGpuOption(
   { kind, slots }: PackedGpu,
   title: string,
   models: readonly string[],
   headroom: number,
-  loadOf: (model: string) => readonly number[],
+  getLoad: (model: string) => readonly number[],
 ): EChartsOption {
   let left = 0
   const boxes = slots.map((slot) => {
     const place = { left, width: findFraction(kind, slot) * pictureSize.width - gap }
     left += place.width + gap
-    return { ...slot, place, load: slot.model === undefined ? [] : loadOf(slot.model) }
+    return { ...slot, place, load: slot.model === undefined ? [] : getLoad(slot.model) }
   })
-  const text = { fontSize: 12, color: '#333' }
-  const limited = ({ width }: { readonly width: number }) => ({
-    ...text,
+  const textStyle = { fontSize: 12, color: '#333' }
+  const createTextStyle = ({ width }: { readonly width: number }) => ({
+    ...textStyle,
     width,
     overflow: 'truncate' as const,
   })
@@ -47,8 +48,8 @@ export function gpuOption(
         top: 26,
         padding: 0,
         itemGap: 3,
-        textStyle: limited(place),
-        subtextStyle: limited(place),
+        textStyle: createTextStyle(place),
+        subtextStyle: createTextStyle(place),
       })),
     ],
     grid: boxes.map(({ place }) => ({
@@ -64,7 +65,7 @@ export function gpuOption(
       max: 24,
       interval: 6,
       splitLine: { show: false },
-      axisLabel: { ...text, fontSize: 10, showMinLabel: false, showMaxLabel: false },
+      axisLabel: { ...textStyle, fontSize: 10, showMinLabel: false, showMaxLabel: false },
     })),
     yAxis: boxes.map((_, gridIndex) => ({ type: 'value', gridIndex, max: 1, show: false })),
     series: boxes.flatMap(({ model, load }, i) =>
@@ -96,6 +97,6 @@ export function gpuOption(
 
 const findFraction = (kind: string, { slice, segment }: Slot): number =>
   segment?.share ??
-  (slice === whole
+  (slice === wholeGpu
     ? 1
     : (listMigProfiles(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))

@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import { renderSpec } from '../specs/index.ts'
 import { checkManifests } from '../specs/validate.contract.ts'
 import { planNodes, renderMigLayouts } from './node-layouts.ts'
-import { type PackedGpu, type Segment, whole } from './packing.ts'
+import { type PackedGpu, type Segment, wholeGpu } from './packing.ts'
 import { listPlacements } from './placements.ts'
 import { describeTableServing } from './table-serving.ts'
 
@@ -22,7 +22,7 @@ const sevenths = gpuOf(
   ...Array.from({ length: 7 }, () => ({ slice: '1g.10gb', model: 'a', segment: small })),
 )
 const halves = gpuOf({ slice: '3g.40gb', model: 'a', segment: half }, { slice: '3g.40gb' })
-const uncut = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, 2) })
+const uncut = gpuOf({ slice: wholeGpu, model: 'b', segment: segment(wholeGpu, 100, 2) })
 
 test('every slot of a packing is in one placement, and the shares of a model sum to one', () => {
   const placements = listPlacements([sevenths, sevenths, halves, uncut, uncut], () =>
@@ -53,7 +53,7 @@ test('each hour has the replicas that its requests need, at least one, and those
     ).toBe(true)
 })
 
-const plain = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100) })
+const plain = gpuOf({ slice: wholeGpu, model: 'b', segment: segment(wholeGpu, 100) })
 
 test('nodes are filled with GPUs that are cut alike; the layouts have exactly the cuts of the packing', () => {
   const gpus = [sevenths, halves, sevenths, plain, sevenths, { ...plain, kind: 'L4' }]
@@ -92,7 +92,7 @@ test('nodes are filled with GPUs that are cut alike; the layouts have exactly th
     .flat()
   expect(cut.sort()).toEqual(
     gpus
-      .flatMap(({ slots }) => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice])))
+      .flatMap(({ slots }) => slots.flatMap(({ slice }) => (slice === wholeGpu ? [] : [slice])))
       .sort(),
   )
   expect(
@@ -105,7 +105,7 @@ test('nodes are filled with GPUs that are cut alike; the layouts have exactly th
 
 test('a replica on several GPUs stays in one node, and single GPUs fill it', () => {
   const on = (gpus: number) =>
-    gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
+    gpuOf({ slice: wholeGpu, model: 'b', segment: segment(wholeGpu, 100, gpus) })
   const two = Array.from({ length: 4 }, () => on(2))
   const layouts = planNodes([sevenths, ...two, on(3), on(3), on(3), halves], () => 4)
   // Three and one cut in sevenths; two and two; one in halves.

@@ -21,7 +21,7 @@ export interface SharedPlacement extends Placement {
   readonly memoryMiB: number
 }
 
-/** One for each model on each shared GPU, so that pods run where they were planned. */
+/** One placement for each model on each shared GPU, so that pods run where they were planned. */
 export function placeOnSharedGpus(
   gpus: readonly PackedGpu[],
   placements: readonly Placement[],
@@ -32,22 +32,22 @@ export function placeOnSharedGpus(
   )
   return sharing.flatMap(({ kind, slots }, i) => {
     const claim = toDnsLabel(`shared-${i + 1}-${kind}`)
-    const needed = slots.reduce((sum, { segment }) => sum + (segment?.memoryMiB ?? 0), 0)
-    const room = kinds.find(({ name }) => name === kind)?.mps?.memoryMiB ?? needed
+    const neededMiB = slots.reduce((sum, { segment }) => sum + (segment?.memoryMiB ?? 0), 0)
+    const gpuMiB = kinds.find(({ name }) => name === kind)?.mps?.memoryMiB ?? neededMiB
     return placements
-      .map((all): SharedPlacement => {
-        const here = slots.filter(
+      .map((planned): SharedPlacement => {
+        const slotsHere = slots.filter(
           ({ model, segment }) =>
-            model === all.model &&
+            model === planned.model &&
             segment &&
-            formatReplicaKey(segment) === formatReplicaKey(all.segment),
+            formatReplicaKey(segment) === formatReplicaKey(planned.segment),
         )
-        const { byHour: _, ...placement } = all
-        const memoryMiB = Math.floor((room * (all.segment.memoryMiB ?? 0)) / needed)
+        const { byHour: _, ...placement } = planned
+        const memoryMiB = Math.floor((gpuMiB * (planned.segment.memoryMiB ?? 0)) / neededMiB)
         return {
           ...placement,
-          replicas: here.length,
-          share: (all.share * here.length) / all.replicas,
+          replicas: slotsHere.length,
+          share: (planned.share * slotsHere.length) / planned.replicas,
           claim,
           memoryMiB,
         }

@@ -11,7 +11,7 @@ import {
   type GpuKind,
   type PackedGpu,
   type Segment,
-  whole,
+  wholeGpu,
 } from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
@@ -19,13 +19,13 @@ const gpuMiB = 16_000
 const kind: GpuKind = {
   name: 'T4',
   pricePerHour: 1,
-  partitions: [[whole]],
+  partitions: [[wholeGpu]],
   mps: { memoryMiB: gpuMiB },
 }
 const { mps: _, ...unshared } = kind
 const on = (share: number, rateRps: number, memoryMiB = 2000, latencyMs = 20): Segment => ({
   gpu: 'T4',
-  slice: share === 1 ? whole : `${share * 100}%`,
+  slice: share === 1 ? wholeGpu : `${share * 100}%`,
   gpus: 1,
   rateRps,
   label: '',
@@ -164,7 +164,10 @@ test('no set of GPUs costs less, by trying every number of every content', async
             gpu: 'L4',
           }),
         )
-        const kinds: GpuKind[] = [kind, { name: 'L4', pricePerHour: price, partitions: [[whole]] }]
+        const kinds: GpuKind[] = [
+          kind,
+          { name: 'L4', pricePerHour: price, partitions: [[wholeGpu]] },
+        ]
         const demands = models.map((_, i) => demand / (i + 1))
         const contents = [
           ...listContents(models).map((rates) => ({ price: 1, rates })),

@@ -1,15 +1,15 @@
 /**
- * Shares of a GPU under MPS as slices, so that the integer programme that chooses the number of GPUs
- * of each partition treats them like MIG slices. A slice is a share of the threads and a part of the
- * memory.
+ * Shares of a GPU under MPS as slices, so that the integer programme that chooses the number of
+ * GPUs of each partition treats them like MIG slices. A slice is a share of the threads and a part
+ * of the memory.
  */
 import type { FleetModel, GpuKind, Segment } from './packing.ts'
 
 /**
  * Relative slowdown of a model per unit of GPU share that its neighbours use (1: a whole GPU), in
- * the linear form of iGniter (Xu et al., TPDS 2022). It is the mean of 24 measured pairs plus two standard deviations:
- * about one pair in forty is worse. Four pairs are iGniter's, on a V100. Twenty are BERT-base on an
- * H200 and an H100 (`trials/devices/tables/*-neighbours.csv`).
+ * the linear form of iGniter (Xu et al., TPDS 2022). It is the mean of 24 measured pairs plus two
+ * standard deviations: about one pair in forty is worse. Four pairs are iGniter's, on a V100.
+ * Twenty are BERT-base on an H200 and an H100 (`trials/devices/tables/*-neighbours.csv`).
  */
 export const slowdownPerGpu = 0.81
 
@@ -35,7 +35,7 @@ interface MpsSlice {
 
 /**
  * The same models and GPUs, where GPUs with `mps` may also be cut into shares, and segments on
- * shares have the rate that they reach beside neighbours. A replica is left out where its batch gets
+ * shares have the rate that they reach beside neighbours. A replica is left out if its batch gets
  * slower than the SLO allows, or where it does not fit.
  */
 export function cutIntoShares<Model extends FleetModel>(
@@ -67,7 +67,9 @@ export function cutIntoShares<Model extends FleetModel>(
   return { models: shared, kinds: cutKinds }
 }
 
-/** The slice that a segment needs, its memory rounded up; undefined where the GPU has less. */
+/**
+ * Finds the slice that a segment needs, its memory rounded up; undefined if the GPU has less.
+ */
 function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSlice | undefined {
   const steps = Math.ceil((memoryMiB / gpuMiB) * stepsPerGpu - 1e-9)
   if (steps > stepsPerGpu) return undefined
@@ -76,7 +78,7 @@ function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSl
   return { name, share, memorySteps: steps }
 }
 
-/** All sets of slices that fit on one GPU together and to which no slice could be added. */
+/** Lists all sets of slices that fit on one GPU together and to which no slice could be added. */
 function listPartitions(slices: readonly MpsSlice[]): string[][] {
   const maxSize = slices.length > maxSlicesForTriples ? 2 : maxReplicasPerGpu
   const found: string[][] = []

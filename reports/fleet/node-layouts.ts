@@ -2,7 +2,7 @@
 
 import { stringify } from 'yaml'
 import { grouped } from '../../trials/grouped.ts'
-import { type PackedGpu, whole } from './packing.ts'
+import { type PackedGpu, wholeGpu } from './packing.ts'
 
 /** GPUs of a node that are cut alike; without slices they stay whole. */
 interface Cut {
@@ -21,7 +21,7 @@ interface NodeLayout {
 }
 
 /** The label's value for GPUs that stay whole, of NVIDIA's own layouts. */
-const uncut = 'all-disabled'
+const uncutConfig = 'all-disabled'
 const label = 'nvidia.com/mig.config'
 const configMapName = 'tune-fleet-mig-layouts'
 
@@ -30,9 +30,9 @@ export function planNodes(
   gpus: readonly PackedGpu[],
   perNode: (kind: string) => number,
 ): NodeLayout[] {
-  return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, own]) => {
-    const nodes = fillNodes(own, perNode(kind)).map(groupCuts)
-    let named = 0
+  return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, gpusOfKind]) => {
+    const nodes = fillNodes(gpusOfKind, perNode(kind)).map(groupCuts)
+    let configCount = 0
     return [...grouped(nodes, (cuts) => JSON.stringify(cuts)).values()].map((alike): NodeLayout => {
       const cuts = alike[0]!
       const isCut = cuts.some(({ slices }) => slices.length > 0)
@@ -40,7 +40,7 @@ export function planNodes(
         kind,
         nodes: alike.length,
         cuts,
-        ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++named}` }),
+        ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++configCount}` }),
       }
     })
   })
@@ -51,14 +51,15 @@ export function planNodes(
  * replica on several GPUs stays in one node; one that needs more than a node takes whole nodes.
  */
 function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
-  const countGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
+  // A replica on several GPUs takes them whole, so the one slot tells.
+  const countReplicaGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
   const alike = grouped(gpus, (gpu) =>
-    countGpus(gpu) > 1
+    countReplicaGpus(gpu) > 1
       ? JSON.stringify([gpu.slots[0]!.model, gpu.slots[0]!.segment])
       : listMigSlices(gpu).join(),
   )
   const blocks = [...alike.values()].flatMap((same) => {
-    const needed = countGpus(same[0]!)
+    const needed = countReplicaGpus(same[0]!)
     if (needed > 1) return splitIntoChunks(same, Math.min(size, needed))
     return splitIntoChunks(same, size).flatMap((block) =>
       block.length < size ? splitIntoChunks(block, 1) : [block],
@@ -66,8 +67,8 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
   })
   const nodes: PackedGpu[][] = []
   for (const block of blocks.sort((a, b) => b.length - a.length)) {
-    const open = nodes.find((node) => node.length + block.length <= size)
-    if (open) open.push(...block)
+    const nodeWithRoom = nodes.find((node) => node.length + block.length <= size)
+    if (nodeWithRoom) nodeWithRoom.push(...block)
     else nodes.push([...block])
   }
   return nodes
@@ -77,7 +78,7 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
 const listMigSlices = ({ slots }: PackedGpu): string[] =>
   slots
     .flatMap(({ slice, segment }) =>
-      slice === whole || segment?.share !== undefined ? [] : [slice],
+      slice === wholeGpu || segment?.share !== undefined ? [] : [slice],
     )
     .sort()
 
@@ -98,8 +99,9 @@ function groupCuts(node: readonly PackedGpu[]): Cut[] {
 }
 
 /**
- * A ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined where
- * nothing is cut. @param perNode as for `planNodes`
+ * Renders a ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined
+ * if nothing is cut.
+ * @param perNode as for `planNodes`
  */
 export function renderMigLayouts(
   layouts: readonly NodeLayout[],
@@ -110,7 +112,7 @@ export function renderMigLayouts(
   const layoutFile = {
     version: 'v1',
     'mig-configs': {
-      [uncut]: [{ devices: 'all', 'mig-enabled': false }],
+      [uncutConfig]: [{ devices: 'all', 'mig-enabled': false }],
       ...Object.fromEntries(
         cut.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
       ),
@@ -128,8 +130,9 @@ export function renderMigLayouts(
 /** The list names every GPU of a node; those that the fleet does not use stay whole. */
 function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
   const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
-  const rest = Array.from({ length: size - used }, (_, i) => used + i)
-  return [...cuts, ...(rest.length > 0 ? [{ devices: rest, slices: [] }] : [])].map(
+  // `groupCuts` numbers the node's GPUs from 0 without gaps.
+  const unusedGpus = Array.from({ length: size - used }, (_, i) => used + i)
+  return [...cuts, ...(unusedGpus.length > 0 ? [{ devices: unusedGpus, slices: [] }] : [])].map(
     ({ devices, slices }) => ({
       devices: devices.length === size ? 'all' : devices,
       'mig-enabled': slices.length > 0,
@@ -151,8 +154,8 @@ function renderHeader(layouts: readonly NodeLayout[]): string {
     ...layouts
       .filter(({ kind }) => cutKinds.has(kind))
       .map(
-        ({ kind, nodes, config = uncut }) =>
-          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncut ? ', not partitioned' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
+        ({ kind, nodes, config = uncutConfig }) =>
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncutConfig ? ', not partitioned' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
       ),
   ]
   return lines.map((line) => `# ${line}\n`).join('')

@@ -4,13 +4,13 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
 import { compareFirstFitDecreasing, compareWholeGpus, packEachAlone } from './comparisons.ts'
 import { pack } from './pack.ts'
-import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from './packing.ts'
+import { FleetError, type FleetModel, type GpuKind, type Packing, wholeGpu } from './packing.ts'
 
-const small: GpuKind = { name: 'small', pricePerHour: 1, partitions: [[whole]] }
+const small: GpuKind = { name: 'small', pricePerHour: 1, partitions: [[wholeGpu]] }
 const cut: GpuKind = {
   name: 'cut',
   pricePerHour: 3,
-  partitions: [[whole], ['big', 'half'], ['half', 'half', 'half']],
+  partitions: [[wholeGpu], ['big', 'half'], ['half', 'half', 'half']],
 }
 const segment = (gpu: string, slice: string, rateRps: number, gpus = 1) => ({
   gpu,
@@ -89,8 +89,8 @@ const model = (name: string) =>
     (of): FleetModel => ({
       name,
       segments: [
-        segment('small', whole, of.small),
-        segment('cut', whole, of.whole),
+        segment('small', wholeGpu, of.small),
+        segment('cut', wholeGpu, of.whole),
         segment('cut', 'big', of.big),
         segment('cut', 'half', of.half),
       ],
@@ -132,7 +132,7 @@ describe('a packing', () => {
   })
 
   test('a replica on two GPUs takes both, and spreads over as many as it can', async () => {
-    const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
+    const models = [{ name: 'large', segments: [segment('small', wholeGpu, 10, 2)] }]
     const { gpus } = await pack(models, [15], [small])
     expect(gpus.map(({ slots }) => slots[0]!.model)).toEqual(['large', 'large', 'large', 'large'])
     const halves = [
@@ -156,9 +156,9 @@ describe('a packing', () => {
   })
 
   test('what nothing serves is named, as is what there are too few GPUs for', async () => {
-    const a = { name: 'a', segments: [segment('small', whole, 5)] }
+    const a = { name: 'a', segments: [segment('small', wholeGpu, 5)] }
     const missing = pack(
-      [a, { name: 'b', segments: [] }, { name: 'c', segments: [segment('H100', whole, 5)] }],
+      [a, { name: 'b', segments: [] }, { name: 'c', segments: [segment('H100', wholeGpu, 5)] }],
       [5, 5, 5],
       [small],
     )
@@ -176,8 +176,8 @@ describe('a packing', () => {
 
 test('compared: whole GPUs for each, each alone, and first fit decreasing', async () => {
   const models = [
-    { name: 'a', segments: [segment('cut', whole, 10), segment('cut', 'half', 5)] },
-    { name: 'b', segments: [segment('cut', whole, 10), segment('cut', 'big', 8)] },
+    { name: 'a', segments: [segment('cut', wholeGpu, 10), segment('cut', 'half', 5)] },
+    { name: 'b', segments: [segment('cut', wholeGpu, 10), segment('cut', 'big', 8)] },
   ]
   const demandRps = [5, 8]
   expect((await pack(models, demandRps, [cut])).gpus).toHaveLength(1)

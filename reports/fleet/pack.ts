@@ -41,17 +41,17 @@ interface Replicas {
   readonly model: string
   readonly segment: Segment
 }
-type Counted<Variable> = readonly (Variable & { readonly count: number })[]
+type VariableCounts<Variable> = readonly (Variable & { readonly count: number })[]
 type Row = Programme['rows'][number]
 
-/** A demand above it is taken for a mistake, because the output lists every replica. */
+/** A demand for more replicas is taken for a mistake, because the output lists every replica. */
 const maxReplicasPerModel = 2000
 
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param maxSeconds after which the best packing found so far is returned
  * @param start a packing to improve on; one that is not feasible here is ignored
- * @throws FleetError where a model has no segment on these GPUs, or there are too few of them
+ * @throws FleetError if a model has no segment on these GPUs, or there are too few of them
  */
 export async function pack(
   models: readonly FleetModel[],
@@ -64,7 +64,7 @@ export async function pack(
     const best = selectBestPerSlice(model, kinds)
     return demandRps[i]! > 0 ? [{ model: model.name, demandRps: demandRps[i]!, best }] : []
   })
-  mustBeServable(demanded, models, kinds)
+  checkServable(demanded, models, kinds)
   if (demanded.length === 0) return { gpus: [], pricePerHour: 0, boundPerHour: 0 }
   const cuts = kinds.flatMap((kind, k) =>
     kind.partitions.map((partition, p): CutGpus => ({ name: `x${k}_${p}`, kind, partition })),
@@ -97,20 +97,22 @@ export async function pack(
   return { gpus, pricePerHour, boundPerHour: Math.min(pricePerHour, solved.minCost) }
 }
 
-function mustBeServable(
+function checkServable(
   demanded: readonly DemandedModel[],
   models: readonly FleetModel[],
   kinds: readonly GpuKind[],
 ): void {
   const unserved = demanded.flatMap(({ model, best }) => (best.length === 0 ? [model] : []))
   if (unserved.length > 0) {
-    const shared = models
+    const sharedSegments = models
       .filter(({ name }) => unserved.includes(name))
       .flatMap(({ segments }) => segments.filter(({ share }) => share !== undefined))
-    const on = kinds.filter(({ name, mps }) => !mps && shared.some(({ gpu }) => gpu === name))
+    const unsharedKinds = kinds.filter(
+      ({ name, mps }) => !mps && sharedSegments.some(({ gpu }) => gpu === name),
+    )
     throw new FleetError(
       `no measurement of ${unserved.join(', ')} meets its SLO on these GPUs`,
-      `measure it there, loosen its SLO, or add GPUs${on.length > 0 ? `; set mps: true to use measurements on shares of ${on.map(({ name }) => name).join(', ')}` : ''}`,
+      `measure it there, loosen its SLO, or add GPUs${unsharedKinds.length > 0 ? `; set mps: true to use measurements on shares of ${unsharedKinds.map(({ name }) => name).join(', ')}` : ''}`,
     )
   }
   const huge = demanded.find(
@@ -132,7 +134,7 @@ function buildProgramme(
 ): Programme {
   const replicaCost = replicaCostShare * Math.min(...kinds.map((kind) => kind.pricePerHour))
   // A rate above the demand counts as the demand: the relaxation is tighter, the solutions equal.
-  const carried = demanded.map(
+  const demandRows = demanded.map(
     ({ model, demandRps }): Row => [
       replicas
         .filter((one) => one.model === model)
@@ -140,8 +142,8 @@ function buildProgramme(
       '>= 1',
     ],
   )
-  const used = grouped(replicas, ({ segment: { gpu, slice } }) => `${gpu}\n${slice}`)
-  const onSlices = [...used.values()].map((alike): Row => {
+  const replicasBySlice = grouped(replicas, ({ segment: { gpu, slice } }) => `${gpu}\n${slice}`)
+  const sliceRows = [...replicasBySlice.values()].map((alike): Row => {
     const { gpu, slice } = alike[0]!.segment
     const offered = cuts.flatMap(({ name, kind, partition }): Term[] => {
       const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0
@@ -149,18 +151,18 @@ function buildProgramme(
     })
     return [[...alike.map(({ name, segment }): Term => [segment.gpus, name]), ...offered], '<= 0']
   })
-  const available = kinds.flatMap((kind): Row[] => {
-    const own = cuts.filter((cut) => cut.kind === kind)
+  const gpuRows = kinds.flatMap((kind): Row[] => {
+    const cutsOfKind = cuts.filter((cut) => cut.kind === kind)
     return kind.count === undefined
       ? []
-      : [[own.map(({ name }): Term => [1, name]), `<= ${kind.count}`]]
+      : [[cutsOfKind.map(({ name }): Term => [1, name]), `<= ${kind.count}`]]
   })
   return {
     cost: [
       ...cuts.map(({ name, kind }): Term => [kind.pricePerHour, name]),
       ...replicas.map(({ name }): Term => [replicaCost, name]),
     ],
-    rows: [...carried, ...onSlices, ...available],
+    rows: [...demandRows, ...sliceRows, ...gpuRows],
   }
 }
 
@@ -171,16 +173,19 @@ function countByName(
   replicas: readonly Replicas[],
 ): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
-  const add = (name: string | undefined, count: number) => {
+  const addCount = (name: string | undefined, count: number) => {
     if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + count)
   }
   const joinSorted = (slices: readonly string[]) => slices.toSorted().join('\n')
   for (const { kind, slots } of gpus) {
     const slices = joinSorted(slots.map(({ slice }) => slice))
-    add(cuts.find((cut) => cut.kind.name === kind && joinSorted(cut.partition) === slices)?.name, 1)
+    addCount(
+      cuts.find((cut) => cut.kind.name === kind && joinSorted(cut.partition) === slices)?.name,
+      1,
+    )
     for (const { model, segment } of slots)
       if (segment)
-        add(
+        addCount(
           replicas.find((one) => one.model === model && one.segment === segment)?.name,
           1 / segment.gpus,
         )
@@ -189,12 +194,12 @@ function countByName(
 }
 
 /**
- * Every replica on slices of its kind, those of one model on as many GPUs as possible; undefined
- * where they do not fit.
+ * Places every replica on slices of its kind, those of one model on as many GPUs as possible;
+ * undefined if they do not fit.
  */
 function placeReplicas(
-  cuts: Counted<CutGpus>,
-  replicas: Counted<Replicas>,
+  cuts: VariableCounts<CutGpus>,
+  replicas: VariableCounts<Replicas>,
 ): PackedGpu[] | undefined {
   const packed = cuts.flatMap(({ kind, partition, count }) =>
     Array.from({ length: count }, () => ({
@@ -204,11 +209,12 @@ function placeReplicas(
   )
   for (const { model, segment, count } of replicas) {
     const isFree = (slot: Slot) => slot.slice === segment.slice && slot.model === undefined
-    const countOwn = ({ slots }: PackedGpu) => slots.filter((slot) => slot.model === model).length
+    const countModelReplicas = ({ slots }: PackedGpu) =>
+      slots.filter((slot) => slot.model === model).length
     for (let i = 0; i < count * segment.gpus; i++) {
       const [gpu] = packed
         .filter(({ kind, slots }) => kind === segment.gpu && slots.some(isFree))
-        .sort((a, b) => countOwn(a) - countOwn(b))
+        .sort((a, b) => countModelReplicas(a) - countModelReplicas(b))
       if (gpu === undefined) return undefined
       gpu.slots[gpu.slots.findIndex(isFree)] = { slice: segment.slice, model, segment }
     }

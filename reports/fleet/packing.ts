@@ -1,12 +1,12 @@
 /** GPUs that may be cut, measurements of models on their slices, and replicas on GPUs. */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 
-/** A GPU that is not cut. */
-export const whole = 'whole'
+/** Slice name of a GPU that is not cut. */
+export const wholeGpu = 'whole'
 
 /** 'T4', '3g.20gb of A100-40GB' */
 export const formatPlace = ({ gpu, slice }: Pick<Segment, 'gpu' | 'slice'>): string =>
-  slice === whole ? gpu : `${slice} of ${gpu}`
+  slice === wholeGpu ? gpu : `${slice} of ${gpu}`
 
 export interface GpuKind {
   readonly name: string
@@ -24,7 +24,7 @@ export interface Segment {
   readonly gpu: string
   /** A MIG profile, a share under MPS, or `whole`. */
   readonly slice: string
-  /** Whole GPUs that it needs. */
+  /** Number of whole GPUs that it needs. */
   readonly gpus: number
   /** Requests per second that it carries within the SLO. */
   readonly rateRps: number
@@ -79,17 +79,20 @@ export class FleetError extends Error {
   readonly exitCode = 2
 }
 
-/** The segment with the highest rate on each slice: a slice costs the same whatever runs on it. */
+/**
+ * Selects the segment with the highest rate on each slice: a slice costs the same whatever runs on
+ * it.
+ */
 export function selectBestPerSlice({ segments }: FleetModel, kinds: readonly GpuKind[]): Segment[] {
   const best = new Map<string, Segment>()
   for (const segment of segments) {
     const { gpu, slice, gpus, rateRps } = segment
-    const isThere = kinds.some(
+    const isOffered = kinds.some(
       ({ name, partitions }) =>
         name === gpu && partitions.some((partition) => partition.includes(slice)),
     )
     const key = [gpu, slice, gpus].join('\n')
-    if (isThere && rateRps > (best.get(key)?.rateRps ?? 0)) best.set(key, segment)
+    if (isOffered && rateRps > (best.get(key)?.rateRps ?? 0)) best.set(key, segment)
   }
   return [...best.values()]
 }
@@ -99,7 +102,7 @@ export const computeCarriedRps = (model: string, gpus: readonly PackedGpu[]): nu
   gpus
     .flatMap(({ slots }) => slots)
     .reduce(
-      (sum, { model: own, segment }) =>
-        sum + (own === model && segment ? segment.rateRps / segment.gpus : 0),
+      (sum, { model: slotModel, segment }) =>
+        sum + (slotModel === model && segment ? segment.rateRps / segment.gpus : 0),
       0,
     )

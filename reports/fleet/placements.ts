@@ -15,7 +15,7 @@ export interface Placement {
   readonly byHour?: readonly number[]
 }
 
-/** The same for replicas that are alike. */
+/** Formats a key that is the same for replicas on equal slices with equal settings. */
 export const formatReplicaKey = ({ gpu, slice, gpus, label }: Segment): string =>
   [gpu, slice, gpus, label].join('\n')
 
@@ -24,17 +24,17 @@ export function listPlacements(
   gpus: readonly PackedGpu[],
   hourlyRps: (model: string) => readonly number[],
 ): Placement[] {
-  const filled = gpus.flatMap(({ slots }) =>
+  const usedSlots = gpus.flatMap(({ slots }) =>
     slots.flatMap(({ model, segment }) => (model && segment ? [{ model, segment }] : [])),
   )
-  return [...grouped(filled, ({ model }) => model)].flatMap(([model, own]) => {
-    const alike = grouped(own, ({ segment }) => formatReplicaKey(segment))
-    return [...alike.values()].map((slots): Placement => {
+  return [...grouped(usedSlots, ({ model }) => model)].flatMap(([model, modelSlots]) => {
+    const slotsByKey = grouped(modelSlots, ({ segment }) => formatReplicaKey(segment))
+    return [...slotsByKey.values()].map((slots): Placement => {
       const { segment } = slots[0]!
       const replicas = Math.round(slots.length / segment.gpus)
       const share = (replicas * segment.rateRps) / computeCarriedRps(model, gpus)
-      const needed = hourlyRps(model).map((rps) => (share * rps) / segment.rateRps)
-      const byHour = countByHour(replicas, needed)
+      const neededByHour = hourlyRps(model).map((rps) => (share * rps) / segment.rateRps)
+      const byHour = countByHour(replicas, neededByHour)
       const varies = byHour.some((count) => count !== replicas)
       return { model, segment, replicas, share, ...(varies && { byHour }) }
     })

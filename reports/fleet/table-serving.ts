@@ -2,8 +2,9 @@
  * The deployment of a replica from a table: the image that the user names, with the other columns
  * of the row as its variables.
  */
-import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
+
 import { createMpsVariables } from '../../trials/launchers/mps-variables.ts'
+import { formatEnvironmentName } from '../../trials/launchers/placeholders.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { parseResources } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'
@@ -11,17 +12,18 @@ import { toDnsLabel } from '../specs/create-serving.ts'
 import { computeRequirements } from '../specs/requirements.ts'
 import { replaceSecrets } from '../specs/secret-variables.ts'
 import type { ReplicaPlan, Serving } from '../specs/serving.ts'
-import { formatPlace, type Segment, whole } from './packing.ts'
+import { formatPlace, type Segment, wholeGpu } from './packing.ts'
 
 interface TableImage {
   readonly image: string
-  /** On which it listens; `health` is its readiness path. */
+  /** Port on which it listens. */
   readonly port: number
+  /** Path of its readiness probe. */
   readonly health: string
 }
 
 interface TableReplica {
-  /** Of the deployment. */
+  /** Name of the deployment. */
   readonly name: string
   readonly model: string
   /** The table, as it is shown. */
@@ -32,17 +34,20 @@ interface TableReplica {
   readonly replicaPlan: ReplicaPlan
 }
 
-/** It claims no measurement by tune, because the table does not record how its server ran. */
+/**
+ * Describes the serving of a replica from a table. It claims no measurement by tune, because the
+ * table does not record how its server ran.
+ */
 export function describeTableServing(
   { name, model, table, segment, headroom, sloMs, replicaPlan }: TableReplica,
   { image, port, health }: TableImage,
 ): Serving {
   const { row, rateRps } = segment
-  const cut = segment.slice !== whole && segment.share === undefined
+  const isMigSlice = segment.slice !== wholeGpu && segment.share === undefined
   const configuration = {
     gpu: segment.gpu,
     gpus: segment.gpus,
-    ...(cut && { migProfile: segment.slice }),
+    ...(isMigSlice && { migProfile: segment.slice }),
   }
   const resources = parseResources(configuration)
   // Neither the cores nor the memory of the table's server are known.
@@ -57,11 +62,11 @@ export function describeTableServing(
   }
   const slo = { percentile: 0.99, limitMs: sloMs, maxErrorRate: 0 }
   const deployed = { server: 'command', weights: 'own' } as const
-  const line = `${table}, line ${row?.line}`
-  const tuned = Object.entries(row?.values ?? {}).map(
+  const tableLine = `${table}, line ${row?.line}`
+  const variables = Object.entries(row?.values ?? {}).map(
     ([column, value]) => [formatEnvironmentName(column), value] as const,
   )
-  const bounds = replicaPlan.mps
+  const mpsVariables = replicaPlan.mps
     ? createMpsVariables(segment.share!, replicaPlan.mps.memoryMiB)
     : {}
   return {
@@ -70,10 +75,10 @@ export function describeTableServing(
     model,
     deployed,
     figures: {
-      how: 'imported',
-      hold: false,
-      doubts: [
-        `${line} gives the rate of a replica, not how its server was started; this deploys ${image}`,
+      provenance: 'imported',
+      apply: false,
+      mismatches: [
+        `${tableLine} gives the rate of a replica, not how its server was started; this deploys ${image}`,
       ],
       remarks: [],
     },
@@ -81,14 +86,14 @@ export function describeTableServing(
     container: replaceSecrets({
       image,
       isImageNamed: true,
-      env: { ...Object.fromEntries(tuned), ...bounds },
+      env: { ...Object.fromEntries(variables), ...mpsVariables },
       port,
       readyPath: health,
     }),
     configuration,
     resources,
     requirements: computeRequirements({ measured, slo }, deployed, false, resources, {}),
-    gpuScheme: replicaPlan.claim ? 'dra' : cut ? 'mig-mixed' : undefined,
+    gpuScheme: replicaPlan.claim ? 'dra' : isMigSlice ? 'mig-mixed' : undefined,
     replicas: replicaPlan.replicas,
     replicaPlan,
     isSized: true,
@@ -98,23 +103,23 @@ export function describeTableServing(
     headroom,
     perReplicaRps: rateRps * (1 - headroom),
     evidence: {
-      experimentId: line,
-      table: line,
+      experimentId: tableLine,
+      table: tableLine,
       seed: 0,
       slo,
-      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === whole ? `a whole ${segment.gpu}` : formatPlace(segment)}`,
+      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === wholeGpu ? `a whole ${segment.gpu}` : formatPlace(segment)}`,
       status: 'imported',
       measured,
     },
     sources: [
-      { value: `capacity ${rate(rateRps)}`, from: line },
-      ...tuned.map(([variable, value]) => ({
+      { value: `capacity ${rate(rateRps)}`, from: tableLine },
+      ...variables.map(([variable, value]) => ({
         value: `${variable}=${value}`,
-        from: `${line}: passed as an environment variable, which the image must apply`,
+        from: `${tableLine}: passed as an environment variable, which the image must apply`,
       })),
-      ...Object.entries(bounds).map(([variable, value]) => ({
+      ...Object.entries(mpsVariables).map(([variable, value]) => ({
         value: `${variable}=${value}`,
-        from: `${line}: its share of the GPU's threads and memory`,
+        from: `${tableLine}: its share of the GPU's threads and memory`,
       })),
       {
         value: `replicas ${replicaPlan.replicas}`,

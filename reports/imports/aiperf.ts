@@ -95,7 +95,10 @@ function readRun(source: Source, { metric, percentile }: ImportOptions): ToolPoi
   }
 }
 
-/** A sweep: the first table of the file. AIPerf's own summary and a description follow below it. */
+/**
+ * Reads a sweep: the first table of the file. AIPerf's own summary and a description follow below
+ * it.
+ */
 function readSweep(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
   const [header, ...records] = readRows(source).rows
   const columns = header!.cells
@@ -130,8 +133,8 @@ interface Combination {
   readonly metrics?: Readonly<Record<string, Statistics>>
 }
 /**
- * The part of the JSON that is read. An aggregate of runs is one combination. Before 0.2 the metrics
- * were under `records`.
+ * The part of the JSON that is read. An aggregate of runs is one combination. Before 0.2 the
+ * metrics were under `records`.
  */
 interface Report extends Combination {
   readonly per_combination_metrics?: readonly Combination[]

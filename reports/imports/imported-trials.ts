@@ -1,6 +1,6 @@
 /**
- * Turns results of other load testers into trials: the loads of each configuration, and its capacity
- * under an SLO. Between two loads nothing is known.
+ * Turns results of other load testers into trials: the loads of each configuration, and its
+ * capacity under an SLO. Between two loads nothing is known.
  */
 
 import { basename } from 'node:path'
@@ -123,7 +123,7 @@ export function importTrials(
   }
 }
 
-/** All loads of a file, with the other percentiles that it reports. */
+/** Reads all loads of a file, with the other percentiles that it reports. */
 function readLoads(
   { source, configuration }: ImportedFile,
   slo: Slo,
@@ -160,7 +160,7 @@ function readLoads(
   })
 }
 
-/** A percentile of each load, ms; undefined where the tool does not report it. */
+/** Reads a percentile of each load, ms; undefined if the tool does not report it. */
 function readPercentile(source: Source, options: ImportOptions): number[] | undefined {
   try {
     return readToolFile(source, options).points.map(({ latencyMs }) => latencyMs)
@@ -241,7 +241,10 @@ function buildLoadPoint({ point, percentiles }: ReportedLoad, { percentile }: Sl
   }
 }
 
-/** A request rate is open load, with unknown arrivals; a concurrency or number of users a closed loop. */
+/**
+ * A request rate is open load, with unknown arrivals; a concurrency or number of users a closed
+ * loop.
+ */
 function buildLoad({ load, ratePerSecond }: ToolPoint, durationS: number): Load {
   const rateRps = Number(load.requestRate)
   if (rateRps > 0)

@@ -118,7 +118,7 @@ const replayTaskSchema = z.strictObject({
 /** The parsed file with its defaults. */
 export type ReplayTaskFile = z.output<typeof replayTaskSchema>
 
-/** Throws YamlFileError, which names every problem with its line. */
+/** @throws YamlFileError, which names every problem with its line */
 export const parseReplayTask = ({ file, text }: Source): ReplayTaskFile =>
   parseYaml(text, file, replayTaskSchema)
 

@@ -1,6 +1,6 @@
 /**
- * Results of load testers in one form: the rate and latency of a configuration under a load. Helpers
- * for their readers, which collect all faults of a file.
+ * Results of load testers in one form: the rate and latency of a configuration under a load.
+ * Helpers for their readers, which collect all faults of a file.
  */
 import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
@@ -9,7 +9,9 @@ export interface ImportOptions {
   /** The latency that the limit applies to. */
   readonly metric: LatencyMetric
   readonly percentile: number
-  /** Absent: every latency is accepted, unless the tool reports that its own limits are violated. */
+  /**
+   * Absent: every latency is accepted, unless the tool reports that its own limits are violated.
+   */
   readonly limitMs?: number
   /** Of one server with its GPU, $; the files have no prices. */
   readonly pricePerHour: number
@@ -54,8 +56,8 @@ export interface ToolReader {
 }
 
 /**
- * A figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]', the
- * first.
+ * Parses a figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]',
+ * the first.
  * @throws TableError for what is no number
  */
 export function parseFigure(
@@ -73,7 +75,7 @@ export function parseFigure(
 }
 
 /**
- * A column or key that must be there.
+ * Requires a column or key that must be there.
  * @throws TableError that lists the alternatives in `there`
  */
 export function requireFound<T>(
@@ -87,7 +89,10 @@ export function requireFound<T>(
   throw new TableError([{ where: file, what: `no ${name}`, ...(hint ? { hint } : {}) }])
 }
 
-/** Maps all items with `read`. @throws TableError with the problems of all items together */
+/**
+ * Maps all items with `read`.
+ * @throws TableError with the problems of all items together
+ */
 export function mapCollectingErrors<T, Read>(
   all: readonly T[],
   read: (one: T, at: number) => Read,
@@ -106,7 +111,10 @@ export function mapCollectingErrors<T, Read>(
   return found
 }
 
-/** An entry of a JSON file that has to be an object. Throws TableError. */
+/**
+ * Requires an entry of a JSON file that has to be an object.
+ * @throws TableError
+ */
 export function requireObject<T extends object>(value: T | undefined, where: string): T {
   if (typeof value === 'object') return value
   throw new TableError([{ where, what: `it is ${JSON.stringify(value) ?? 'null'}, not an object` }])
@@ -127,13 +135,16 @@ const parseJsonText = (text: string): unknown =>
 
 const parsedJson = new WeakMap<Source, unknown>()
 
-/** The JSON of a file, as `parseKnown` reads it; parsed once, whoever asks. Throws SyntaxError. */
+/**
+ * Parses the JSON of a file, as `parseKnown` reads it; parsed once, whoever asks.
+ * @throws SyntaxError
+ */
 export function parseJson(source: Source): unknown {
   if (!parsedJson.has(source)) parsedJson.set(source, parseJsonText(source.text))
   return parsedJson.get(source)
 }
 
-/** The JSON object of each line; undefined where the file is one document. */
+/** Parses the JSON object of each line; undefined if the file is one document. */
 export function parseJsonLines({ text }: Source): unknown[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   if (lines.length < 2 || !lines.every((line) => /^\s*\{.*\}\s*$/.test(line))) return undefined
@@ -154,7 +165,7 @@ export function describeUnknowns(
   return [...new Set([...failures, ...assumptions])]
 }
 
-/** Number of requests and share of failed ones; empty where the file counts none. */
+/** Number of requests and share of failed ones; empty if the file counts none. */
 export const toErrorRate = (
   failed: number,
   good: number,

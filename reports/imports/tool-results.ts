@@ -39,9 +39,9 @@ const readers: readonly ToolReader[] = [
 export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
 
 /**
- * Reads files of the tools as one recording. Of each configuration it takes the load that serves most
- * within the limit; of a single configuration every load. Rows have their own configurations, or with
- * several files the file is one.
+ * Reads files of the tools as one recording. Of each configuration it takes the load that serves
+ * most within the limit; of a single configuration every load. Rows have their own configurations,
+ * or with several files the file is one.
  * @throws TableError
  */
 export function importResults(sources: readonly Source[], given: ImportOptions): Recording {
@@ -93,7 +93,10 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
 const ownTableHint =
   'for a table of your own, add --task FILE, which describes its columns (docs/how-to/import-results.md)'
 
-/** Reads a file with the reader of its tool. @throws TableError */
+/**
+ * Reads a file with the reader of its tool.
+ * @throws TableError
+ */
 export function readToolFile(
   source: Source,
   options: ImportOptions,
@@ -174,7 +177,9 @@ export function keepVaryingParameters(points: readonly ToolPoint[]): {
   }
 }
 
-/** The point of each configuration that serves most within the limit, else the fastest one. */
+/**
+ * Picks the point of each configuration that serves most within the limit, else the fastest one.
+ */
 function pickBestByConfiguration(
   points: readonly ToolPoint[],
   options: ResolvedOptions,

@@ -8,44 +8,44 @@ import type { FleetOutcome } from './fleet.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
 export interface Commitment {
-  /** What is bought: the offer for which the total is lowest. */
+  /** The offer with the lowest total. */
   readonly offer: Offer
-  /** Instances that are committed to. */
+  /** Number of committed instances. */
   readonly committed: number
-  /** On-demand instances beside them, at the least and at the busiest time. */
+  /** Minimum and maximum number of additional on-demand instances. */
   readonly minOnDemand: number
   readonly maxOnDemand: number
   readonly committedPerMonth: number
   readonly onDemandPerMonth: number
   readonly perMonth: number
-  /** Of the offer that is cheapest so. */
+  /** Cost if everything is on demand, with the cheapest offer for that. */
   readonly allOnDemandPerMonth: number
-  /** For as many as the busiest time needs, of the offer that is cheapest so. */
+  /** Cost if the instances of the busiest time are committed, with the cheapest offer for that. */
   readonly allCommittedPerMonth: number
 }
 
 /**
  * @param paid replicas that are paid for, by the second at which their number changes
  * @param periodSeconds when the last of these steps ends
- * @returns undefined where no offer has a committed price
+ * @returns undefined if no offer has a committed price
  */
 export function planCommitment(
   offers: readonly Offer[],
   paid: FleetOutcome['paid'],
   periodSeconds: number,
 ): Commitment | undefined {
-  const ways = offers.map((offer) => commit(offer, paid, periodSeconds))
-  const allCommitted = ways.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
+  const offerPlans = offers.map((offer) => planWithOffer(offer, paid, periodSeconds))
+  const allCommitted = offerPlans.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
   if (allCommitted.length === 0) return undefined
   return {
-    // Of two that cost the same, the first.
-    ...ways.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
-    allOnDemandPerMonth: Math.min(...ways.map((way) => way.allOnDemandPerMonth)),
+    // The tolerance keeps the first of two offers that cost the same.
+    ...offerPlans.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
+    allOnDemandPerMonth: Math.min(...offerPlans.map((way) => way.allOnDemandPerMonth)),
     allCommittedPerMonth: Math.min(...allCommitted),
   }
 }
 
-function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number) {
+function planWithOffer(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number) {
   const { replicasEach, onDemandPerHour, committedPerHour } = offer
   const needs = paid.map(({ replicas, seconds }, i) => ({
     instances: Math.ceil(replicas / replicasEach - 1e-9),
@@ -53,19 +53,22 @@ function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number)
   }))
   const counts = needs.map(({ instances }) => instances)
   const [min, max] = [Math.min(...counts), Math.max(...counts)]
-  const shareOfTimeNeeding = (n: number) =>
+  const sumTimeShare = (n: number) =>
     needs.reduce((sum, { instances, share }) => sum + (instances >= n ? share : 0), 0)
   let committed = 0
   if (committedPerHour !== undefined)
     while (
       committed < max &&
-      shareOfTimeNeeding(committed + 1) > committedPerHour / onDemandPerHour + 1e-9
+      sumTimeShare(committed + 1) > committedPerHour / onDemandPerHour + 1e-9
     )
       committed++
-  const onDemandPerMonth = (beside: number) =>
+  const computeOnDemandPerMonth = (committedCount: number) =>
     onDemandPerHour *
     hoursPerMonth *
-    needs.reduce((sum, { instances, share }) => sum + share * Math.max(0, instances - beside), 0)
+    needs.reduce(
+      (sum, { instances, share }) => sum + share * Math.max(0, instances - committedCount),
+      0,
+    )
   const committedPerMonth = committed * (committedPerHour ?? 0) * hoursPerMonth
   return {
     offer,
@@ -73,9 +76,9 @@ function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number)
     minOnDemand: Math.max(0, min - committed),
     maxOnDemand: max - committed,
     committedPerMonth,
-    onDemandPerMonth: onDemandPerMonth(committed),
-    perMonth: committedPerMonth + onDemandPerMonth(committed),
-    allOnDemandPerMonth: onDemandPerMonth(0),
+    onDemandPerMonth: computeOnDemandPerMonth(committed),
+    perMonth: committedPerMonth + computeOnDemandPerMonth(committed),
+    allOnDemandPerMonth: computeOnDemandPerMonth(0),
     allCommittedPerMonth:
       committedPerHour === undefined ? undefined : max * committedPerHour * hoursPerMonth,
   }

@@ -96,7 +96,7 @@ const patternShapes: Readonly<Record<DemandPattern, (hour: number) => number>> =
     ),
 }
 
-/** A day of a pattern whose highest rate is `peakRps`. */
+/** Creates a day of a pattern whose highest rate is `peakRps`. */
 export function createPatternDemand(pattern: DemandPattern, peakRps: number): Demand {
   if (!(peakRps > 0 && Number.isFinite(peakRps)))
     throw new DemandError(
@@ -117,7 +117,7 @@ export function createPatternDemand(pattern: DemandPattern, peakRps: number): De
   }
 }
 
-/** @throws DemandError where no request ever arrives */
+/** @throws DemandError if no request ever arrives */
 export function requireDemand(demand: Demand): Demand {
   if (!(findPeakRps(demand) > 0))
     throw new DemandError('the demand is 0 all the time', 'there is nothing to plan')
@@ -143,7 +143,7 @@ export const findPeakRps = ({ spans }: Demand): number =>
   spans.reduce((max, { rps }) => Math.max(max, rps), 0)
 export const findMinRps = ({ spans }: Demand): number =>
   spans.reduce((min, { rps }) => Math.min(min, rps), Number.POSITIVE_INFINITY)
-/** Mean over time. */
+/** Mean rate over the period. */
 export const computeMeanRps = (demand: Demand): number =>
   demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / sumPeriodSeconds(demand)
 export const scaleDemand = (demand: Demand, factor: number): Demand => ({

@@ -1,7 +1,7 @@
 /**
- * Simulates a fleet of equal replicas under a demand: minutes of SLO violation, and replica-hours to
- * pay. The period is simulated twice and the second pass counts, so that it starts with the queues
- * of a running fleet.
+ * Simulates a fleet of equal replicas under a demand: minutes of SLO violation, and replica-hours
+ * to pay. The period is simulated twice and the second pass counts, so that it starts with the
+ * queues of a running fleet.
  */
 import { countReplicas } from '../../search/objective.ts'
 import { type Demand, findPeakRps, getSecondOfDay, scaleDemand } from './demand.ts'
@@ -12,13 +12,13 @@ import { DemandCursor, SloMinuteCounter, type SloOutcome } from './period.ts'
 import { Queues } from './queues.ts'
 import type { FleetUnit } from './replica.ts'
 
-/** Clients and metrics around the replicas. */
-export interface Surroundings {
+/** Behaviour of the clients and of the metrics around the replicas. */
+export interface SimulationEnvironment {
   /** Seconds after which a client gives up. */
   readonly timeoutSeconds: number
   /**
-   * Age of the rates that an autoscaler reads (scrapes, adapters), seconds, in addition to the minute
-   * that they are averaged over.
+   * Delay of the rates that an autoscaler reads (scrapes, adapters), seconds, in addition to the
+   * minute over which they are averaged.
    */
   readonly reactionSeconds: number
 }
@@ -34,8 +34,9 @@ export interface FleetOutcome extends SloOutcome {
   readonly paid: readonly ReplicaStep[]
 }
 
+/** A change of the number of replicas. */
 interface ReplicaStep {
-  /** Into the period, from when on there are as many. */
+  /** Time of the change, from the start of the period. */
   readonly seconds: number
   readonly replicas: number
 }
@@ -45,20 +46,20 @@ export function simulateStaticFleet(
   unit: FleetUnit,
   demand: Demand,
   replicas: number,
-  { timeoutSeconds }: Surroundings,
+  { timeoutSeconds }: SimulationEnvironment,
 ): FleetOutcome {
-  const course = new DemandCursor(demand)
-  const period = course.periodSeconds
+  const demandCursor = new DemandCursor(demand)
+  const period = demandCursor.periodSeconds
   const queues = new Queues(unit, timeoutSeconds)
-  queues.add(replicas)
+  queues.addReplicas(replicas)
   const minutes = new SloMinuteCounter(period, unit.percentile, getSecondOfDay(demand))
-  for (const counts of [false, true]) {
-    const start = counts ? period : 0
+  for (const isCounted of [false, true]) {
+    const start = isCounted ? period : 0
     for (let at = 0; at < period - 1e-9; ) {
-      const { rps, until } = course.at(start + at)
-      const end = Math.min(minutes.endOfMinute(at), until - start, period)
+      const { rps, until } = demandCursor.readRate(start + at)
+      const end = Math.min(minutes.findMinuteEnd(at), until - start, period)
       const flow = queues.advance(rps, end - at)
-      if (counts) minutes.add(at, flow)
+      if (isCounted) minutes.addFlow(at, flow)
       at = end
     }
   }
@@ -69,27 +70,30 @@ export function simulateStaticFleet(
     maxReplicas: replicas,
     ready,
     paid: ready,
-    ...minutes.outcome(),
+    ...minutes.summariseOutcome(),
   }
 }
 
 /**
- * The minimum numbers of fixed replicas that meet the SLO with the headroom: in every minute, and
- * over all requests of the period together.
+ * Finds the minimum numbers of fixed replicas that meet the SLO with the headroom: in every minute,
+ * and over all requests of the period together.
  */
 export function findMinReplicas(
   unit: FleetUnit,
   demand: Demand,
   headroom: number,
-  surroundings: Surroundings,
+  surroundings: SimulationEnvironment,
 ): { readonly everyMinute: number; readonly wholePeriod: number } {
-  const sized = scaleDemand(demand, 1 / (1 - headroom))
-  const peak = countReplicas({ demandRps: findPeakRps(sized), headroom: 0 }, unit.capacityRps)
+  const demandWithHeadroom = scaleDemand(demand, 1 / (1 - headroom))
+  const peak = countReplicas(
+    { demandRps: findPeakRps(demandWithHeadroom), headroom: 0 },
+    unit.capacityRps,
+  )
   const bisect = (meets: (outcome: FleetOutcome) => boolean, max: number) => {
     let [low, high] = [0, max]
     while (high - low > 1) {
       const middle = Math.floor((low + high) / 2)
-      if (meets(simulateStaticFleet(unit, sized, middle, surroundings))) high = middle
+      if (meets(simulateStaticFleet(unit, demandWithHeadroom, middle, surroundings))) high = middle
       else low = middle
     }
     return high
@@ -109,37 +113,42 @@ export function simulateAutoscaledFleet(
   unit: FleetUnit,
   demand: Demand,
   settings: HpaSettings,
-  surroundings: Surroundings,
+  surroundings: SimulationEnvironment,
 ): FleetOutcome {
-  return new AutoscaledSimulation(unit, demand, settings, surroundings).outcome()
+  return new AutoscaledSimulation(unit, demand, settings, surroundings).simulate()
 }
 
 class AutoscaledSimulation {
-  readonly #course: DemandCursor
+  readonly #demandCursor: DemandCursor
   readonly #hpa: Hpa
   readonly #queues: Queues
   readonly #pool: NodePool
   readonly #observedRate: ObservedRate
   readonly #minutes: SloMinuteCounter
-  readonly #ready: ReplicaStep[] = []
-  readonly #paidFor: ReplicaStep[] = []
+  readonly #readySteps: ReplicaStep[] = []
+  readonly #paidSteps: ReplicaStep[] = []
   readonly #memorySeconds: number
   #starting: { readyAt: number; count: number }[] = []
   #pods: number
-  #paid = 0
+  #paidReplicaSeconds = 0
   #minReplicas = Number.POSITIVE_INFINITY
   #maxReplicas = 0
-  /** Since when, and at which rate, nothing has changed; seconds. */
-  #steady = { since: 0, rps: Number.NaN }
+  /** Start of the current steady state in seconds, and its rate. */
+  #steadyState = { since: 0, rps: Number.NaN }
 
-  constructor(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings) {
-    this.#course = new DemandCursor(demand)
+  constructor(
+    unit: FleetUnit,
+    demand: Demand,
+    settings: HpaSettings,
+    surroundings: SimulationEnvironment,
+  ) {
+    this.#demandCursor = new DemandCursor(demand)
     this.#hpa = new Hpa(settings)
     this.#queues = new Queues(unit, surroundings.timeoutSeconds)
     this.#pool = new NodePool(unit)
     this.#observedRate = new ObservedRate(surroundings.reactionSeconds, settings.countedRequests)
     this.#minutes = new SloMinuteCounter(
-      this.#course.periodSeconds,
+      this.#demandCursor.periodSeconds,
       unit.percentile,
       getSecondOfDay(demand),
     )
@@ -149,12 +158,12 @@ class AutoscaledSimulation {
       syncSeconds
     const desired = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
     this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, desired))
-    this.#queues.add(this.#pods)
+    this.#queues.addReplicas(this.#pods)
     this.#pool.requirePods(0, this.#pods)
   }
 
-  outcome(): FleetOutcome {
-    const period = this.#course.periodSeconds
+  simulate(): FleetOutcome {
+    const period = this.#demandCursor.periodSeconds
     for (let at = 0; at < 2 * period - 1e-9; ) {
       this.#runAutoscaler(at)
       const end = Math.min(2 * period, this.#findNextSync(at))
@@ -162,78 +171,87 @@ class AutoscaledSimulation {
       at = end
     }
     return {
-      meanReplicas: this.#paid / period,
+      meanReplicas: this.#paidReplicaSeconds / period,
       minReplicas: this.#minReplicas,
       maxReplicas: this.#maxReplicas,
-      ready: this.#ready,
-      paid: this.#paidFor,
-      ...this.#minutes.outcome(),
+      ready: this.#readySteps,
+      paid: this.#paidSteps,
+      ...this.#minutes.summariseOutcome(),
     }
   }
 
-  /** One sync of the autoscaler: new replicas start, the youngest ones stop. */
+  /** Runs one sync of the autoscaler: it starts new replicas, or stops the youngest ones. */
   #runAutoscaler(at: number): void {
-    const wanted = this.#hpa.decideReplicas(at, this.#observedRate.computeRps(at), this.#pods)
-    const before = this.#pods
-    for (const { inSeconds, count } of this.#pool.orderPods(at, before, wanted))
+    const requestedReplicas = this.#hpa.decideReplicas(
+      at,
+      this.#observedRate.computeRps(at),
+      this.#pods,
+    )
+    const podsBefore = this.#pods
+    for (const { inSeconds, count } of this.#pool.orderPods(at, podsBefore, requestedReplicas))
       this.#starting.push({ readyAt: at + inSeconds, count })
-    let excess = before - wanted
+    let excess = podsBefore - requestedReplicas
     this.#starting.sort((a, b) => a.readyAt - b.readyAt)
     for (let last = this.#starting.at(-1); excess > 0 && last; last = this.#starting.at(-1)) {
-      const taken = Math.min(excess, last.count)
-      last.count -= taken
-      excess -= taken
+      const cancelled = Math.min(excess, last.count)
+      last.count -= cancelled
+      excess -= cancelled
       if (last.count === 0) this.#starting.pop()
     }
-    if (excess > 0) this.#queues.remove(excess)
-    this.#pods = wanted
-    this.#pool.requirePods(at, wanted)
-    const { rps } = this.#course.at(at)
-    const busy =
-      wanted !== before ||
+    if (excess > 0) this.#queues.removeReplicas(excess)
+    this.#pods = requestedReplicas
+    this.#pool.requirePods(at, requestedReplicas)
+    const { rps } = this.#demandCursor.readRate(at)
+    const isChanging =
+      requestedReplicas !== podsBefore ||
       this.#starting.length > 0 ||
-      this.#queues.waiting ||
-      rps !== this.#steady.rps
-    if (busy) this.#steady = { since: at, rps }
+      this.#queues.hasWaiting ||
+      rps !== this.#steadyState.rps
+    if (isChanging) this.#steadyState = { since: at, rps }
   }
 
   /**
-   * The next sync to simulate. Once nothing has changed for longer than anything is remembered, syncs
-   * are skipped until shortly before the rate changes.
+   * Finds the next sync to simulate. Once the steady state lasts longer than the memory of
+   * autoscaler, nodes and metrics, syncs are skipped until shortly before the rate changes.
    */
   #findNextSync(at: number): number {
-    if (at - this.#steady.since < this.#memorySeconds) return at + syncSeconds
-    const { until } = this.#course.at(at)
-    const skipped = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
-    return at + Math.max(1, skipped) * syncSeconds
+    if (at - this.#steadyState.since < this.#memorySeconds) return at + syncSeconds
+    const { until } = this.#demandCursor.readRate(at)
+    const syncs = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
+    return at + Math.max(1, syncs) * syncSeconds
   }
 
   #simulateUntil(from: number, to: number): void {
-    const period = this.#course.periodSeconds
+    const period = this.#demandCursor.periodSeconds
     for (let at = from; at < to - 1e-9; ) {
       while (this.#starting[0] && this.#starting[0].readyAt <= at + 1e-9)
-        this.#queues.add(this.#starting.shift()!.count)
-      const { rps, until } = this.#course.at(at)
-      const into = at >= period - 1e-9 ? at - period : at
-      const minute = at - into + this.#minutes.endOfMinute(into)
-      const passEnd = into === at ? period : 2 * period
-      const end = Math.min(to, until, minute, passEnd, this.#starting[0]?.readyAt ?? to)
+        this.#queues.addReplicas(this.#starting.shift()!.count)
+      const { rps, until } = this.#demandCursor.readRate(at)
+      const periodSecond = at >= period - 1e-9 ? at - period : at
+      const minuteEnd = at - periodSecond + this.#minutes.findMinuteEnd(periodSecond)
+      const passEnd = periodSecond === at ? period : 2 * period
+      const end = Math.min(to, until, minuteEnd, passEnd, this.#starting[0]?.readyAt ?? to)
       const flow = this.#queues.advance(rps, end - at)
-      this.#observedRate.add(end, flow)
-      if (into !== at) this.#record(into, end - at, flow)
+      this.#observedRate.addFlow(end, flow)
+      if (periodSecond !== at) this.#record(periodSecond, end - at, flow)
       at = end
     }
   }
 
-  #record(into: number, seconds: number, flow: Parameters<SloMinuteCounter['add']>[1]): void {
-    this.#minutes.add(into, flow)
+  #record(
+    periodSecond: number,
+    seconds: number,
+    flow: Parameters<SloMinuteCounter['addFlow']>[1],
+  ): void {
+    this.#minutes.addFlow(periodSecond, flow)
     const paid = this.#pool.countPaidReplicas(this.#pods)
-    this.#paid += paid * seconds
-    if (this.#paidFor.at(-1)?.replicas !== paid)
-      this.#paidFor.push({ seconds: into, replicas: paid })
+    this.#paidReplicaSeconds += paid * seconds
+    if (this.#paidSteps.at(-1)?.replicas !== paid)
+      this.#paidSteps.push({ seconds: periodSecond, replicas: paid })
     this.#minReplicas = Math.min(this.#minReplicas, this.#pods)
     this.#maxReplicas = Math.max(this.#maxReplicas, this.#pods)
-    const replicas = this.#queues.ready
-    if (this.#ready.at(-1)?.replicas !== replicas) this.#ready.push({ seconds: into, replicas })
+    const replicas = this.#queues.readyReplicas
+    if (this.#readySteps.at(-1)?.replicas !== replicas)
+      this.#readySteps.push({ seconds: periodSecond, replicas })
   }
 }

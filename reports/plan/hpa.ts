@@ -39,9 +39,9 @@ export const defaultBehaviour: ScalingBehaviour = {
 }
 
 /**
- * Scaling behaviour by the start-up time. The fleet at most doubles within one start-up, so that new
- * replicas serve before more are requested. It loses one replica, or a tenth, in the same time, and
- * only after ten start-ups (at least five minutes) without need.
+ * Scaling behaviour by the start-up time. The fleet at most doubles within one start-up, so that
+ * new replicas serve before more are requested. It loses one replica, or a tenth, in the same time,
+ * and only after ten start-ups (at least five minutes) without need.
  * @returns undefined, for the autoscaler's defaults, where the start-up was not measured
  */
 export function buildBehaviour(launchSeconds: number | undefined): ScalingBehaviour | undefined {
@@ -80,25 +80,26 @@ export interface HpaSettings {
   readonly countedRequests: 'answered' | 'arrived'
 }
 
-/** Seconds between two syncs. */
+/** Seconds between two syncs: the controller's default. */
 export const syncSeconds = 15
-/** Relative difference from the target that changes nothing. */
+/** Relative difference from the target within which nothing changes: the controller's default. */
 export const tolerance = 0.1
-/** KEDA: how often it polls at zero replicas, and how long without requests before it scales to zero. */
+/** KEDA's default interval of polls at zero replicas, seconds. */
 const pollingSeconds = 30
+/** KEDA's default time without requests before it scales to zero, seconds. */
 const cooldownSeconds = 300
 
 interface Change {
-  readonly at: number
+  readonly atSeconds: number
   readonly by: number
 }
 
 /** One autoscaler over time. */
 export class Hpa {
   readonly #settings: HpaSettings
-  readonly #recommendations: { at: number; replicas: number }[] = []
+  readonly #recommendations: { atSeconds: number; replicas: number }[] = []
   #changes: Change[] = []
-  #busyAt = 0
+  #lastRequestSeconds = 0
 
   constructor(settings: HpaSettings) {
     this.#settings = settings
@@ -121,26 +122,26 @@ export class Hpa {
    * @param current replicas, including those that start
    * @returns the requested number of replicas
    */
-  decideReplicas(at: number, observedRps: number, current: number): number {
+  decideReplicas(atSeconds: number, observedRps: number, current: number): number {
     const { minReplicas, maxReplicas } = this.#settings
     if (Number.isNaN(observedRps)) return current
-    if (observedRps > 1e-9) this.#busyAt = at
-    if (current === 0) return this.#scaleFromZero(at, observedRps)
-    if (minReplicas === 0 && at - this.#busyAt >= cooldownSeconds)
-      return this.#recordChange(at, current, 0)
+    if (observedRps > 1e-9) this.#lastRequestSeconds = atSeconds
+    if (current === 0) return this.#scaleFromZero(atSeconds, observedRps)
+    if (minReplicas === 0 && atSeconds - this.#lastRequestSeconds >= cooldownSeconds)
+      return this.#recordChange(atSeconds, current, 0)
     const desired = Math.min(
       maxReplicas,
       Math.max(minReplicas, 1, this.#computeDesired(observedRps, current)),
     )
-    const stable = this.#applyStabilisation(at, desired, current)
-    return this.#recordChange(at, current, this.#applyPolicies(at, stable, current))
+    const stable = this.#applyStabilisation(atSeconds, desired, current)
+    return this.#recordChange(atSeconds, current, this.#applyPolicies(atSeconds, stable, current))
   }
 
-  #scaleFromZero(at: number, observedRps: number): number {
+  #scaleFromZero(atSeconds: number, observedRps: number): number {
     const { minReplicas } = this.#settings
-    if (minReplicas > 0) return this.#recordChange(at, 0, minReplicas)
-    return observedRps > 1e-9 && at % pollingSeconds < syncSeconds
-      ? this.#recordChange(at, 0, 1)
+    if (minReplicas > 0) return this.#recordChange(atSeconds, 0, minReplicas)
+    return observedRps > 1e-9 && atSeconds % pollingSeconds < syncSeconds
+      ? this.#recordChange(atSeconds, 0, 1)
       : 0
   }
 
@@ -150,45 +151,55 @@ export class Hpa {
     return Math.ceil(observedRps / targetRps - 1e-9)
   }
 
-  #applyStabilisation(at: number, desired: number, current: number): number {
+  #applyStabilisation(atSeconds: number, desired: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const windowSeconds = Math.max(
       scaleUp.stabilizationWindowSeconds,
       scaleDown.stabilizationWindowSeconds,
     )
-    this.#recommendations.push({ at, replicas: desired })
-    while (this.#recommendations[0]!.at <= at - windowSeconds && this.#recommendations.length > 1)
+    this.#recommendations.push({ atSeconds, replicas: desired })
+    while (
+      this.#recommendations[0]!.atSeconds <= atSeconds - windowSeconds &&
+      this.#recommendations.length > 1
+    )
       this.#recommendations.shift()
     let [up, down] = [desired, desired]
-    for (const { at: then, replicas } of this.#recommendations) {
-      if (then > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
-      if (then > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
+    for (const { atSeconds: recommendedAt, replicas } of this.#recommendations) {
+      if (recommendedAt > atSeconds - scaleUp.stabilizationWindowSeconds)
+        up = Math.min(up, replicas)
+      if (recommendedAt > atSeconds - scaleDown.stabilizationWindowSeconds)
+        down = Math.max(down, replicas)
     }
     return Math.min(down, Math.max(up, current))
   }
 
-  #applyPolicies(at: number, wanted: number, current: number): number {
+  #applyPolicies(atSeconds: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const before = (seconds: number) =>
-      current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
+    const countReplicasBefore = (seconds: number) =>
+      current -
+      this.#changes.reduce((sum, c) => (c.atSeconds > atSeconds - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
-        const from = before(periodSeconds)
-        return type === 'Pods' ? from + value : Math.ceil(from * (1 + value / 100))
+        const replicasBefore = countReplicasBefore(periodSeconds)
+        return type === 'Pods'
+          ? replicasBefore + value
+          : Math.ceil(replicasBefore * (1 + value / 100))
       })
       return Math.max(current, Math.min(wanted, Math.max(...limits)))
     }
     const limits = scaleDown.policies.map(({ type, value, periodSeconds }) => {
-      const from = before(periodSeconds)
-      return type === 'Pods' ? from - value : Math.floor(from * (1 - value / 100))
+      const replicasBefore = countReplicasBefore(periodSeconds)
+      return type === 'Pods'
+        ? replicasBefore - value
+        : Math.floor(replicasBefore * (1 - value / 100))
     })
     return Math.min(current, Math.max(wanted, Math.min(...limits)))
   }
 
-  #recordChange(at: number, from: number, to: number): number {
+  #recordChange(atSeconds: number, from: number, to: number): number {
     if (to !== from) {
-      this.#changes = this.#changes.filter((c) => c.at > at - this.memorySeconds)
-      this.#changes.push({ at, by: to - from })
+      this.#changes = this.#changes.filter((c) => c.atSeconds > atSeconds - this.memorySeconds)
+      this.#changes.push({ atSeconds, by: to - from })
     }
     return to
   }

@@ -1,6 +1,6 @@
-/** The cheapest autoscaler settings without SLO violations. */
+/** Finds the cheapest autoscaler settings without SLO violations. */
 import type { Demand } from './demand.ts'
-import { type FleetOutcome, type Surroundings, simulateAutoscaledFleet } from './fleet.ts'
+import { type FleetOutcome, type SimulationEnvironment, simulateAutoscaledFleet } from './fleet.ts'
 import { defaultBehaviour, type HpaSettings } from './hpa.ts'
 import type { FleetUnit } from './replica.ts'
 
@@ -10,31 +10,31 @@ export interface ScaledFleet {
 }
 
 /**
- * Shares of the configured target to try: a lower one scales up earlier, and leaves room while new
- * replicas start.
+ * Shares of the configured target to try: a lower target scales up earlier, and leaves room while
+ * new replicas start. The steps are assumed.
  */
 const targetShares = [1, 0.85, 0.7, 0.55, 0.4]
 
 /**
- * Searches the settings under which the simulated demand loses no minute: a target up to the
- * configured one, the minimum number of replicas that it then needs, and the configured pace or that
- * of Kubernetes.
+ * Searches settings under which the simulated demand violates the SLO in no minute: a target up to
+ * the configured one, the minimum number of replicas that it then needs, and the configured scaling
+ * policies or the defaults of Kubernetes.
  * @param maxReplicas replicas that meet the SLO without an autoscaler
- * @returns undefined where no settings cost less than those replicas
+ * @returns undefined if no settings cost less than those replicas
  */
 export function findLosslessSettings(
   unit: FleetUnit,
   demand: Demand,
   configured: HpaSettings,
   maxReplicas: number,
-  surroundings: Surroundings,
+  surroundings: SimulationEnvironment,
 ): ScaledFleet | undefined {
   let best: ScaledFleet | undefined
-  const paces =
+  const policies =
     configured.behaviour === defaultBehaviour
       ? [defaultBehaviour]
       : [configured.behaviour, defaultBehaviour]
-  for (const behaviour of paces)
+  for (const behaviour of policies)
     for (const share of targetShares) {
       const targetRps = configured.targetRps * share
       const simulate = (minReplicas: number): ScaledFleet => {
@@ -55,26 +55,27 @@ export function findLosslessSettings(
 }
 
 /**
- * Bisection for the lowest minimum number of replicas without lost minutes; a higher one loses fewer.
- * @param price mean replicas of the best settings so far: no minimum above it can be cheaper
+ * Bisects the lowest minimum number of replicas without SLO violations; a higher one has fewer.
+ * @param bestMeanReplicas mean replicas of the best settings so far: no minimum above it can be
+ * cheaper
  */
 function findLowestMinimum(
   simulate: (min: number) => ScaledFleet,
   minReplicas: number,
   maxReplicas: number,
-  price: number,
+  bestMeanReplicas: number,
 ): ScaledFleet | undefined {
-  let [low, high] = [minReplicas, Math.min(maxReplicas, Math.ceil(price)) - 1]
-  let found: ScaledFleet | undefined
+  let [low, high] = [minReplicas, Math.min(maxReplicas, Math.ceil(bestMeanReplicas)) - 1]
+  let lowest: ScaledFleet | undefined
   while (low <= high) {
     const middle = Math.floor((low + high) / 2)
     const simulated = simulate(middle)
     if (simulated.outcome.lostMinutes === 0) {
-      found = simulated
+      lowest = simulated
       high = middle - 1
     } else low = middle + 1
   }
-  return found
+  return lowest
 }
 
 const selectCheaper = (a: ScaledFleet | undefined, b: ScaledFleet | undefined) =>

@@ -18,11 +18,12 @@ export class ObservedRate {
     this.#countedRequests = countedRequests
   }
 
+  /** Age of the oldest requests that still count, seconds. */
   get memorySeconds(): number {
     return this.#ageSeconds + windowSeconds
   }
 
-  add(until: number, flow: Flow): void {
+  addFlow(until: number, flow: Flow): void {
     this.#sums.push({ at: until, sum: this.#sums.at(-1)!.sum + flow[this.#countedRequests] })
   }
 

@@ -1,4 +1,4 @@
-/** The capacity plan in words and tables, as JSON, and as CSV. */
+/** Renders the capacity plan as text and tables, JSON, and CSV. */
 import type { EChartsOption } from 'echarts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
@@ -13,10 +13,13 @@ import type { ScaledFleet } from './lossless.ts'
 import type { Plan, PlanInput, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
-/** Most rows of a table that lists changes. */
+/** Maximum number of rows of a table that lists changes. */
 const maxRowsShown = 8
 
-/** `chart`: renders chart options to SVG; absent: no charts. */
+/**
+ * @param about lines on the input, below the verdict
+ * @param chart renders chart options to SVG; absent: no charts
+ */
 export async function renderPlan(
   plan: Plan,
   about: readonly string[],
@@ -24,7 +27,7 @@ export async function renderPlan(
 ): Promise<Block[]> {
   const best = plan.units[0]!
   const first = best.months[0]!
-  const carries = first.replicas * best.unit.capacityRps
+  const carriedRps = first.replicas * best.unit.capacityRps
   return [
     heading(1, 'Capacity plan'),
     { kind: 'paragraph', strong: true, text: formatVerdict(plan) },
@@ -34,9 +37,9 @@ export async function renderPlan(
           {
             kind: 'chart' as const,
             svg: await chart(
-              createDemandOption(plan.demand, carries, `${first.replicas} replicas carry`),
+              createDemandOption(plan.demand, carriedRps, `${first.replicas} replicas carry`),
             ),
-            alt: `Demand over one period: from ${rate(findMinRps(plan.demand))} to ${rate(findPeakRps(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
+            alt: `Demand over one period: from ${rate(findMinRps(plan.demand))} to ${rate(findPeakRps(plan.demand))}; ${first.replicas} replicas carry ${rate(carriedRps)}.`,
           },
         ]
       : []),
@@ -61,36 +64,40 @@ export async function renderPlan(
     ...createTokenBlocks(best),
     ...(plan.input.months > 1 ? createGrowthBlocks(best) : []),
     ...createExistingBlocks(plan),
-    ...priceBlocks(plan),
+    ...createPriceBlocks(plan),
     ...createCommitmentBlocks(plan),
-    ...breakEvenBlocks(plan),
+    ...createBreakEvenBlocks(plan),
     heading(2, 'Assumptions'),
     ...list(listAssumptions(plan)),
   ]
 }
 
+/** Another plan is named only if it costs at least 2 % less. Assumed. */
+const notableSaving = 0.02
+
 function formatVerdict({ units, input, demand, scaling, commitment }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
-  const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
-  const scaled = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
-  const auto =
-    scaled < month.staticPerMonth * 0.98
-      ? `, or ${money(scaled)} when autoscaled without SLO violations`
+  const totalText =
+    input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
+  const autoscaledPerMonth = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
+  const autoscaledText =
+    autoscaledPerMonth < month.staticPerMonth * (1 - notableSaving)
+      ? `, or ${money(autoscaledPerMonth)} when autoscaled without SLO violations`
       : ''
-  const committed = commitment?.perMonth ?? Number.POSITIVE_INFINITY
-  const bought =
-    committed < Math.min(scaled, month.staticPerMonth) * 0.98
-      ? `, or ${money(committed)} with committed capacity`
+  const committedPerMonth = commitment?.perMonth ?? Number.POSITIVE_INFINITY
+  const committedText =
+    committedPerMonth < Math.min(autoscaledPerMonth, month.staticPerMonth) * (1 - notableSaving)
+      ? `, or ${money(committedPerMonth)} with committed capacity`
       : ''
   const cheapest = units.reduce((a, b) =>
-    b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a,
+    b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * (1 - notableSaving) ? b : a,
   )
-  const rival =
+  const rivalText =
     cheapest === best
       ? ''
       : `; for this demand ${cheapest.unit.label} (${describeStatus(cheapest.unit.status, input.provenance).name}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
-  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${bought}${rival}`
+  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${totalText}${autoscaledText}${committedText}${rivalText}`
 }
 
 function createCommitmentBlocks({ commitment, units }: Plan): Block[] {
@@ -98,11 +105,11 @@ function createCommitmentBlocks({ commitment, units }: Plan): Block[] {
   const { offer, committed, minOnDemand, maxOnDemand } = commitment
   const { committedPerHour, onDemandPerHour } = offer
   const onDemand = minOnDemand === maxOnDemand ? maxOnDemand : `${minOnDemand} to ${maxOnDemand}`
-  const what =
+  const instanceText =
     offer.instance === undefined
       ? 'single replicas'
       : `${offer.instance}, ${offer.replicasEach} replica${offer.replicasEach === 1 ? '' : 's'} per instance`
-  const breakEven =
+  const breakEvenTexts =
     committedPerHour === undefined
       ? []
       : [
@@ -111,26 +118,26 @@ function createCommitmentBlocks({ commitment, units }: Plan): Block[] {
   return [
     heading(2, `Committed capacity for ${units[0]!.unit.label}, month 1`),
     ...list([
-      `${committed} committed and ${onDemand} on demand, of ${what}: ${money(commitment.committedPerMonth)} and ${money(commitment.onDemandPerMonth)} a month, ${money(commitment.perMonth)} in total`,
+      `${committed} committed and ${onDemand} on demand, of ${instanceText}: ${money(commitment.committedPerMonth)} and ${money(commitment.onDemandPerMonth)} a month, ${money(commitment.perMonth)} in total`,
       `all on demand ${money(commitment.allOnDemandPerMonth)} a month, all committed ${money(commitment.allCommittedPerMonth)}`,
-      ...breakEven,
+      ...breakEvenTexts,
     ]),
   ]
 }
 
 function createFleetRow({ unit, months }: UnitPlan, { slo, provenance }: PlanInput): string[] {
-  const m = months[0]!
+  const month = months[0]!
   return [
     unit.label,
     describeStatus(unit.status, provenance).name,
-    String(m.replicas),
-    percent(m.utilisation),
-    m.sloMsAtPeak === undefined ? '' : sloValue(slo, m.sloMsAtPeak),
-    money(m.staticPerMonth),
-    money(m.withSparePerMonth),
-    money(m.autoscaledPerMonth),
-    `${m.autoscaled.minReplicas} to ${m.autoscaled.maxReplicas}`,
-    formatLostMinutes(m.autoscaled),
+    String(month.replicas),
+    percent(month.utilisation),
+    month.sloMsAtPeak === undefined ? '' : sloValue(slo, month.sloMsAtPeak),
+    money(month.staticPerMonth),
+    money(month.withSparePerMonth),
+    money(month.autoscaledPerMonth),
+    `${month.autoscaled.minReplicas} to ${month.autoscaled.maxReplicas}`,
+    formatLostMinutes(month.autoscaled),
   ]
 }
 
@@ -148,7 +155,7 @@ function formatLostMinutes({
   return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(overLimitShare)} of requests over the limit, ${when}`
 }
 
-/** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
+/** Describes autoscaling with the settings of the spec, and with those without SLO violations. */
 function createScalingBlocks({
   scaling: { given, countedBefore, lossless },
   units,
@@ -157,7 +164,7 @@ function createScalingBlocks({
   const { unit, months } = units[0]!
   const { replicas, replicasOverPeriod, staticPerMonth, autoscaledPerMonth } = months[0]!
   const allowed = `${percent(1 - input.slo.percentile)} of requests may be over the limit`
-  const row = (name: string, { settings, outcome }: ScaledFleet, perMonth: number) => [
+  const createRow = (name: string, { settings, outcome }: ScaledFleet, perMonth: number) => [
     name,
     rate(settings.targetRps),
     String(settings.minReplicas),
@@ -180,8 +187,8 @@ function createScalingBlocks({
     ...table(
       headings,
       [
-        row('as configured', given, autoscaledPerMonth),
-        ...(lossless ? [row('no violations', lossless, lossless.perMonth)] : []),
+        createRow('as configured', given, autoscaledPerMonth),
+        ...(lossless ? [createRow('no violations', lossless, lossless.perMonth)] : []),
       ],
       [1, 2, 6],
     ),
@@ -205,7 +212,7 @@ function createScalingBlocks({
   ]
 }
 
-/** What the demand is in tokens, and what the streams of one replica are like. */
+/** Describes the demand in tokens, and the streamed answers of one replica. */
 function createTokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
   if (tokens === undefined || first?.outputTokensPerSecond === undefined) return []
   const { inputTokensPerSecond, outputTokensPerSecond, staticPerMillionOutputTokens } = first
@@ -217,7 +224,7 @@ function createTokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPla
     staticPerMillionOutputTokens === undefined
       ? ''
       : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, including idle hours`
-  const at = formatWindow(tokens)
+  const windowHeading = formatWindow(tokens)
   return [
     heading(2, 'Tokens, month 1'),
     ...list([
@@ -226,9 +233,9 @@ function createTokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPla
         .map(([title, value]) => `${title} ${value}`)
         .join('; ')}`,
     ]),
-    ...(at === undefined
+    ...(windowHeading === undefined
       ? []
-      : table([at, 'p50', 'p90', 'p99'], listLatencyRows(tokens), [1, 2, 3])),
+      : table([windowHeading, 'p50', 'p90', 'p99'], listLatencyRows(tokens), [1, 2, 3])),
   ]
 }
 
@@ -251,24 +258,24 @@ function createGrowthBlocks({ unit, months }: UnitPlan): Block[] {
 
 function createExistingBlocks({ existing, input }: Plan): Block[] {
   if (!existing) return []
-  const fails = existing.underDemand.find((m) => m.outcome.lostMinutes > 0)
+  const firstFailure = existing.underDemand.find((m) => m.outcome.lostMinutes > 0)
   return [
     heading(2, `Current fleet: ${existing.replicas} x ${existing.label}`),
     ...list([
       `carries ${rate(existing.carriesRps)} with ${percent(input.headroom)} headroom, ${rate(existing.atMostRps)} at most, ${rate(existing.withOneLostRps)} with one replica lost`,
       `costs ${money(existing.perMonth)} per month`,
-      fails
-        ? `violates the SLO from month ${fails.month}: ${formatLostMinutes(fails.outcome)}`
+      firstFailure
+        ? `violates the SLO from month ${firstFailure.month}: ${formatLostMinutes(firstFailure.outcome)}`
         : `meets the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
     ]),
   ]
 }
 
-function priceBlocks({ units, input }: Plan): Block[] {
+function createPriceBlocks({ units, input }: Plan): Block[] {
   const best = units[0]!
-  const n = best.months[0]!.replicas
+  const replicas = best.months[0]!.replicas
   const { cpuCores, gpu, gpus, gpuShare } = best.unit.resources
-  const held = gpu ? `, ${significant(n * gpus * gpuShare)} ${gpu}` : ''
+  const gpuText = gpu ? `, ${significant(replicas * gpus * gpuShare)} ${gpu}` : ''
   const clouds = best.clouds.map((c) => [
     c.cloud,
     c.purchase,
@@ -277,9 +284,9 @@ function priceBlocks({ units, input }: Plan): Block[] {
     money(c.perMonth),
   ])
   return [
-    heading(2, `Cost and resources of ${n} x ${best.unit.label}`),
+    heading(2, `Cost and resources of ${replicas} x ${best.unit.label}`),
     ...list([
-      `${significant(n * cpuCores)} core${n * cpuCores === 1 ? '' : 's'}${held}`,
+      `${significant(replicas * cpuCores)} core${replicas * cpuCores === 1 ? '' : 's'}${gpuText}`,
       ...best.byPriceList.map(
         (p) =>
           `price list "${p.name}": ${p.currency === 'USD' ? money(p.perMonth) : `${significant(p.perMonth)} ${p.currency}`} per month`,
@@ -289,7 +296,7 @@ function priceBlocks({ units, input }: Plan): Block[] {
         : [
             `sharing the GPU saves ${money(best.sharingSavesPerMonth)} per month compared with whole GPUs`,
           ]),
-      `with one spare replica (N+1): ${n + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
+      `with one spare replica (N+1): ${replicas + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
       `to survive the loss of one of ${input.zones} zones: ${best.zoneReplicas} replicas, ${money(best.zonePerMonth)} per month`,
     ]),
     ...table(
@@ -300,7 +307,7 @@ function priceBlocks({ units, input }: Plan): Block[] {
   ]
 }
 
-function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
+function createBreakEvenBlocks({ breakEven, units }: Plan): Block[] {
   if (units.length < 2) return []
   const rows = breakEven
     .slice(0, maxRowsShown)

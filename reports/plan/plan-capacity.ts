@@ -1,4 +1,4 @@
-/** The capacity plan: replicas, prices and SLO violations of each configuration, by month. Pure. */
+/** Plans capacity: replicas, prices and SLO violations of each configuration, by month. Pure. */
 import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
@@ -23,7 +23,7 @@ import {
 import {
   type FleetOutcome,
   findMinReplicas,
-  type Surroundings,
+  type SimulationEnvironment,
   simulateAutoscaledFleet,
   simulateStaticFleet,
 } from './fleet.ts'
@@ -43,50 +43,51 @@ import { computeOverLimitShare, type FleetUnit } from './replica.ts'
 interface PriceList {
   readonly name: string
   readonly currency: string
-  /** Of one replica, or its part of an instance. */
+  /** Price of one replica, or of its share of an instance. */
   readonly perHour: number
-  /** Instances, where the list has whole instances only. */
+  /** Instances, if the list has only whole instances. */
   readonly bundles?: readonly Bundle[]
 }
 
+/** A measured configuration to plan with: the model of one replica, and its prices. */
 export interface PlanUnit extends FleetUnit {
   readonly trial: number
-  /** How far its capacity can be relied on. */
+  /** How reliable its capacity is. */
   readonly status: Status
   readonly resources: Resources
-  /** Of one replica; the first list decides. */
+  /** Prices of one replica; the first list decides. */
   readonly prices: readonly PriceList[]
   /**
-   * From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent:
-   * not measured.
+   * Measured time from start to ready, from which a spec derives the scaling policies of the
+   * autoscaler; absent: not measured.
    */
   readonly measuredLaunchSeconds?: number
-  /** Of streamed answers. */
+  /** Token figures, for streamed answers. */
   readonly tokens?: TokenFigures
-  /** Offers for what it runs on. Absent: the price list only. */
+  /** Offers of instances for its resources. Absent: only the price list. */
   readonly offers?: readonly Offer[]
   /** For a share of a GPU: price per hour with the whole GPU. */
   readonly wholeGpuPerHour?: number
-  /** Instances, where the list has whole instances only. */
+  /** Instances for that, if the list has only whole instances. */
   readonly wholeGpuBundles?: readonly Bundle[]
 }
 
 export interface PlanInput {
-  /** Trial of the recommended configuration, which is planned in detail. Absent: the cheapest. */
+  /** Trial of the configuration to plan in detail. Absent: the cheapest. */
   readonly recommended?: number
   readonly units: readonly PlanUnit[]
-  /** Where the capacities come from. */
+  /** Provenance of the capacities. */
   readonly provenance: Provenance
-  /** Met at the capacities. */
+  /** SLO that the capacities meet. */
   readonly slo: Slo
   readonly demand: Demand
   readonly headroom: number
-  /** 0.05 = 5 % more each month. */
+  /** Growth of the demand: 0.05 = 5 % more each month. */
   readonly growthPerMonth: number
   readonly months: number
   readonly zones: number
-  /** Client timeout, and age of the autoscaler's rates. */
-  readonly surroundings: Surroundings
+  /** Client timeout, and delay of the autoscaler's rates. */
+  readonly surroundings: SimulationEnvironment
   /** 0: scales to zero. */
   readonly minReplicas: number
   /** The current fleet: its trial and number of replicas. */
@@ -98,11 +99,11 @@ interface MonthPlan {
   readonly month: number
   readonly peakRps: number
   readonly meanRps: number
-  /** Fixed replicas that lose no minute. */
+  /** Fixed replicas that violate the SLO in no minute. */
   readonly replicas: number
-  /** Fixed replicas that meet the SLO over all requests of the period, with lost minutes. */
+  /** Fixed replicas that meet the SLO over all requests of the period, but not in every minute. */
   readonly replicasOverPeriod: number
-  /** Mean demand over what the replicas could carry, 0-1. */
+  /** Mean demand over the capacity of the replicas, 0-1. */
   readonly utilisation: number
   /** SLO percentile of the static fleet at the month's peak, from the load curve, ms. */
   readonly sloMsAtPeak?: number
@@ -111,8 +112,8 @@ interface MonthPlan {
   readonly autoscaled: FleetOutcome
   readonly autoscaledPerMonth: number
   /**
-   * For streamed answers: the mean demand in tokens, and the price of a million output tokens on the
-   * static fleet, idle hours included.
+   * For streamed answers: the mean demand in tokens, and the price of a million output tokens on
+   * the static fleet, idle hours included.
    */
   readonly outputTokensPerSecond?: number
   readonly inputTokensPerSecond?: number
@@ -122,7 +123,7 @@ interface MonthPlan {
 export interface UnitPlan {
   readonly unit: PlanUnit
   readonly months: readonly MonthPlan[]
-  /** Over the horizon. */
+  /** Prices over all months. */
   readonly staticTotal: number
   readonly autoscaledTotal: number
   /** Month 1 by each price list, static. */
@@ -136,28 +137,31 @@ export interface UnitPlan {
   /** Replicas that survive the loss of one zone, month 1. */
   readonly zoneReplicas: number
   readonly zonePerMonth: number
-  /** Month 1: what sharing the GPU saves against whole ones. */
+  /** Month 1: saving compared with whole GPUs, for a share of a GPU. */
   readonly sharingSavesPerMonth?: number
 }
 
-/** The autoscaler's settings for the configuration that the plan is made with, month 1. */
-interface Scaling {
-  /** As configured, at the pace that a spec sets. */
+/** Autoscaler settings for the configuration that is planned in detail, month 1. */
+interface AutoscalerPlan {
+  /** Configured settings, with the scaling policies of a spec. */
   readonly given: ScaledFleet
-  /** The same with all requests counted by a gateway, waiting ones included. */
+  /** The same settings, if a gateway counts all requests, waiting ones included. */
   readonly countedBefore: ScaledFleet
-  /** The cheapest without lost minutes; absent: none is cheaper than fixed replicas. */
+  /** The cheapest settings without SLO violations; absent: none are cheaper than fixed replicas. */
   readonly lossless?: ScaledFleet & { readonly perMonth: number }
 }
 
 interface ExistingFleet {
   readonly label: string
   readonly replicas: number
-  /** With headroom, at full capacity, and with one replica lost. */
+  /** Capacity of the fleet with the headroom left free. */
   readonly carriesRps: number
+  /** Capacity of the fleet. */
   readonly atMostRps: number
+  /** Capacity of the fleet after the loss of one replica. */
   readonly withOneLostRps: number
   readonly perMonth: number
+  /** Simulated outcome of each month. */
   readonly underDemand: readonly { readonly month: number; readonly outcome: FleetOutcome }[]
 }
 
@@ -166,28 +170,33 @@ export interface Plan {
   readonly input: PlanInput
   /** Cheapest static fleet in month 1 first. */
   readonly units: readonly UnitPlan[]
-  readonly scaling: Scaling
+  readonly scaling: AutoscalerPlan
   /** For the configuration planned in detail, month 1; absent without committed prices. */
   readonly commitment?: Commitment
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
 
-/** Longer than autoscaler and nodes remember anything. A shorter period is repeated up to this. */
+/**
+ * Shorter periods are repeated up to this length. It exceeds the memory of autoscaler and nodes: up
+ * to an hour of stabilisation, and the delay of the metrics.
+ */
 const minSimulatedSeconds = 7200
-/** Bounds the work: each replica is considered for a commitment. */
+/** Maximum number of replicas of a plan. Bounds the work: each is considered for a commitment. */
 const maxReplicas = 100_000
+/** Break-even points are searched up to this multiple of the last month's peak. */
+const breakEvenRange = 4
 
 /** @throws RangeError for impossible shares, counts and capacities */
-export function planCapacity(given: PlanInput): Plan {
-  validateInput(given)
-  const input = { ...given, demand: repeatPeriod(given.demand, minSimulatedSeconds) }
-  // What is recommended comes first; the others by what they cost for the demand.
+export function planCapacity(request: PlanInput): Plan {
+  validateInput(request)
+  const input = { ...request, demand: repeatPeriod(request.demand, minSimulatedSeconds) }
+  // The recommended configuration first, the others by monthly cost.
   const rank = ({ unit, months }: UnitPlan) =>
     unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth
   const units = input.units.map((unit) => planUnit(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = findPeakRps(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
-  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({
+  const alternatives = input.units.map(({ label, capacityRps, prices: [first] }) => ({
     label,
     capacityRps,
     ...toReplicaPrice(first!),
@@ -195,12 +204,12 @@ export function planCapacity(given: PlanInput): Plan {
   const scaling = planScaling(units[0]!, input)
   const commitment = planUnitCommitment(units[0]!, scaling, input)
   return {
-    demand: given.demand,
+    demand: request.demand,
     input,
     units,
     scaling,
     ...(commitment && { commitment }),
-    breakEven: findBreakEvens(rivals, 4 * lastPeak, input.headroom),
+    breakEven: findBreakEvens(alternatives, breakEvenRange * lastPeak, input.headroom),
     ...(input.existing ? { existing: assessExistingFleet(input, input.existing) } : {}),
   }
 }
@@ -264,11 +273,11 @@ const scaleToMonth = (input: PlanInput, month: number): Demand =>
 
 function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
-  const fleet = (replicas: number) => computePricePerMonth(unit.prices[0]!, replicas)
+  const computeFleetPerMonth = (replicas: number) => computePricePerMonth(unit.prices[0]!, replicas)
   const months = Array.from({ length: input.months }, (_, i): MonthPlan => {
     const demand = scaleToMonth(input, i + 1)
-    const kept = findMinReplicas(unit, demand, input.headroom, input.surroundings)
-    const replicas = Math.max(input.minReplicas, kept.everyMinute)
+    const fixedReplicas = findMinReplicas(unit, demand, input.headroom, input.surroundings)
+    const replicas = Math.max(input.minReplicas, fixedReplicas.everyMinute)
     const autoscaled = simulateAutoscaledFleet(
       unit,
       demand,
@@ -280,29 +289,30 @@ function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
       peakRps: findPeakRps(demand),
       meanRps: computeMeanRps(demand),
       replicas,
-      replicasOverPeriod: Math.max(input.minReplicas, kept.wholePeriod),
+      replicasOverPeriod: Math.max(input.minReplicas, fixedReplicas.wholePeriod),
       utilisation: computeMeanRps(demand) / (replicas * unit.capacityRps),
       // A peak above saturation waits in the queue and has no steady latency.
       ...(unit.curve && computeOverLimitShare(unit, findPeakRps(demand) / replicas) < 1
         ? { sloMsAtPeak: interpolateLatency(unit.curve, findPeakRps(demand) / replicas) }
         : {}),
-      staticPerMonth: fleet(replicas),
-      withSparePerMonth: fleet(replicas + 1),
+      staticPerMonth: computeFleetPerMonth(replicas),
+      withSparePerMonth: computeFleetPerMonth(replicas + 1),
       autoscaled,
       autoscaledPerMonth: roundMoney(autoscaled.meanReplicas * perMonth),
-      ...(unit.tokens && computeTokenDemand(unit.tokens, computeMeanRps(demand), fleet(replicas))),
+      ...(unit.tokens &&
+        computeTokenDemand(unit.tokens, computeMeanRps(demand), computeFleetPerMonth(replicas))),
     }
   })
   const { replicas } = months[0]!
   const zoneReplicas = countReplicasForZones(replicas, input.zones)
-  const total = (of: (m: MonthPlan) => number) =>
-    roundMoney(months.reduce((sum, m) => sum + of(m), 0))
-  const { wholeGpuPerHour: whole, wholeGpuBundles } = unit
+  const sumMonths = (getPrice: (m: MonthPlan) => number) =>
+    roundMoney(months.reduce((sum, m) => sum + getPrice(m), 0))
+  const { wholeGpuPerHour, wholeGpuBundles } = unit
   return {
     unit,
     months,
-    staticTotal: total((m) => m.staticPerMonth),
-    autoscaledTotal: total((m) => m.autoscaledPerMonth),
+    staticTotal: sumMonths((m) => m.staticPerMonth),
+    autoscaledTotal: sumMonths((m) => m.autoscaledPerMonth),
     byPriceList: unit.prices.map((list) => ({
       name: list.name,
       currency: list.currency,
@@ -310,17 +320,17 @@ function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
     })),
     clouds: listCloudCosts(unit.resources, replicas),
     zoneReplicas,
-    zonePerMonth: fleet(zoneReplicas),
-    ...(whole !== undefined && {
+    zonePerMonth: computeFleetPerMonth(zoneReplicas),
+    ...(wholeGpuPerHour !== undefined && {
       sharingSavesPerMonth: roundMoney(
-        computePricePerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) -
-          fleet(replicas),
+        computePricePerMonth({ perHour: wholeGpuPerHour, bundles: wholeGpuBundles }, replicas) -
+          computeFleetPerMonth(replicas),
       ),
     }),
   }
 }
 
-/** As configured, at the pace that a spec sets. */
+/** Builds the configured settings of the autoscaler, with the scaling policies of a spec. */
 function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
   return {
     targetRps: unit.capacityRps * (1 - headroom),
@@ -331,11 +341,11 @@ function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput):
   }
 }
 
-function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
+function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): AutoscalerPlan {
   const settings = buildHpaSettings(unit, input)
-  const before = { ...settings, countedRequests: 'arrived' } as const
-  // As in a manifest without KEDA: no scaling to zero, and the replicas count.
-  const writable = {
+  const gatewaySettings = { ...settings, countedRequests: 'arrived' } as const
+  // Like a manifest without KEDA: no scaling to zero, and the metric counts answered requests.
+  const manifestSettings = {
     ...settings,
     minReplicas: Math.max(1, settings.minReplicas),
     countedRequests: 'answered',
@@ -343,15 +353,15 @@ function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Sca
   const lossless = findLosslessSettings(
     unit,
     input.demand,
-    writable,
+    manifestSettings,
     first!.replicas,
     input.surroundings,
   )
   return {
     given: { settings, outcome: first!.autoscaled },
     countedBefore: {
-      settings: before,
-      outcome: simulateAutoscaledFleet(unit, input.demand, before, input.surroundings),
+      settings: gatewaySettings,
+      outcome: simulateAutoscaledFleet(unit, input.demand, gatewaySettings, input.surroundings),
     },
     ...(lossless && {
       lossless: {
@@ -366,7 +376,7 @@ function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Sca
 
 function planUnitCommitment(
   { unit, months: [first] }: UnitPlan,
-  { lossless }: Scaling,
+  { lossless }: AutoscalerPlan,
   { demand, surroundings }: PlanInput,
 ) {
   const { paid } =
@@ -396,12 +406,12 @@ function assessExistingFleet(
 ): ExistingFleet {
   const unit = input.units.find((u) => u.trial === trial)
   if (!unit) throw new RangeError(`trial ${trial} is not among the configurations of the plan`)
-  const all = replicas * unit.capacityRps
+  const totalRps = replicas * unit.capacityRps
   return {
     label: unit.label,
     replicas,
-    carriesRps: all * (1 - input.headroom),
-    atMostRps: all,
+    carriesRps: totalRps * (1 - input.headroom),
+    atMostRps: totalRps,
     withOneLostRps: (replicas - 1) * unit.capacityRps,
     perMonth: computePricePerMonth(unit.prices[0]!, replicas),
     underDemand: Array.from({ length: input.months }, (_, i) => ({

@@ -22,8 +22,8 @@ export interface CloudCost {
 }
 
 /**
- * The cheapest instance type of each cloud and way to buy for a fleet of one size, running all
- * month. Empty where no listed instance has the GPU.
+ * Lists the cheapest instance type of each cloud and way to buy for a fleet of one size, running
+ * all month. Empty if no listed instance has the GPU.
  */
 export function listCloudCosts(
   resources: Resources,
@@ -55,8 +55,8 @@ export function listCloudCosts(
   const best = new Map<string, CloudCost>()
   for (const offer of offers) {
     const key = `${offer.cloud} ${offer.purchase}`
-    const known = best.get(key)
-    if (!known || offer.perMonth < known.perMonth) best.set(key, offer)
+    const cheapestOffer = best.get(key)
+    if (!cheapestOffer || offer.perMonth < cheapestOffer.perMonth) best.set(key, offer)
   }
   return [...best.values()].sort((a, b) => a.perMonth - b.perMonth)
 }
@@ -66,7 +66,7 @@ interface Rival extends ReplicaPrice {
   readonly capacityRps: number
 }
 
-/** From this demand on (and up to the next entry's) `label` is the cheapest. */
+/** `label` is the cheapest configuration from this demand up to that of the next entry. */
 export interface BreakEven {
   readonly fromRps: number
   readonly label: string
@@ -75,9 +75,9 @@ export interface BreakEven {
 }
 
 /**
- * The cheapest configuration for every demand up to `upToRps`, whole replicas counted: the price of
- * each is a staircase, so it is compared on every stair. Ties go to the one that was cheapest
- * before.
+ * Finds the cheapest configuration for every demand up to `upToRps`, whole replicas counted: the
+ * price of each is a staircase, so it is compared on every stair. Ties go to the one that was
+ * cheapest before.
  */
 export function findBreakEvens(
   rivals: readonly Rival[],
@@ -87,21 +87,22 @@ export function findBreakEvens(
   const usable = rivals.filter((r) => r.capacityRps > 0)
   const edges = new Set<number>([0])
   for (const r of usable) {
-    const carried = r.capacityRps * (1 - headroom)
-    // A stair is no wider than 1/5000 of the range: beyond that the staircase is a line.
-    for (let k = 1; k * carried < upToRps && k <= 5_000; k++) edges.add(k * carried)
+    const carriedRps = r.capacityRps * (1 - headroom)
+    // From 5,000 replicas on, one more changes the price by at most 1/5000.
+    for (let replicas = 1; replicas * carriedRps < upToRps && replicas <= 5_000; replicas++)
+      edges.add(replicas * carriedRps)
   }
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
+    // Just above the edge, where one more replica is needed.
+    const demandRps = edge * (1 + 1e-7) + 1e-9
     const price = (rival: Rival) =>
-      computeFleetPricePerHour(
-        rival,
-        countReplicas({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps),
-      )
+      computeFleetPricePerHour(rival, countReplicas({ demandRps, headroom }, rival.capacityRps))
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {
       if (!best) return r
       const difference = price(r) - price(best)
+      // Prices that differ only by rounding are equal.
       if (Math.abs(difference) < 1e-12) return r.label === before?.label ? r : best
       return difference < 0 ? r : best
     }, undefined)
@@ -112,8 +113,8 @@ export function findBreakEvens(
 }
 
 /**
- * The fewest that still carry the load of `replicas` when one of `zones` zones is lost, spread as
- * evenly as they go: the fullest zone has ceil(n / (zones − 1)).
+ * Counts the fewest replicas that still carry the load of `replicas` after one of `zones` zones is
+ * lost. They are spread as evenly as possible: the fullest zone has ceil(replicas / (zones − 1)).
  */
 export function countReplicasForZones(replicas: number, zones: number): number {
   return zones < 2 ? replicas : replicas + Math.ceil(replicas / (zones - 1))

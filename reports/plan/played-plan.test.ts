@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest'
 import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
-import { seeded } from '../../profiler/seeded-random.ts'
+import { createUniform } from '../../profiler/seeded-random.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { type Demand, sumPeriodSeconds } from './demand.ts'
@@ -54,7 +54,7 @@ const surroundings = { timeoutSeconds: queueLimit / getMaxRps(unit), reactionSec
  * plan has ready.
  */
 async function played(demand: Demand, { ready }: FleetOutcome, seed: number) {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   const period = sumPeriodSeconds(demand)
   const sent: number[][] = []
   const minutes = Array.from({ length: Math.ceil(period / 60) }, () => ({ came: 0, over: 0 }))

@@ -8,7 +8,7 @@ import { computeOverLimitShare, type FleetUnit, getMaxRps } from './replica.ts'
 /** Replicas that became ready together. */
 interface Cohort {
   count: number
-  /** Waiting requests at each. */
+  /** Waiting requests at each replica. */
   waiting: number
 }
 
@@ -32,15 +32,15 @@ export class Queues {
     this.#maxWaiting = getMaxRps(unit) * timeoutSeconds
   }
 
-  get ready(): number {
+  get readyReplicas(): number {
     return this.#cohorts.reduce((sum, { count }) => sum + count, 0)
   }
 
-  get waiting(): boolean {
+  get hasWaiting(): boolean {
     return this.#cohorts.some((c) => c.waiting > 0)
   }
 
-  add(count: number): void {
+  addReplicas(count: number): void {
     const last = this.#cohorts.at(-1)
     if (last && last.waiting === 0) last.count += count
     else this.#cohorts.push({ count, waiting: 0 })
@@ -50,22 +50,22 @@ export class Queues {
    * Removes the youngest replicas first, as a ReplicaSet does. They still answer what waits at them:
    * it does not count as failed.
    */
-  remove(count: number): void {
+  removeReplicas(count: number): void {
     for (
-      let left = count, last = this.#cohorts.at(-1);
-      left > 0 && last;
+      let remaining = count, last = this.#cohorts.at(-1);
+      remaining > 0 && last;
       last = this.#cohorts.at(-1)
     ) {
-      const gone = Math.min(left, last.count)
-      last.count -= gone
-      left -= gone
+      const removed = Math.min(remaining, last.count)
+      last.count -= removed
+      remaining -= removed
       if (last.count === 0) this.#cohorts.pop()
     }
   }
 
   /** Simulates a constant rate of arrivals for a time. */
   advance(rps: number, seconds: number): Flow {
-    const { ready } = this
+    const { readyReplicas: ready } = this
     const arrived = rps * seconds
     if (ready === 0) return { arrived, answered: 0, overLimit: arrived }
     let answered = 0
@@ -94,24 +94,25 @@ export class Queues {
     const growthRps = rps - maxRps
     let answered = 0
     let overLimit = 0
-    for (let left = seconds; left > 1e-9; ) {
+    for (let remainingSeconds = seconds; remainingSeconds > 1e-9; ) {
       const { waiting } = cohort
-      const grows = growthRps > 1e-9 * maxRps && waiting < this.#maxWaiting
-      const falls = growthRps < 0 && waiting > 0
-      const changeSeconds = grows
+      const isGrowing = growthRps > 1e-9 * maxRps && waiting < this.#maxWaiting
+      const isShrinking = growthRps < 0 && waiting > 0
+      const changeSeconds = isGrowing
         ? (this.#maxWaiting - waiting) / growthRps
-        : falls
+        : isShrinking
           ? waiting / -growthRps
           : Number.POSITIVE_INFINITY
       // Within a step the wait is taken at its middle: steps are no longer than it takes the wait
       // to change by a tenth of the limit.
-      const maxStep = grows || falls ? this.#findMaxStepSeconds(waiting, growthRps) : left
-      const step = Math.min(left, changeSeconds, maxStep)
-      const after =
-        grows || falls
+      const maxStep =
+        isGrowing || isShrinking ? this.#findMaxStepSeconds(waiting, growthRps) : remainingSeconds
+      const step = Math.min(remainingSeconds, changeSeconds, maxStep)
+      const waitingAfter =
+        isGrowing || isShrinking
           ? Math.min(this.#maxWaiting, Math.max(0, waiting + growthRps * step))
           : waiting
-      const waitMs = (1000 * (waiting + after)) / 2 / maxRps
+      const waitMs = (1000 * (waiting + waitingAfter)) / 2 / maxRps
       overLimit +=
         rps *
         step *
@@ -120,18 +121,18 @@ export class Queues {
           waitMs > 0 ? Math.min(rps, this.#unit.capacityRps) : rps,
           waitMs,
         )
-      answered += step * (waiting > 0 || grows ? maxRps : Math.min(rps, maxRps))
-      cohort.waiting = after < 1e-9 * maxRps ? 0 : after
-      left -= step
+      answered += step * (waiting > 0 || isGrowing ? maxRps : Math.min(rps, maxRps))
+      cohort.waiting = waitingAfter < 1e-9 * maxRps ? 0 : waitingAfter
+      remainingSeconds -= step
     }
     return { answered, overLimit }
   }
 
-  /** Steps are short where the wait is near the limit, else they end where it comes near. */
+  /** Longest step, s: short while the wait is near the limit, else until it comes near. */
   #findMaxStepSeconds(waiting: number, growthRps: number): number {
     const limit = (this.#unit.limitMs / 1000) * getMaxRps(this.#unit)
-    const tenth = limit / 10 / Math.abs(growthRps)
-    if (waiting <= 1.5 * limit) return tenth
+    const tenthSeconds = limit / 10 / Math.abs(growthRps)
+    if (waiting <= 1.5 * limit) return tenthSeconds
     return growthRps > 0 ? Number.POSITIVE_INFINITY : (waiting - limit) / -growthRps
   }
 }

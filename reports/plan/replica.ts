@@ -15,18 +15,21 @@ export interface FleetUnit {
   readonly saturationRps?: number
   /** SLO-percentile load curve of one replica; absent: the SLO breaks beyond the capacity. */
   readonly curve?: readonly CurveKnot[]
-  /** 0.99 where the SLO is about p99. */
+  /** Percentile of the SLO, such as 0.99. */
   readonly percentile: number
   readonly limitMs: number
-  /** From the start on an existing node until it is ready, seconds. */
+  /** Time from the start on an existing node until the replica is ready, seconds. */
   readonly startupSeconds: number
-  /** From the request of a node until pods start on it, images pulled, seconds; 0: nodes exist. */
+  /**
+   * Time from the request of a node until pods start on it, with images pulled, seconds; 0: nodes
+   * exist.
+   */
   readonly nodeSeconds: number
   /** Replicas that fit on a node; a node costs its full price. */
   readonly replicasPerNode: number
 }
 
-/** The highest rate that a replica answers, requests per second. */
+/** Gets the highest rate that a replica answers, requests per second. */
 export const getMaxRps = ({
   saturationRps = 0,
   capacityRps,
@@ -34,26 +37,29 @@ export const getMaxRps = ({
 
 /**
  * Share of requests over the SLO's limit at a steady rate of one replica. The load curve gives one
- * percentile. The tail is assumed to be exponential above the unloaded latency, as queues under load
- * approach.
+ * percentile. The tail is assumed to be exponential above the unloaded latency, as queues under
+ * load approach.
  * @param waitMs that requests already in the queue take
  */
 export function computeOverLimitShare(unit: FleetUnit, rateRps: number, waitMs = 0): number {
   if (rateRps <= 0) return 0
   const { capacityRps, curve, percentile, limitMs } = unit
-  const miss = 1 - percentile
+  const allowedShare = 1 - percentile
   // The curve meets the limit at the capacity. Without the tolerance a fleet sized exactly would fail
   // by rounding.
-  const within = rateRps <= capacityRps * (1 + 1e-9)
-  if (curve === undefined || curve.length === 0) return within && waitMs === 0 ? miss : 1
+  const isWithinCapacity = rateRps <= capacityRps * (1 + 1e-9)
+  if (curve === undefined || curve.length === 0)
+    return isWithinCapacity && waitMs === 0 ? allowedShare : 1
   const unloadedMs = Math.min(curve[0]!.latencyMs, limitMs)
   const latencyMs = Math.max(computeLatencyMs(unit, curve, rateRps), unloadedMs)
-  const left = limitMs - waitMs - unloadedMs
-  if (left <= 0) return waitMs === 0 && within ? miss : 1
-  const share = latencyMs > unloadedMs ? miss ** (left / (latencyMs - unloadedMs)) : 0
+  const remainingMs = limitMs - waitMs - unloadedMs
+  if (remainingMs <= 0) return waitMs === 0 && isWithinCapacity ? allowedShare : 1
+  const share =
+    latencyMs > unloadedMs ? allowedShare ** (remainingMs / (latencyMs - unloadedMs)) : 0
   if (waitMs > 0) return share
-  // The confirmed capacity counts, not the point where the curve crosses the limit.
-  return within ? Math.min(share, miss) : Math.max(share, miss * 1.001)
+  // The confirmed capacity counts, not the point where the curve crosses the limit: above it the
+  // share is at least slightly more than allowed.
+  return isWithinCapacity ? Math.min(share, allowedShare) : Math.max(share, allowedShare * 1.001)
 }
 
 /**
@@ -67,9 +73,9 @@ export function computeLatencyMs(
 ): number {
   const last = curve.at(-1)!
   if (rateRps <= last.rateRps) return interpolateLatency(curve, rateRps)
-  const left = getMaxRps(unit) - rateRps
+  const freeRps = getMaxRps(unit) - rateRps
   const unloadedMs = curve[0]!.latencyMs
-  return left > 0
-    ? unloadedMs + ((last.latencyMs - unloadedMs) * (getMaxRps(unit) - last.rateRps)) / left
+  return freeRps > 0
+    ? unloadedMs + ((last.latencyMs - unloadedMs) * (getMaxRps(unit) - last.rateRps)) / freeRps
     : Number.POSITIVE_INFINITY
 }

@@ -16,10 +16,13 @@ const assumedSeconds = {
   cores: { startupSeconds: 30, nodeSeconds: 120 },
 }
 
-/** @param streams whether it is a language model */
+/** @param streams whether the model is a language model */
 export const assumeStartup = ({ gpu }: Resources, streams: boolean): Startup =>
   streams ? assumedSeconds.language : gpu === undefined ? assumedSeconds.cores : assumedSeconds.gpu
 
-/** As many as share one GPU; for whole GPUs one, because the size of a node is not known here. */
+/**
+ * Replicas on a node: as many as share one GPU; one with whole GPUs or none, because the size of a
+ * node is not known here.
+ */
 export const countReplicasPerNode = ({ gpu, gpus, gpuShare }: Resources): number =>
   gpu !== undefined && gpus === 1 && gpuShare < 1 ? Math.floor(1 / gpuShare + 1e-9) : 1

@@ -19,10 +19,10 @@ const maxDateSeconds = 8.64e12
 const formHint = 'write two columns: timestamp (seconds or ISO 8601), requests per second'
 
 /**
- * Reads a trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without
- * a header, which may name the unit; or one series of Prometheus's JSON. Each rate lasts until the
- * next timestamp, the last one as long as the one before it. A last row whole days after the first
- * only closes the period, unless its rate is the highest.
+ * Reads a trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or
+ * without a header, which may name the unit; or one series of Prometheus's JSON. Each rate lasts
+ * until the next timestamp, the last one as long as the one before it. A last row whole days after
+ * the first only closes the period, unless its rate is the highest.
  */
 export function parseTraceDemand(text: string, file: string): Demand {
   const { rows, notes } = readRows({ file, text: toTable(text, file) })
@@ -63,13 +63,13 @@ const isHeader = ({ cells }: TextRow): boolean =>
 
 interface Sample {
   readonly line: number
-  /** Seconds. */
+  /** Time, seconds. */
   readonly at: number
   readonly rps: number
 }
 
 /**
- * @param unitsPerSecond of timestamps that are numbers
+ * @param unitsPerSecond units of numeric timestamps in a second: 1000 for milliseconds
  * @param perSeconds seconds that rates without a unit count requests over
  * @returns two or more samples by rising time
  */
@@ -80,14 +80,14 @@ function readSamples(
   perSeconds: number,
 ): Sample[] {
   const samples = rows.map(({ cells, line }): Sample => {
-    const at = `${file}:${line}: '${cells.join(',')}'`
+    const place = `${file}:${line}: '${cells.join(',')}'`
     const columns = cells.findLastIndex((cell) => cell !== '') + 1
     if (columns !== 2)
       throw new DemandError(
-        `${at} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
+        `${place} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
         formHint,
       )
-    if (!isSample(cells)) throw new DemandError(`${at} is not a timestamp and a rate`, formHint)
+    if (!isSample(cells)) throw new DemandError(`${place} is not a timestamp and a rate`, formHint)
     return { line, at: parseTime(cells[0]!, unitsPerSecond), rps: readRate(cells[1]!, perSeconds) }
   })
   if (samples.length < 2)
@@ -161,16 +161,19 @@ const isGap = ([time = '', ...others]: readonly string[]): boolean =>
 const hasNoZone = (text: string): boolean =>
   Number.isNaN(readNumber(text)) && splitIso(text)?.zone === undefined
 
-/** ISO 8601 as exports have it: slashes (CloudWatch), a blank for the T, the zone's colon left out, a date alone. */
+/**
+ * ISO 8601 as exports write it: '2026-10-25T02:00:00+02:00', '2026/10/25 02:00' (CloudWatch),
+ * '2026-10-25 02:00:00 +0200', or a date alone.
+ */
 function splitIso(
   text: string,
 ): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
-  const found =
+  const match =
     /^\s*(\d{4}([-/])\d\d\2\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(
       text,
     )
-  if (!found) return undefined
-  const [, date = '', , time = '00:00', utc, hours, minutes = '00'] = found
+  if (!match) return undefined
+  const [, date = '', , time = '00:00', utc, hours, minutes = '00'] = match
   return {
     date: date.replaceAll('/', '-'),
     time,
@@ -179,9 +182,9 @@ function splitIso(
 }
 
 /**
- * A time in seconds; NaN for other text. Times without a zone are read as UTC, whatever the zone of
- * this machine.
- * @param unitsPerSecond of numbers
+ * Parses a time in seconds; NaN for other text. Times without a zone are read as UTC, whatever the
+ * zone of this machine.
+ * @param unitsPerSecond units of numeric times in a second
  */
 function parseTime(text: string, unitsPerSecond = 1): number {
   const number = readNumber(text)

@@ -3,19 +3,21 @@ import { readNumber } from '../../trials/table-text.ts'
 
 const spanSeconds = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 
-/** Seconds that a unit counts requests over: 'req/s' 1, 'rpm' 60. Undefined: it is no rate's. */
+/** Seconds over which a unit counts requests: 'req/s' → 1, 'rpm' → 60. Undefined: not a rate. */
 function parseUnitSeconds(unit: string): number | undefined {
   const words = unit.toLowerCase().replaceAll(/[\s_]+/g, ' ')
-  const [, short] = /\b[rq]p([smhd])\b/.exec(words) ?? []
-  const [, long] = /(?:\/|\bper) ?(s|sec|second|m|min|minute|h|hour|d|day)s?\b/.exec(words) ?? []
-  const span = short ?? long?.[0]
+  // Short: 'rps', 'qpm'. Long: 'requests/s', 'per minute'.
+  const [, shortUnit] = /\b[rq]p([smhd])\b/.exec(words) ?? []
+  const [, longUnit] =
+    /(?:\/|\bper) ?(s|sec|second|m|min|minute|h|hour|d|day)s?\b/.exec(words) ?? []
+  const span = shortUnit ?? longUnit?.[0]
   return span === undefined ? undefined : spanSeconds[span as keyof typeof spanSeconds]
 }
 
 /**
- * What the heading of a column says its numbers count requests over, seconds; 'unknown span' for
- * one that names a count ('RequestCount', 'requests'). A heading that says neither is the rate per
- * second that a trace is asked to have.
+ * Seconds over which the numbers of a column count requests, by its heading: 'rpm' → 60. 'unknown
+ * span' if the heading names a count without a time ('RequestCount', 'requests'). Any other heading
+ * is taken for a rate per second, which a trace should have.
  */
 export function readRateHeading(heading: string): number | 'unknown span' {
   const words = heading.replaceAll(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' ')
@@ -30,12 +32,12 @@ export function readRateHeading(heading: string): number | 'unknown span' {
 }
 
 /**
- * Requests per second of a cell: '120', '120 req/s', '1.2 K req/s', '600 rpm'. NaN: it is no rate.
- * @param perSeconds of a number without a unit
+ * Requests per second of a cell: '120', '120 req/s', '1.2 K req/s', '600 rpm'. NaN: not a rate.
+ * @param perSeconds seconds over which a number without a unit counts requests
  */
 export function readRate(cell: string, perSeconds = 1): number {
-  const plain = readNumber(cell)
-  if (!Number.isNaN(plain)) return plain / perSeconds
+  const plainNumber = readNumber(cell)
+  if (!Number.isNaN(plainNumber)) return plainNumber / perSeconds
   const [, number, thousands = '', unit = ''] =
     /^\s*([\d.]+)\s*([kKM]?)(?![a-z])\s*(.*?)\s*$/.exec(cell) ?? []
   const seconds =
@@ -52,8 +54,8 @@ export function readRate(cell: string, perSeconds = 1): number {
 }
 
 /**
- * The series of an answer of Prometheus to query_range, each a list of time and value; undefined
- * for other JSON.
+ * Reads the series of an answer of Prometheus to query_range, each a list of time and value;
+ * undefined for other JSON.
  */
 export function readPrometheusSeries(
   text: string,

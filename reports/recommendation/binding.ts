@@ -1,12 +1,13 @@
-/** What limits the capacity of a configuration, with the evidence. */
+/** Finds what limits the capacity of a configuration, with the evidence. */
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { Usage } from '../../trials/types.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
 import { describePools, findEngineBinding } from './engine-binding.ts'
 import type { RankedCandidate } from './ranked-candidate.ts'
+import { findStageBinding } from './stages.ts'
 import { failsAllRequests } from './status.ts'
-import type { Candidate, Recommendation } from './types.ts'
+import type { Candidate, Recommendation, StageReport } from './types.ts'
 
 /**
  * Busy share from which a device is taken to be the limit: of its busiest seconds, else the mean of
@@ -27,12 +28,14 @@ type BindingEvidence = Recommendation['binding']
 
 /**
  * Finds what limits a candidate: its scarcest resource, memory by its neighbours, or the SLO, by
- * where its capacity lies between unloaded and saturated.
+ * where its capacity lies between unloaded and saturated. Of a pipeline, its busiest stage.
+ * @param stages of a pipeline
  */
 export function findBinding(
   ranked: RankedCandidate,
   all: readonly RankedCandidate[],
   slo: Slo,
+  stages?: readonly StageReport[],
 ): BindingEvidence {
   const { measurement, candidate } = ranked
   if (!measurement) return findUnservedBinding(ranked)
@@ -49,6 +52,13 @@ export function findBinding(
   )
     return { what: 'unknown', evidence: candidate.reason ?? '' }
   if (!(candidate.capacityRps > 0)) return describeUnattainable(candidate, slo)
+  if (stages !== undefined)
+    return (
+      findStageBinding(ranked, stages) ?? {
+        what: 'unknown',
+        evidence: 'the usage of the stages was not measured',
+      }
+    )
   const utilisation = readUtilisation(ranked)
   const saturatedShare =
     measurement.saturationRps > 0
@@ -76,19 +86,19 @@ function describeUnattainable(candidate: Candidate, slo: Slo): BindingEvidence {
 
 interface Utilisation {
   readonly usage: Usage
-  /** Of the trial's configuration. */
+  /** CPU cores of the configuration. */
   readonly cores: number
-  /** Absent where it was not measured. */
+  /** Absent if it was not measured. */
   readonly busyCores?: number
   /** Busy shares, 0-1; 0 where they were not measured. */
   readonly gpuShare: number
   readonly cpuShare: number
   readonly cpuText: string
-  /** What was measured: 'GPU busy 93 % of the time', '2 cores 41 % busy'. */
+  /** Descriptions of the measured values: 'GPU busy 93 % of the time', '2 cores 41 % busy'. */
   readonly texts: readonly string[]
 }
 
-/** By the confirmation, where there is one: the first measurement also overloads the server. */
+/** Reads the usage of the confirmation, if any: the first measurement also overloads the server. */
 function readUtilisation({ trial, confirmation }: RankedCandidate): Utilisation {
   const usage = confirmation?.trial.usage ?? trial.usage ?? {}
   const cores = Number(trial.configuration.cpuCores)
@@ -110,7 +120,7 @@ function readUtilisation({ trial, confirmation }: RankedCandidate): Utilisation 
   }
 }
 
-/** The engine's own limit, the GPU or the CPU cores; undefined where none is busy enough. */
+/** Finds the engine's own limit, the GPU or the CPU cores; undefined if none is busy enough. */
 function findBusyResource(
   { trial, confirmation }: RankedCandidate,
   { usage, gpuShare, cpuShare, cpuText, texts }: Utilisation,
@@ -184,7 +194,9 @@ function findUnservedBinding({ trial, candidate }: RankedCandidate): Recommendat
   return { what: memory ? 'memory' : 'unknown', evidence: candidate.reason ?? '' }
 }
 
-/** A configuration out of memory that differs in one parameter only: 'batchSize 16 (trial 7)'. */
+/**
+ * Finds a configuration out of memory that differs in one parameter only: 'batchSize 16 (trial 7)'.
+ */
 function findNeighbourOutOfMemory(
   { trial }: RankedCandidate,
   all: readonly RankedCandidate[],

@@ -24,7 +24,7 @@ export interface CapacityAssessment extends DerivedCapacity {
    * curve. `unloaded`: one request at a time.
    */
   readonly sloMsFrom: 'measured' | 'model' | 'unloaded'
-  /** Result of the last conclusive confirmation; absent where there is none. */
+  /** Result of the last conclusive confirmation; absent if there is none. */
   readonly confirmation?: ConfirmationResult
   /** The first measurement with the windows of all confirmations. */
   readonly measurement: Measurement
@@ -76,7 +76,7 @@ export function assessCapacity(
 }
 
 /**
- * The first measurement with the windows of all. Its estimate is dropped, and the load curve
+ * Pools the first measurement with the windows of all. Its estimate is dropped, and the load curve
  * decides, where a confirmation violated the SLO at or below it.
  */
 function poolMeasurements(
@@ -150,7 +150,7 @@ function assessConfirmed(
   }
 }
 
-/** The lowest rate above a met one at which a window's 95 % interval lies above the limit. */
+/** Finds the lowest rate above a met one at which a window's 95 % interval lies above the limit. */
 function findViolationAbove(
   windows: readonly WindowResult[],
   metRps: number,

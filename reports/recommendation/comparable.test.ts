@@ -6,7 +6,7 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { toMarkdown } from '../report/document/markdown.ts'
 import { renderReport } from '../report/report-blocks.ts'
 import { price, sampleInput } from '../samples.contract.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { claimsOfMeasuring } from './claims.contract.ts'
 import { again, disturbed, failed, outOfMemory, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
@@ -131,7 +131,7 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
       (drawn, objective, provenance) => {
         const trials = allTrialsOf(drawn)
         const r = recommend({ ...sampleInput, trials, objective, provenance, pricePerHour: price })
-        for (const c of candidatesOf(r)) {
+        for (const c of listCandidates(r)) {
           if (c.feasible) expect(c.cost).toBe(computeCost(objective, c))
           if (c.estimateRps !== undefined) expect(c.capacityRps).toBeLessThan(c.estimateRps)
           if (c.status === 'measured' && c.capacityRps > 0) expect(c.estimateRps).toBeDefined()

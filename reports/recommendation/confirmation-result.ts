@@ -34,12 +34,12 @@ export interface ConfirmationResult {
    * measurement. Absent: there is none.
    */
   readonly violatedRps?: number
-  /** How measurements of the configuration disagree; absent where they agree. */
+  /** How measurements of the configuration disagree; absent if they agree. */
   readonly variation?: Variation
 }
 
 /**
- * @returns undefined where the measurement is inconclusive: its windows are invalid, or their
+ * @returns undefined if the measurement is inconclusive: its windows are invalid, or their
  * records do not cover this SLO
  */
 export function readConfirmation(trial: CompleteTrial, slo: Slo): ConfirmationResult | undefined {
@@ -64,8 +64,8 @@ export function readConfirmation(trial: CompleteTrial, slo: Slo): ConfirmationRe
 }
 
 /**
- * Under its own SLO the measurement's capacity counts, not single windows: it may have pooled two of
- * them.
+ * Under its own SLO the measurement's capacity counts, not single windows: it may have pooled two
+ * of them.
  */
 function readUnderOwnSlo(
   trial: CompleteTrial,
@@ -118,7 +118,7 @@ const findLowestRate = (windows: readonly WindowResult[]): WindowResult | undefi
     undefined,
   )
 
-/** The window nearest to a rate; of two at the same distance the one that met the SLO. */
+/** Finds the window nearest to a rate; of two at the same distance the one that met the SLO. */
 function findNearest(windows: readonly WindowResult[], rateRps: number): WindowResult | undefined {
   const distance = (w: WindowResult) => Math.abs(w.rateRps - rateRps) + (w.met ? 0 : 1e-6 * rateRps)
   return windows.reduce<WindowResult | undefined>(

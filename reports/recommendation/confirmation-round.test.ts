@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { computeCost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { chooseConfirmationRate, chooseConfirmationRound } from './confirmation-round.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
 import { type RecommendInput, recommend } from './recommend.ts'
@@ -155,7 +155,7 @@ test('what was foretold of a trial is known of its candidate, under the SLO and 
     objective: createObjective('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }),
     trials: [trial],
   })
-  expect(candidatesOf(energy)[0]).not.toHaveProperty('predictedRps')
+  expect(listCandidates(energy)[0]).not.toHaveProperty('predictedRps')
 })
 
 test('a refuted configuration is not recommended before one that held, whatever its windows say', () => {
@@ -193,7 +193,7 @@ test('once the race is over, the best is confirmed: a rival is compared at the r
 
 test('every candidate once, best first; the nearest in its place', () => {
   const numbers = (...trials: RecommendInput['trials']) =>
-    candidatesOf(given(...trials)).map(({ trial }) => trial)
+    listCandidates(given(...trials)).map(({ trial }) => trial)
   expect(numbers(tried(1, A, 100), tried(2, B, 150), tried(3, C, 500))).toEqual([3, 1, 2])
   const slow = tried(3, C, 0, {
     outcome: 'slo-unattainable',
@@ -211,7 +211,7 @@ test('what a candidate carries is all that its cost is made of, whatever the obj
   const used = { ...tried(1, A, 100, faster), usage: { launchSeconds: 4, cpuCores: 1.5 } } as const
   for (const kind of objectiveKinds) {
     const objective = createObjective(kind, { demandRps: 300, headroom: 0.2, maxPricePerHour: 1e6 })
-    const candidates = candidatesOf(
+    const candidates = listCandidates(
       recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }),
     )
     for (const candidate of candidates)

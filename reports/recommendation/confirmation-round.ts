@@ -10,7 +10,7 @@ import {
   type Objective,
   withCapacity,
 } from '../../search/objective.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
@@ -23,8 +23,8 @@ const minProvenShare = 0.8
 const retryShare = 0.95
 
 /**
- * The rate of a second measurement, requests per second: the safe capacity. With a demand, at least
- * what each replica must serve when replicas are counted by the estimate.
+ * Chooses the rate of a second measurement, requests per second: the safe capacity. With a demand,
+ * at least what each replica must serve when replicas are counted by the estimate.
  */
 export function chooseConfirmationRate(
   {
@@ -51,7 +51,8 @@ function computeDemandPerReplica(capacityRps: number, objective: Objective): num
 }
 
 /**
- * Cost at the estimate, before its discount: comparable with the estimates of trials that still run.
+ * Cost at the estimate, before its discount: comparable with the estimates of trials that still
+ * run.
  */
 export const computeEstimatedCost = (candidate: Candidate, objective: Objective): number =>
   candidate.estimateRps === undefined
@@ -89,9 +90,10 @@ interface ConfirmationRound {
 }
 
 /**
- * The next round. Every candidate that may be the best has a rate: confirmed ones the rate they met,
- * others the rate of their next measurement. The cheapest of them at that rate is measured.
- * Candidates without rounds left are not measured, but a cheaper unrefuted one still ranks first.
+ * Chooses the next round. Every candidate that may be the best has a rate: confirmed ones the rate
+ * they met, others the rate of their next measurement. The cheapest of them at that rate is
+ * measured. Candidates without rounds left are not measured, but a cheaper unrefuted one still
+ * ranks first.
  * @param hasNoRoundLeft whether a candidate was measured as often as is allowed
  * @param tolerance relative gain over a confirmed candidate that is not worth a round, 0.05 = 5 %
  * @returns undefined once the cheapest is confirmed, or nothing is worth a round
@@ -102,7 +104,7 @@ export function chooseConfirmationRound(
   tolerance = 0,
 ): ConfirmationRound | undefined {
   const { objective } = recommendation
-  const entries = candidatesOf(recommendation)
+  const entries = listCandidates(recommendation)
     .flatMap((candidate) => {
       const confirmed = isConfirmed(candidate.status)
       const refuted = candidate.status === 'refuted'

@@ -2,7 +2,7 @@
 import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { getAcceptance } from '../../trials/predictor/llm/speculation.ts'
+import { inferAcceptance } from '../../trials/predictor/llm/speculation.ts'
 import { resolveArithmetic } from '../../trials/predictor/llm/step-model.ts'
 import { Knobs } from '../../trials/servers/knobs.ts'
 import type { Usage } from '../../trials/types.ts'
@@ -74,7 +74,7 @@ function describeDrafts({ acceptedTokens }: Usage, configuration: Configuration)
   const drafted = readDraftTokens(configuration)
   if (acceptedTokens === undefined || !(drafted > 0)) return []
   return [
-    `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${getAcceptance(acceptedTokens, drafted).toFixed(2)})`,
+    `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${inferAcceptance(acceptedTokens, drafted).toFixed(2)})`,
   ]
 }
 
@@ -97,8 +97,8 @@ const readDraftTokens = (configuration: Configuration): number =>
   new Knobs(configuration).number('speculativeTokens') ?? 0
 
 /**
- * Sequences per step above which arithmetic takes longer than reading the weights (a roofline of the
- * GPU's data sheet figures, KV cache reads left out). Undefined where the GPU is not known.
+ * Sequences per step above which arithmetic takes longer than reading the weights (a roofline of
+ * the GPU's data sheet figures, KV cache reads left out). Undefined if the GPU is not known.
  */
 function computeMinComputeBoundSequences(configuration: Configuration): number | undefined {
   const { gpu: name, precision, quantization } = configuration

@@ -3,7 +3,7 @@ import type { MetricReading } from '../../profiler/model/server-metric.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { chooseConfirmationRound } from './confirmation-round.ts'
 import { A, again, B, C, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
@@ -91,7 +91,7 @@ test('a value is that of the rate it was read at: under another SLO, at another 
   ] as const
   const trial = tried(1, A, 100, { metrics: of(4), windows })
   const tight = given([trial], depth, { ...slo, limitMs: 30 })
-  const [candidate] = candidatesOf(tight)
+  const [candidate] = listCandidates(tight)
   expect(candidate!.capacityRps).toBeGreaterThan(0)
   expect(candidate).not.toHaveProperty('metrics')
   expect(candidate).toMatchObject({

@@ -1,6 +1,6 @@
 /** Rivals of the best whose order is open: a further measurement could put them first. */
 import { computeCost, isOrderUncertain, type Objective } from '../../search/objective.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { computeConfirmationCost } from './confirmation-round.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
@@ -22,7 +22,7 @@ interface OpenRivals {
   readonly close: readonly Candidate[]
 }
 
-/** The rivals of the best, of all candidates. */
+/** Finds the rivals of the best, of all candidates. */
 export function findOpenRivals(
   candidates: readonly Candidate[],
   best: Candidate,
@@ -42,13 +42,15 @@ export function findOpenRivals(
 
 const rivalsByRecommendation = new WeakMap<Recommendation, OpenRivals>()
 
-/** The rivals of the recommended configuration. Memoised: several parts of a page need them. */
-export function findOpenRivalsOf(recommendation: Recommendation): OpenRivals {
+/**
+ * Finds the rivals of the recommended configuration. Memoised: several parts of a page need them.
+ */
+export function getOpenRivals(recommendation: Recommendation): OpenRivals {
   const { best, objective } = recommendation
   const rivals =
     rivalsByRecommendation.get(recommendation) ??
     (best
-      ? findOpenRivals(candidatesOf(recommendation), best, objective)
+      ? findOpenRivals(listCandidates(recommendation), best, objective)
       : { better: [], close: [] })
   rivalsByRecommendation.set(recommendation, rivals)
   return rivals

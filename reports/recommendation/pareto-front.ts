@@ -12,9 +12,9 @@ import type { Candidate, Recommendation } from './types.ts'
 const limitCount = 24
 
 /**
- * Operating points at safe capacities, by rising latency and throughput per dollar. Each has the most
- * throughput per dollar under one of a grid of limits, evenly spaced in ln. The last one is the best
- * under the SLO itself.
+ * Operating points at safe capacities, by rising latency and throughput per dollar. Each has the
+ * most throughput per dollar under one of a grid of limits, evenly spaced in ln. The last one is
+ * the best under the SLO itself.
  */
 export function computeParetoFront(
   all: readonly RankedCandidate[],
@@ -52,9 +52,10 @@ export function computeParetoFront(
 }
 
 /**
- * The configuration with the most throughput per dollar under each limit; at the last one, the SLO
- * itself, by its capacity. The limits are taken from loose to tight. No load curve serves more under
- * a tighter limit, so the last value of each bounds the next one, and few are computed again.
+ * Finds the configuration with the most throughput per dollar under each limit; at the last one,
+ * the SLO itself, by its capacity. The limits are taken from loose to tight. No load curve serves
+ * more under a tighter limit, so the last value of each bounds the next one, and few are computed
+ * again.
  */
 function findWinners(
   served: readonly RankedCandidate[],
@@ -101,8 +102,8 @@ const computeDiscount = ({ capacityRps, estimateRps = capacityRps }: Candidate):
   estimateRps > 0 ? capacityRps / estimateRps : 1
 
 /**
- * Fronts with the quality of model variants as a third axis: for each quality, best first, the front
- * of the variants that are at least as good. Undefined for fewer than two qualities.
+ * Fronts with the quality of model variants as a third axis: for each quality, best first, the
+ * front of the variants that are at least as good. Undefined for fewer than two qualities.
  */
 export function computeQualityFronts(
   all: readonly RankedCandidate[],

@@ -19,7 +19,7 @@ import {
   resolveReplicaPrice,
 } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import type { CapacityAssessment } from './capacity-assessment.ts'
 import type { ConfirmationResult } from './confirmation-result.ts'
 import { findLastMetrics, findMetricsAt } from './read-metrics.ts'
@@ -38,7 +38,7 @@ export interface RankingCriteria {
   readonly pricePerHour: Pricing<Configuration>
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: (configuration: Configuration) => string
-  /** Quality of the model variant; undefined where there are none. */
+  /** Quality of the model variant; undefined if there are none. */
   readonly quality?: (configuration: Configuration) => number | undefined
   /** Variants of lower quality are infeasible. */
   readonly minQuality?: number
@@ -51,7 +51,7 @@ export interface RankedCandidate {
   readonly candidate: Candidate
   /** The trial that represents the configuration. */
   readonly trial: FinishedTrial
-  /** Result of the last conclusive confirmation; absent where there is none. */
+  /** Result of the last conclusive confirmation; absent if there is none. */
   readonly confirmation?: ConfirmationResult
   /** The first measurement with the windows of all confirmations. */
   readonly measurement?: Measurement
@@ -105,7 +105,10 @@ export function buildCandidate(
   }
 }
 
-/** The SLO's percentile at a rate below the estimate: of a window there, else off the load curve. */
+/**
+ * Finds the SLO's percentile at a rate below the estimate: of a window there, else off the load
+ * curve.
+ */
 function findLatencyAt(
   rateRps: number,
   { sloMs, sloMsFrom, windows, curve }: CapacityAssessment,
@@ -131,7 +134,7 @@ const isInfeasible = ({ capacityRps, status, measurement }: CapacityAssessment):
   (!(capacityRps > 0) && status === 'measured') || failsAllRequests({ ...measurement, capacityRps })
 
 /**
- * The candidate under a tighter limit, by its load curve.
+ * Builds the candidate under a tighter limit, by its load curve.
  * @param safeRps the capacity there, with the candidate's own discount
  */
 export function buildOperatingPoint(
@@ -193,7 +196,7 @@ function computeFigures(
     capacityCi90Rps: capacity.capacityCi90Rps,
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(unloadedMs) ? { unloadedMs } : {}),
-    ...(trial.usage ? { usage: trial.usage } : {}),
+    ...(trial.usage ? { usage: omitStages(trial.usage) } : {}),
     ...(metrics && { metrics }),
     ...(capacity.derived ? { derived: true } : {}),
     ...toBound(capacity),
@@ -208,7 +211,10 @@ function computeFigures(
   }
 }
 
-/** Trials of objectives that model another figure predict no rate. */
+/**
+ * Selects the predicted capacity of a trial; none if the objective measures a quantity of its
+ * own, because the prediction is then of that quantity.
+ */
 const selectPrediction = (
   { predicted }: FinishedTrial,
   { objective }: RankingCriteria,
@@ -229,7 +235,7 @@ function resolveQuality(
   return value === undefined ? {} : { quality: value }
 }
 
-/** A candidate that served nothing, for the reason stated. */
+/** Builds a candidate that served nothing, for the reason stated. */
 export function buildUnservedCandidate(
   trial: FinishedTrial,
   reason: string,
@@ -252,3 +258,6 @@ export function buildUnservedCandidate(
     reason,
   }
 }
+
+/** The usage as plain numbers: `Recommendation.stages` has those of the stages. */
+const omitStages = ({ stages: _, ...usage }: Usage): Usage => usage

@@ -16,8 +16,8 @@ import { findLowestViolation } from './windows.ts'
 import { formatLowestViolation } from './words.ts'
 
 /**
- * Whether no trial gave a result for the SLO. Imported results may lack its percentile: their latency
- * is NaN.
+ * Whether no trial gave a result for the SLO. Imported results may lack its percentile: their
+ * latency is NaN.
  */
 export const hasNoResult = ({
   status,
@@ -34,7 +34,7 @@ interface FeasibilityCriteria {
   readonly minQuality?: number
 }
 
-/** Why a measured configuration is infeasible; undefined where it is feasible. */
+/** Why a measured configuration is infeasible; undefined if it is feasible. */
 export function explainInfeasible(
   assessment: CapacityAssessment,
   figures: {
@@ -65,7 +65,7 @@ function explainUnranked(objective: Objective, capacityRps: number): string {
     : `${metric}, which the objective ranks by, was not read at ${rate(capacityRps)}`
 }
 
-/** Why no rate is known at which it meets the SLO; undefined where one is. */
+/** Why no rate is known at which it meets the SLO; undefined if one is. */
 function explainViolation(assessment: CapacityAssessment, slo: Slo): string | undefined {
   const { status, capacityRps, capacityCi90Rps, measurement, windows, sloMs } = assessment
   if (failsAllRequests({ ...measurement, capacityRps }))

@@ -14,6 +14,7 @@ import { computeParetoFront, computeQualityFronts } from './pareto-front.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import { rankCandidates } from './ranking.ts'
 import { hasNoResult } from './reasons.ts'
+import { reportStages } from './stages.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
 import {
@@ -64,6 +65,7 @@ export function recommendFrom(
   const subject = best ?? nearest
   // If none ever served, an infeasible one explains more than one that could not be measured.
   const limited = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
+  const stages = subject && reportStages(subject, input)
   const defaultTrial = input.trials.find((t) => t.purpose === 'default')
   const key = defaultTrial && configurationKey(defaultTrial.configuration)
   const baseline = defaultTrial && all.find((j) => configurationKey(j.trial.configuration) === key)
@@ -100,8 +102,9 @@ export function recommendFrom(
       ? { measuredWith: input.measuredWith(subject.candidate.configuration) }
       : {}),
     binding: limited
-      ? findBinding(limited, all, slo)
+      ? findBinding(limited, all, slo, stages)
       : { what: 'unknown', evidence: 'no trial has finished' },
+    ...(stages && { stages }),
     front: computeParetoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all
@@ -163,8 +166,8 @@ const noSearch = {
 }
 
 /**
- * The cheapest at its safe capacity. A confirmed configuration is replaced only by one that is
- * cheaper by more than the margin, and never by one that failed its confirmation.
+ * Selects the cheapest at its safe capacity. A confirmed configuration is replaced only by one that
+ * is cheaper by more than the margin, and never by one that failed its confirmation.
  */
 function selectBest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
@@ -176,8 +179,8 @@ function selectBest(all: readonly RankedCandidate[]): RankedCandidate | undefine
 }
 
 /**
- * The candidate that comes nearest to the SLO: the cheapest of those that meet it at some rate,
- * else the one with the lowest unloaded latency. Only candidates that served count.
+ * Selects the candidate that comes nearest to the SLO: the cheapest of those that meet it at some
+ * rate, else the one with the lowest unloaded latency. Only candidates that served count.
  */
 function selectNearest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
   const distance = ({ candidate: c }: RankedCandidate) =>

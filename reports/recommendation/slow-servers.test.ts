@@ -8,7 +8,7 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { sampleInput } from '../samples.contract.ts'
-import { candidatesOf } from './candidates.ts'
+import { listCandidates } from './candidates.ts'
 import { A, again, B, disturbed, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
 
@@ -124,7 +124,7 @@ function saidOf(
     binding: [r.binding.what, shapeOf(r.binding.evidence)],
     caveats: r.caveats.map(shapeOf),
     front: r.front.length,
-    candidates: candidatesOf(r).map(
+    candidates: listCandidates(r).map(
       ({ trial, status, feasible, bound, sloMsFrom, derived, reason, capacityRps, missed }) => ({
         ...{ trial, status, feasible, bound, sloMsFrom, derived },
         reason: shapeOf(reason),

@@ -17,7 +17,7 @@ interface WindowFigures {
   /** Requests per second. */
   readonly windowRps: number
   readonly latencies: Readonly<Record<StreamLatency, StreamPercentiles>>
-  /** By request class; absent where all requests are alike. */
+  /** By request class; absent if all requests are alike. */
   readonly classes?: Readonly<Record<string, ClassFigures>>
   /** Requests within the SLO, per second. */
   readonly goodputRps: number
@@ -25,7 +25,7 @@ interface WindowFigures {
 
 /**
  * Token figures of a configuration. Tokens and prices are those of the mean request of all windows,
- * at the capacity. Window figures are absent where every window is invalid or far above the capacity.
+ * at the capacity. Window figures are absent if every window is invalid or far above the capacity.
  */
 export interface TokenFigures extends Partial<WindowFigures> {
   /**
@@ -61,7 +61,7 @@ interface OperatingRate {
   readonly pricePerHour: number
 }
 
-/** Undefined where no answers were streamed under load, or no token counts were reported. */
+/** Undefined if no answers were streamed under load, or no token counts were reported. */
 export function computeTokenFigures(
   measurement: Measurement,
   at: OperatingRate,
@@ -118,8 +118,9 @@ function computeWindowFigures({ point, stream }: StreamedWindow): WindowFigures 
 }
 
 /**
- * Mean tokens of a request over all windows of open load. Every configuration receives the same mix,
- * of which one window is a small sample. Closed loops are left out: they send more short requests.
+ * Mean tokens of a request over all windows of open load. Every configuration receives the same
+ * mix, of which one window is a small sample. Closed loops are left out: they send more short
+ * requests.
  */
 function computeMeanTokens(
   { points }: Measurement,
@@ -147,9 +148,9 @@ interface StreamedWindow {
 }
 
 /**
- * The valid window of open load nearest to the capacity. Windows that meet the SLO at or below the
- * capacity come first, then others at or below it. Of several at one rate the one with the most
- * requests counts.
+ * Finds the valid window of open load nearest to the capacity. Windows that meet the SLO at or
+ * below the capacity come first, then others at or below it. Of several at one rate the one with
+ * the most requests counts.
  */
 function findNearestWindow(
   { points, slo }: Measurement,

@@ -108,7 +108,7 @@ export const formatTokenRates = ({
 }: TokenFigures): string =>
   `${significant(outputTokensPerSecond)} output tokens/s, ${money(pricePerMillionOutputTokens)} per million output tokens`
 
-/** The rate of the latencies: 'at 8.3 req/s'; undefined without any. */
+/** Formats the rate of the latencies: 'at 8.3 req/s'; undefined without any. */
 export const formatWindow = ({ windowRps }: TokenFigures): string | undefined =>
   windowRps === undefined ? undefined : `at ${rate(windowRps)}`
 

@@ -22,13 +22,13 @@ export interface Candidate {
    * confirmation would. Costs, replicas and ranks are of this rate.
    */
   readonly capacityRps: number
-  /** The estimate before its discount; absent where there is none. */
+  /** The estimate before its discount; absent if there is none. */
   readonly estimateRps?: number
   /** 90 % interval of the true capacity. */
   readonly capacityCi90Rps: readonly [number, number]
   /**
    * Highest rate at which a window proved the SLO by itself, below all rates that violated it;
-   * absent where none did.
+   * absent if none did.
    */
   readonly provenRps?: number
   /**
@@ -54,7 +54,9 @@ export interface Candidate {
   readonly derived?: boolean
   /** The true capacity is at least the estimate ('lower'), or at most the stated one ('upper'). */
   readonly bound?: 'lower' | 'upper'
-  /** For a refuted one: the rate at which its confirmation violated the SLO, and the latency there. */
+  /**
+   * For a refuted one: the rate at which its confirmation violated the SLO, and the latency there.
+   */
   readonly missed?: {
     readonly rateRps: number
     readonly sloMs: number
@@ -72,7 +74,7 @@ export interface Candidate {
   /** Whole instances that replicas must be rented in; absent: replicas are rented singly. */
   readonly bundles?: readonly Bundle[]
   readonly pricePerMillionRequests: number
-  /** Figures of streamed answers; absent where none were streamed under load. */
+  /** Figures of streamed answers; absent if none were streamed under load. */
   readonly tokens?: TokenFigures
   /** With a demand: ceil(demand / (capacity × (1 − headroom))). */
   readonly replicas?: number
@@ -99,7 +101,9 @@ export type Conclusion = keyof typeof conclusions
 /** What the stop rule believed at the end. */
 export type StopBelief = Omit<StopAssessment, 'stop'>
 
-/** What limits a configuration, in words. kv-memory to bandwidth apply to language model servers. */
+/**
+ * What limits a configuration, in words. kv-memory to bandwidth apply to language model servers.
+ */
 export const bindings = {
   gpu: 'the GPU',
   cpu: 'the CPU cores',
@@ -113,6 +117,24 @@ export const bindings = {
   unknown: 'not known',
 } as const
 export type Binding = keyof typeof bindings
+
+/** One stage of a pipeline. Absent figures were not measured. */
+export interface StageReport {
+  readonly stage: string
+  readonly replicas: number
+  /** Configuration of one replica. */
+  readonly label: string
+  /** Share of the price of the pipeline, all replicas included, 0-1. */
+  readonly priceShare: number
+  /** Mean visits of a request. */
+  readonly visits?: number
+  /** Mean time of a visit without its calls, ms. */
+  readonly meanMs?: number
+  /** Share of the time that a request spends in all stages, 0-1. */
+  readonly timeShare?: number
+  /** Mean busy share of its busier resource during the load test, 0-1. */
+  readonly busyShare?: number
+}
 
 export interface Recommendation {
   readonly schema: 'tune.recommendation/v1'
@@ -128,12 +150,14 @@ export interface Recommendation {
   /** When nothing meets the SLO: the candidate that comes nearest. */
   readonly nearest?: Candidate
   /**
-   * How the best (or nearest) was measured: server, engine, weights, requests. Absent where nothing
+   * How the best (or nearest) was measured: server, engine, weights, requests. Absent if nothing
    * served.
    */
   readonly measuredWith?: MeasuredWith
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
   readonly binding: { readonly what: Binding; readonly evidence: string }
+  /** Of a pipeline: the stages of the best (or nearest), callers first. */
+  readonly stages?: readonly StageReport[]
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
    * by rising latency: each is the configuration that would win under a tighter limit, at its safe
@@ -172,7 +196,7 @@ export interface Recommendation {
     readonly variation?: Variation
   }
   readonly confidence: {
-    /** Absent where it was not assessed, or could not be. */
+    /** Absent if it was not assessed, or could not be. */
     readonly probabilityWithinTolerance?: number
     /** The stop rule had too few trials to assess. */
     readonly tooFewTrials?: true

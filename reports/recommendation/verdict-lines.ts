@@ -1,20 +1,21 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
 import type { Slo } from '../../profiler/model/slo.ts'
 import { formatCost, getObjectiveWords } from '../../search/objective.ts'
+import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
-import { candidatesOf } from './candidates.ts'
-import { findOpenRivalsOf } from './open-rivals.ts'
+import { listCandidates } from './candidates.ts'
+import { getOpenRivals } from './open-rivals.ts'
 import type { Status } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { formatFigures } from './verdict.ts'
-import { formatAtCapacity, formatRefutation, formatVariation } from './words.ts'
+import { formatLatencyAtCapacity, formatRefutation, formatVariation } from './words.ts'
 
 interface VerdictLines {
-  /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
+  /** 'Recommended', 'Best found, NOT confirmed'; absent if nothing meets the SLO. */
   readonly heading?: string
   /** The configuration, or the sentence that says why there is none. */
   readonly subject: string
-  /** 'emulated GPU'; absent where the figures were measured. */
+  /** 'emulated GPU'; absent if the figures were measured. */
   readonly mark?: string
   /** '3,278 req/s at p99 26 ms (SLO 50 ms), $0.079 per million requests, 68 % cheaper than ...' */
   readonly figures?: string
@@ -26,7 +27,7 @@ interface VerdictLines {
   readonly next: readonly string[]
 }
 
-/** What stands before the recommended configuration. */
+/** Headings of the recommended configuration. */
 export const verdictHeadings = {
   found: 'Recommended',
   unconfirmed: 'Best found, NOT confirmed',
@@ -52,8 +53,8 @@ export function listVerdictLines(recommendation: Recommendation): VerdictLines {
       next: suggestWithoutBest(recommendation),
     }
   const latencies = slo.limits
-    ? formatAtCapacity(slo, best)
-    : formatAtCapacity(slo, best, `SLO ${sloLimit(slo)}`)
+    ? formatLatencyAtCapacity(slo, best)
+    : formatLatencyAtCapacity(slo, best, `SLO ${sloLimit(slo)}`)
   const figures = formatFigures(best, objective, latencies, slo, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,
@@ -115,18 +116,20 @@ function describeCheapest(recommendation: Recommendation, best: Candidate): stri
 
 /** Configurations whose order behind the best is open, cheapest first. */
 function listTiedRivals(recommendation: Recommendation): readonly Candidate[] {
-  const { better, close } = findOpenRivalsOf(recommendation)
+  const { better, close } = getOpenRivals(recommendation)
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
 
 function listNextCommands(recommendation: Recommendation): string[] {
-  const { experimentId: id, conclusion, confidence } = recommendation
+  const { experimentId: id, conclusion, confidence, best } = recommendation
   const { probabilityWithinTolerance: certainty = 0 } = confidence
   const resume =
     conclusion !== 'imported' && (conclusion === 'unconfirmed' || certainty < minCertainty)
       ? [resumeCommand(recommendation)]
       : []
-  return [...resume, `tune dashboard ${id}`, `tune spec ${id}`]
+  // Specs of a pipeline are not written yet.
+  const isPipeline = best !== undefined && splitConfiguration(best.configuration) !== undefined
+  return [...resume, `tune dashboard ${id}`, ...(isPipeline ? [] : [`tune spec ${id}`])]
 }
 
 /**
@@ -135,14 +138,18 @@ function listNextCommands(recommendation: Recommendation): string[] {
  */
 function resumeCommand(recommendation: Recommendation): string {
   const { experimentId: id, maxTrials = 0 } = recommendation
-  const counted = candidatesOf(recommendation).filter(({ status }) => !noResult.has(status)).length
+  const counted = listCandidates(recommendation).filter(
+    ({ status }) => !noResult.has(status),
+  ).length
   const limit = counted < maxTrials ? maxTrials : 2 * counted
   return limit > 0 ? `tune resume ${id} --max-trials ${limit}` : `tune resume ${id}`
 }
 
 const noResult: ReadonlySet<Status> = new Set(['inconclusive', 'failed'])
 
-/** What leads to a result: a looser SLO, or the trials that the machine disturbed once more. */
+/**
+ * Suggests commands that may lead to a result: a looser SLO, or a repetition of disturbed trials.
+ */
 function suggestWithoutBest(recommendation: Recommendation): string[] {
   const { experimentId: id, nearest, slo } = recommendation
   const looser = nearest && suggestLooserSlo(nearest, slo)
@@ -156,8 +163,8 @@ function suggestWithoutBest(recommendation: Recommendation): string[] {
 }
 
 /**
- * An SLO of twice the unloaded latency, as a flag's value: '3ms'. Undefined where that latency
- * does not violate the SLO, and for SLOs of more than one limit.
+ * Suggests an SLO of twice the unloaded latency, as a flag's value: '3ms'. Undefined if that
+ * latency does not violate the SLO, and for SLOs of more than one limit.
  */
 function suggestLooserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: Slo) {
   if (slo.limits || slo.metric || status !== 'infeasible' || sloMsFrom !== 'unloaded')
@@ -167,7 +174,7 @@ function suggestLooserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate,
   return slo.percentile === 0.99 ? limit : `'${percentileName(slo.percentile)}<${limit}'`
 }
 
-/** What stands beside the recommended row of a table, and why where other rows are cheaper. */
+/** Describes the recommended row of a table, and why cheaper rows are not recommended. */
 export function describeRecommended({ best, conclusion, alternatives }: Recommendation): string {
   const cheaper = alternatives.filter(({ feasible, cost }) => feasible && cost < best!.cost)
   const note = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'

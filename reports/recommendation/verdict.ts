@@ -30,9 +30,14 @@ import { hasNoResult } from './reasons.ts'
 import type { Status } from './status.ts'
 import { formatTokenRates } from './token-text.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
-import { formatAtCapacity, formatCapacity, formatRefutation, formatVariation } from './words.ts'
+import {
+  formatCapacity,
+  formatLatencyAtCapacity,
+  formatRefutation,
+  formatVariation,
+} from './words.ts'
 
-/** What a verdict begins with where no second measurement confirmed it. */
+/** Beginnings of a verdict that no second measurement confirmed. */
 const preambles: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
   'not asked': 'Best found, measured once as requested: ',
@@ -51,7 +56,7 @@ export function composeVerdict(
   objective: Objective,
   extras: Baseline & { readonly variation?: Variation },
 ): string {
-  const figures = formatFigures(best, objective, formatAtCapacity(slo, best), slo, extras)
+  const figures = formatFigures(best, objective, formatLatencyAtCapacity(slo, best), slo, extras)
   const more = [
     formatRefutation(slo, best),
     extras.variation && formatVariation(slo, extras.variation),

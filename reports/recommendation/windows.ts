@@ -16,7 +16,7 @@ import {
 export interface WindowResult {
   readonly rateRps: number
   /**
-   * Whether it met the SLO. Undefined where it is invalid (load generator or host interference), or
+   * Whether it met the SLO. Undefined if it is invalid (load generator or host interference), or
    * its record does not cover the SLO.
    */
   readonly met: boolean | undefined
@@ -29,8 +29,8 @@ export interface WindowResult {
 }
 
 /**
- * Judges the windows of open load at a constant rate, in time order. Sweeps have no single rate, and
- * closed loops hide waiting times.
+ * Judges the windows of open load at a constant rate, in time order. Sweeps have no single rate,
+ * and closed loops hide waiting times.
  */
 export function judgeWindows(measurement: Measurement, slo: Slo): WindowResult[] {
   const steady = measurement.points.filter(
@@ -48,7 +48,7 @@ export function judgeWindows(measurement: Measurement, slo: Slo): WindowResult[]
 /** Relative difference up to which a window counts as one at a given rate. */
 export const rateTolerance = 0.005
 
-/** The window that met the SLO at a rate; undefined where there is none. */
+/** Finds the window that met the SLO at a rate; undefined if there is none. */
 export const findWindowAt = (
   windows: readonly WindowResult[],
   rateRps: number,
@@ -56,8 +56,8 @@ export const findWindowAt = (
   windows.find((w) => w.met === true && Math.abs(w.rateRps / rateRps - 1) <= rateTolerance)
 
 /**
- * The highest rate at which a window proved the SLO by itself, below all rates that violated it;
- * undefined where none did.
+ * Finds the highest rate at which a window proved the SLO by itself, below all rates that violated
+ * it; undefined if none did.
  */
 export function findProvenRps(windows: readonly WindowResult[]): number | undefined {
   const minViolatedRps = Math.min(...windows.filter((w) => w.met === false).map((w) => w.rateRps))
@@ -66,8 +66,8 @@ export function findProvenRps(windows: readonly WindowResult[]): number | undefi
 }
 
 /**
- * The lowest rate at which a window violated the SLO, and whether invalid windows lie below it.
- * Undefined where none violated it, or one met it at a lower rate.
+ * Finds the lowest rate at which a window violated the SLO, and whether invalid windows lie below
+ * it. Undefined if none violated it, or one met it at a lower rate.
  */
 export function findLowestViolation(
   windows: readonly WindowResult[],

@@ -26,11 +26,14 @@ export function formatCapacity({
 }: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'capacityCi90Rps' | 'bound'>): string {
   if (capacityRps === 0 && bound === 'upper')
     return Number.isFinite(high) ? `below ${rate(high)}` : 'not known'
+  // A lower bound is that of the estimate, where one is shown: `estimateText` says so.
   const isPlain = bound === undefined || estimateRps !== undefined || capacityRps === 0
   return `${isPlain ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
 }
 
-/** The estimate before its discount: '236 [221 to 249]', 'at least 236'; '-' where there is none. */
+/**
+ * The estimate before its discount: '236 [221 to 249]', 'at least 236'; '-' where there is none.
+ */
 export const estimateText = ({
   estimateRps,
   bound,
@@ -43,8 +46,8 @@ export const estimateText = ({
       : `${significant(estimateRps)} [${rateInterval(capacityCi90Rps)}]`
 
 /**
- * The lowest violation, where no tried rate met the SLO: 'violated the SLO at 250 req/s (p99 163
- * ms); lower rates were not tried'.
+ * Formats the lowest violation, where no tried rate met the SLO: 'violated the SLO at 250 req/s
+ * (p99 163 ms); lower rates were not tried'.
  */
 export function formatLowestViolation(
   slo: Slo,
@@ -69,18 +72,18 @@ const latencyNotes = { measured: [], model: ['estimated'], unloaded: ['unloaded'
 const formatNotes = (notes: readonly string[]) => (notes.length > 0 ? ` (${notes.join('; ')})` : '')
 
 /**
- * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
+ * Formats the latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
  * (unloaded; SLO 50 ms)'.
  */
-export const formatAtCapacity = (
+export const formatLatencyAtCapacity = (
   slo: Slo,
   { sloMsAtCapacity, sloMsFrom }: Candidate,
   ...notes: readonly string[]
 ): string =>
   `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
-/** As `formatAtCapacity`, without the percentile's name. */
-export const formatCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
+/** Like `formatLatencyAtCapacity`, without the name of the percentile. */
+export const formatLatencyValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 
 /** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */
@@ -100,7 +103,7 @@ export const formatVariation = (
 
 /**
  * What a confirmation proves and does not prove: 'Meets the SLO at 2,140 req/s (99 % confidence),
- * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined where
+ * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined if
  * its confidence is not known, or the run was simulated.
  */
 export function formatProof({

@@ -1,13 +1,13 @@
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
 import { recordLatencies } from '../../profiler/load/latency-record.ts'
-import { sampleNormal, seeded } from '../../profiler/seeded-random.ts'
+import { createUniform, sampleNormal } from '../../profiler/seeded-random.ts'
 import { selectQuantile } from '../../profiler/statistics/percentile.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured } from '../samples.contract.ts'
 import { renderLatencyLog } from './latency-log.ts'
 
-const uniform = seeded(11)
+const uniform = createUniform(11)
 const latencyMs = Float64Array.from(
   { length: 5_000 },
   () => 20 * Math.exp(0.5 * sampleNormal(uniform)),

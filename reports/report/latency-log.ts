@@ -13,7 +13,7 @@ const { HistogramLogWriter } = hdr
 const perMs = 1000
 
 /**
- * An interval for each load step and each of its latencies, with a tag such as
+ * Renders an interval for each load step and each of its latencies, with a tag such as
  * `trial-3-step-2-open-e2e`. Steps follow each other from the start of their trial, because their
  * start times are not recorded. Steps without recorded latencies are left out.
  */

@@ -352,6 +352,25 @@ const confirmation = z
   })
   .meta({ id: 'Confirmation' })
 
+const stageReport = z
+  .object({
+    stage: z.string().describe('Name of the stage.'),
+    replicas: z.number().describe('Replicas of the stage.'),
+    label: z.string().describe('Configuration of one replica, in words.'),
+    priceShare: z.number().describe('Share of the price of the pipeline, 0 to 1.'),
+    visits: z.number().optional().describe('Mean visits of a request.'),
+    meanMs: z.number().optional().describe('Mean time of a visit without its calls, ms.'),
+    timeShare: z
+      .number()
+      .optional()
+      .describe('Share of the time that a request spends in all stages, 0 to 1.'),
+    busyShare: z
+      .number()
+      .optional()
+      .describe('Mean busy share of its busier resource during the load test, 0 to 1.'),
+  })
+  .meta({ id: 'Stage' })
+
 /** Schema of the document. Fields may be added within v1; none is renamed or removed. */
 export const recommendationDocument = z.object({
   schema: z.literal('tune.recommendation/v1').describe('Name and version of the format.'),
@@ -380,6 +399,10 @@ export const recommendationDocument = z.object({
       evidence: z.string().describe('The evidence, in words.'),
     })
     .describe('What limits the best configuration, or keeps the nearest one from the SLO.'),
+  stages: z
+    .array(stageReport)
+    .optional()
+    .describe('Of a pipeline: the stages of `best` (or `nearest`), callers first.'),
   front: z
     .array(candidate)
     .describe(

@@ -33,6 +33,7 @@ import {
 } from '../recommendation/ranked-candidate.ts'
 import { rankCandidates } from '../recommendation/ranking.ts'
 import { findLastMetrics, type MetricValues } from '../recommendation/read-metrics.ts'
+import { describeStage } from '../recommendation/stages.ts'
 import {
   formatTokenRates,
   formatWindow,
@@ -44,8 +45,8 @@ import { formatGain } from '../recommendation/verdict.ts'
 import { describeRecommended, listVerdictLines } from '../recommendation/verdict-lines.ts'
 import {
   estimateText,
-  formatAtCapacity,
   formatCapacity,
+  formatLatencyAtCapacity,
   formatProof,
 } from '../recommendation/words.ts'
 import { createHistoryChart, createParetoOption, loadCurveOption } from './charts/chart-options.ts'
@@ -75,7 +76,7 @@ const provenanceText = {
     'imported: results of other load testers, from the named files; tune measured none of them',
 } as const
 
-/** The document. `chart`: renders chart options to SVG; absent: no charts. */
+/** Renders the document. `chart`: renders chart options to SVG; absent: no charts. */
 export async function renderReport(
   input: ReportInput,
   chart?: (option: EChartsOption) => Promise<string>,
@@ -161,7 +162,7 @@ function listReasonLines(r: Recommendation): string[] {
   return [
     ...(subject
       ? [
-          `${formatStatusSentence(subject.status, r.provenance)} ${formatCapacity(subject)} ${r.slo.limits ? 'with' : 'at'} ${formatAtCapacity(r.slo, subject)}.`,
+          `${formatStatusSentence(subject.status, r.provenance)} ${formatCapacity(subject)} ${r.slo.limits ? 'with' : 'at'} ${formatLatencyAtCapacity(r.slo, subject)}.`,
         ]
       : []),
     ...(subject
@@ -169,6 +170,7 @@ function listReasonLines(r: Recommendation): string[] {
           `Bottleneck${best ? '' : ' of the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`,
         ]
       : []),
+    ...(r.stages ?? []).map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}.`),
     ...(subject?.metrics
       ? [
           `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
@@ -306,7 +308,7 @@ function createRankedTable(r: Recommendation): Block[] {
     describeStatus(c.status, r.provenance).name,
     ...(qualities ? [String(c.quality ?? '')] : []),
     c.capacityRps > 0 ? formatCapacity(c) : '',
-    c.capacityRps > 0 ? formatAtCapacity(r.slo, c) : '',
+    c.capacityRps > 0 ? formatLatencyAtCapacity(r.slo, c) : '',
     estimateText(c),
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',

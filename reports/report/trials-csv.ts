@@ -232,7 +232,7 @@ const hasResult = ({ status }: Candidate): boolean =>
 const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => Cell): Cell =>
   candidate && measurement && hasResult(candidate) ? of(candidate) : undefined
 
-/** Of a trial that does not stand for its configuration: what it measured by itself. */
+/** Of confirmations and repeated trials, which have no candidate: their own measurement. */
 const pickOwnMeasurement = ({
   candidate,
   measurement,
@@ -246,7 +246,7 @@ const interval = ({ candidate, measurement }: Row): readonly [number, number] | 
 
 const parametersAfter = 3
 
-/** Every trial in order, under the view's SLO, objective and prices. */
+/** Renders every trial in order, under the view's SLO, objective and prices. */
 export function renderTrialsCsv(trials: readonly FinishedTrial[], view: RankingCriteria): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)

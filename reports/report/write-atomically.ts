@@ -19,8 +19,8 @@ class WriteError extends Error {
 
 /**
  * Writes a file beside its final name, flushes it, and renames it into place: a reader sees the old
- * text or the new one, never a part. Makes the folder when missing. Throws WriteError and leaves
- * nothing behind.
+ * text or the new one, never a part. Makes the folder when missing.
+ * @throws WriteError, and leaves nothing behind
  */
 export async function writeAtomically(path: string, text: string): Promise<void> {
   await writeBeside(path, text)
@@ -28,7 +28,8 @@ export async function writeAtomically(path: string, text: string): Promise<void>
 
 /**
  * The same for a file of the user's that is there: it keeps its mode, and where a symbolic link
- * stands, the file that it leads to is replaced. Throws WriteError.
+ * stands, the file that it leads to is replaced.
+ * @throws WriteError
  */
 export async function replaceAtomically(path: string, text: string): Promise<void> {
   let file: { readonly target: string; readonly mode: number }

@@ -15,8 +15,8 @@ import type { Autoscaler } from './target.ts'
 const rateMetric = 'inference_requests_per_second'
 
 /**
- * Least share of the cores that must be busy at the capacity for CPU usage to stand for load: below
- * it something else is the bottleneck.
+ * Least share of the cores that must be busy at the capacity for CPU usage to stand for load. With
+ * a lower share, something else is the bottleneck. Assumed.
  */
 const minCpuBusyShare = 0.5
 
@@ -25,9 +25,9 @@ interface Autoscaling {
   /** Empty: the number of replicas is fixed, and a note says why. */
   readonly objects: readonly Manifest[]
   readonly notes: readonly string[]
-  /** Prometheus reads a counter of the pods themselves. */
+  /** Whether Prometheus reads a counter of the pods themselves. */
   readonly isScraped: boolean
-  /** Named by its query. */
+  /** Namespace that the query names; absent: there is no query. */
   readonly namespace?: string
 }
 
@@ -37,9 +37,9 @@ export function buildAutoscaling(
   requested: Autoscaler,
   { deployment, prometheus }: { readonly deployment: string; readonly prometheus?: string },
 ): Autoscaling {
-  const fixed = (...notes: string[]) => ({ objects: [], notes, isScraped: false })
-  if (requested === 'none') return fixed()
-  if (!serving.isScalable) return fixed(describeFixedReplicas(serving))
+  const buildFixed = (...notes: string[]) => ({ objects: [], notes, isScraped: false })
+  if (requested === 'none') return buildFixed()
+  if (!serving.isScalable) return buildFixed(describeFixedReplicas(serving))
   const isCounted = serving.container.requestsMetric !== undefined
   if (requested === 'keda')
     return {
@@ -57,7 +57,7 @@ export function buildAutoscaling(
     }
   const cpu = resolveCpuTarget(serving)
   if ('problem' in cpu)
-    return fixed(
+    return buildFixed(
       `no autoscaler: this server exports no request counter that tune knows, and ${cpu.problem}. --autoscaler keda scales on requests that Istio counts`,
     )
   return {
@@ -101,20 +101,20 @@ export function describeRange({
   requestedBounds,
   isSized,
 }: Serving): string {
-  const source = (value: number | undefined, computed: string) =>
+  const describeSource = (value: number | undefined, computed: string) =>
     value === undefined ? computed : 'requested'
-  const min = source(
+  const min = describeSource(
     requestedBounds.minReplicas,
     isSized ? 'enough for the demand' : 'no demand is configured',
   )
-  const max = source(
+  const max = describeSource(
     requestedBounds.maxReplicas,
     maxReplicas === minReplicas ? 'the minimum' : 'twice as many as the demand needs',
   )
   return `scales from ${minReplicas} (${min}) to ${maxReplicas} replicas (${max})`
 }
 
-/** The same, with the rate of each replica. */
+/** Bounds of an autoscaler, with the rate of each replica. */
 export const describeRateRange = (serving: Serving): string =>
   `${describeRange(serving)} at ${rate(serving.perReplicaRps)} per replica: safe capacity x (1 - headroom)`
 
@@ -149,15 +149,15 @@ export const buildRateMetrics = (serving: Serving): readonly Manifest[] => [
 ]
 
 /**
- * 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather
- * early.
+ * 24.5 req/s → '24500m', as a quantity of Kubernetes has no decimals. It is rounded down, so that
+ * replicas are added rather early.
  */
 const formatRate = (rps: number): string =>
   rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`
 
 /**
- * Those of a plan, else made from the measured start; left to the autoscaler's defaults where there
- * is neither.
+ * Scaling rates: those of a plan, or else made from the measured start. Undefined, for the
+ * autoscaler's defaults, if there is neither.
  */
 export const resolveBehaviour = ({ scaling, evidence }: Serving): ScalingBehaviour | undefined =>
   scaling ?? buildBehaviour(evidence.launchSeconds)
@@ -167,13 +167,13 @@ export const describeAdapter = (requestsMetric: string | undefined): string =>
 
 /** Why the number of replicas is fixed, where the capacity is no basis for an autoscaler. */
 export const describeFixedReplicas = ({ figures }: Pick<Serving, 'figures'>): string =>
-  `no autoscaler: ${figures.hold ? 'the measured capacity is only an upper bound, or was refuted' : 'the capacity of this server was not measured'}, so the number of replicas is fixed. Run tune verify once it runs, and scale at the rate that it confirms`
+  `no autoscaler: ${figures.apply ? 'the measured capacity is only an upper bound, or was refuted' : 'the capacity of this server was not measured'}, so the number of replicas is fixed. Run tune verify once it runs, and scale at the rate that it confirms`
 
 export const defaultPrometheus = 'http://prometheus.monitoring:9090'
 
 /**
- * The namespace that a query names: where none is known the objects say this one too, so that they
- * agree.
+ * Namespace that a query names. If the serving has none, the objects are given this one too, so
+ * that both agree.
  */
 export const resolveQueryNamespace = ({ namespace }: Serving): string => namespace ?? 'default'
 
@@ -189,10 +189,10 @@ export function buildRateQuery(serving: Serving, deployment: string): string {
     : `sum(rate(${requestsMetric}{namespace="${namespace}",pod=~"${deployment}-[a-z0-9]{6,10}-[a-z0-9]{5}"}[1m]))`
 }
 
-/** Counted by Istio's sidecar of the pods, whatever server they run. */
+/** Counter of Istio's sidecars, for any server. */
 const meshMetric = 'istio_requests_total'
 
-/** A decimal that KEDA and the autoscaler read, rounded down to scale rather early. */
+/** Rate per replica as a decimal for KEDA, rounded down so that replicas are added rather early. */
 export const formatThreshold = (serving: Serving): string =>
   String(Math.floor(serving.perReplicaRps * 10) / 10)
 

@@ -13,30 +13,34 @@ export const buildLabels = ({ name }: Pick<Serving, 'name'>): Labels => ({
   'app.kubernetes.io/name': name,
 })
 
-/** Requests still come until every proxy knows that the pod ends. */
+/** Delays the end of a container: requests arrive until every proxy knows that the pod ends. */
 export const lifecycle: Manifest = {
   preStop: { exec: { command: ['sleep', String(preStopSeconds)] } },
 }
 
-/** Replicas that run at any time. @param scaled an autoscaler sets their number */
-export const countMinReplicas = ({ replicas, minReplicas }: Serving, scaled: boolean): number =>
-  scaled ? minReplicas : replicas
+/**
+ * Least number of replicas at any time.
+ * @param isScaled whether an autoscaler sets the number
+ */
+export const countMinReplicas = ({ replicas, minReplicas }: Serving, isScaled: boolean): number =>
+  isScaled ? minReplicas : replicas
 
 const zones = 'topology.kubernetes.io/zone'
 const nodes = 'kubernetes.io/hostname'
 
 /**
- * Fields of a pod's spec: its time to end, and its spread. @param several more than one runs at any
- * time @param topologyKeys over which they are spread
+ * Fields of a pod's spec: its time to end, and its spread.
+ * @param isReplicated whether more than one pod runs at any time
+ * @param topologyKeys node labels over whose values the pods are spread
  */
 export const buildLifetime = (
   { requirements }: Pick<Serving, 'requirements'>,
   labels: Labels,
-  several: boolean,
+  isReplicated: boolean,
   topologyKeys: readonly string[] = [zones, nodes],
 ): Manifest => ({
   terminationGracePeriodSeconds: requirements.graceSeconds,
-  topologySpreadConstraints: several
+  topologySpreadConstraints: isReplicated
     ? topologyKeys.map((topologyKey) => ({
         maxSkew: 1,
         topologyKey,
@@ -50,16 +54,19 @@ export const buildLifetime = (
 export const buildZonalLifetime = (
   serving: Pick<Serving, 'requirements'>,
   labels: Labels,
-  several: boolean,
-): Manifest => buildLifetime(serving, labels, several, [zones])
+  isReplicated: boolean,
+): Manifest => buildLifetime(serving, labels, isReplicated, [zones])
 
-/** One replica at a time may be evicted; none where there is only one. @param labels of the pods */
+/**
+ * Lets one replica at a time be evicted; empty if there is only one replica.
+ * @param labels of the pods
+ */
 export const buildDisruptionBudget = (
   { name }: Pick<Serving, 'name'>,
-  several: boolean,
+  isReplicated: boolean,
   labels: Labels,
 ): Manifest[] =>
-  several
+  isReplicated
     ? [
         {
           apiVersion: 'policy/v1',
@@ -70,7 +77,9 @@ export const buildDisruptionBudget = (
       ]
     : []
 
-/** Where Prometheus finds the counter, as its usual scrape configuration reads annotations. */
+/**
+ * Builds the annotations by which the usual scrape configuration of Prometheus finds the metrics.
+ */
 export const buildScrapeAnnotations = ({
   port,
   metrics = { port, path: '/metrics' },

@@ -8,9 +8,9 @@ import { buildTritonContainer } from './servers/triton.ts'
 import type { ServerContainer, Serving } from './serving.ts'
 
 /**
- * With the tuned values in the server's own flags, variables and files, and its weights. Without
- * weights it exits at once.
- * @param backend Triton's, of the model
+ * Builds the container of a server, with the tuned values in the server's own flags, variables and
+ * files. If weights are missing, the container exits at once with the reason.
+ * @param backend Triton's backend of the model
  */
 export function buildContainer(serving: Serving, backend?: string): ServerContainer {
   const container = buildServer(serving, backend)
@@ -82,7 +82,7 @@ export const buildPlatformContainer = (
         livePath: '/v2/health/live',
       }
 
-/** Exits at once with the reason; the command that would start the server stays readable. */
+/** Makes a container exit at once with the reason; its command stays readable as arguments. */
 const refuseToStart = (container: ServerContainer): ServerContainer => ({
   ...container,
   command: [

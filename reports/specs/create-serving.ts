@@ -7,7 +7,7 @@ import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { estimateText, formatAtCapacity, formatCapacity } from '../recommendation/words.ts'
+import { estimateText, formatCapacity, formatLatencyAtCapacity } from '../recommendation/words.ts'
 import { computeRequirements } from './requirements.ts'
 import { replaceSecrets } from './secret-variables.ts'
 import type { Container, Evidence, Serving, ServingOptions, Source } from './serving.ts'
@@ -24,8 +24,8 @@ interface MeasuredCandidate {
 }
 
 /**
- * Everything a renderer needs, from a candidate.
- * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
+ * Everything that a renderer needs, from a candidate.
+ * @throws SpecError for a candidate that cannot serve, and for impossible options
  */
 export function createServing(
   { model, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
@@ -71,7 +71,7 @@ export function createServing(
       'give whole numbers: --min-replicas of at least 1, and --max-replicas not below it',
     )
   }
-  // A plan of several models has nodes of its own.
+  // With a plan of several models, the plan chooses the nodes.
   const bundle = replicaPlan
     ? undefined
     : findCheapestBundles(candidate.bundles ?? [], replicas)?.bundle
@@ -86,7 +86,7 @@ export function createServing(
     namespace: options.namespace,
     deployed,
     figures,
-    isScalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
+    isScalable: figures.apply && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     pod: options.pod,
     overlay: options.pod ? undefined : options.overlay,
     container: replaceSecrets(container),
@@ -95,7 +95,7 @@ export function createServing(
     requirements: computeRequirements(
       evidence,
       deployed,
-      figures.hold,
+      figures.apply,
       resources,
       candidate.configuration,
       options.modelUri,
@@ -111,7 +111,7 @@ export function createServing(
       candidate.replicas,
       options.minReplicas,
       options.maxReplicas,
-    ].some((given) => given !== undefined),
+    ].some((value) => value !== undefined),
     minReplicas,
     maxReplicas,
     requestedBounds: { minReplicas: options.minReplicas, maxReplicas: options.maxReplicas },
@@ -132,14 +132,17 @@ export function createServing(
   }
 }
 
-/** One of the pods that make up a replica together. @param resources of that pod */
+/**
+ * The serving of one pod of a replica that consists of several.
+ * @param resources of that pod
+ */
 export const resizeServing = (serving: Serving, resources: Resources): Serving => ({
   ...serving,
   resources,
   requirements: computeRequirements(
     serving.evidence,
     serving.deployed,
-    serving.figures.hold,
+    serving.figures.apply,
     resources,
     serving.configuration,
     serving.modelUri,
@@ -151,9 +154,9 @@ export const resizeServing = (serving: Serving, resources: Resources): Serving =
  * core or byte.
  */
 function describeNodes(bundle: Bundle | undefined, replicas: number): string {
-  const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
-  if (!bundle?.isFull) return why
-  return `${why}; ${bundle.replicas} per node leave${bundle.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
+  const reason = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
+  if (!bundle?.isFull) return reason
+  return `${reason}; ${bundle.replicas} per node leave${bundle.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
 }
 
 function listSources(
@@ -164,8 +167,8 @@ function listSources(
 ): Source[] {
   const trial = `trial ${candidate.trial}`
   const isImported = candidate.status === 'imported'
-  const safe = `safe capacity ${formatCapacity(candidate)}`
-  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const safeCapacity = `safe capacity ${formatCapacity(candidate)}`
+  const observation = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
   const interval = rateInterval(candidate.capacityCi90Rps)
   return [
     ...Object.entries(candidate.configuration).map(([name, value]) => ({
@@ -174,10 +177,10 @@ function listSources(
     })),
     candidate.estimateRps === undefined
       ? {
-          value: safe,
-          from: `${observed}, ${isImported ? 'between loads' : '90 % interval'} ${interval}`,
+          value: safeCapacity,
+          from: `${observation}, ${isImported ? 'between loads' : '90 % interval'} ${interval}`,
         }
-      : { value: `${safe} (estimate ${estimateText(candidate)})`, from: observed },
+      : { value: `${safeCapacity} (estimate ${estimateText(candidate)})`, from: observation },
     {
       value: `replicas ${replicas}`,
       from: replicaPlan
@@ -192,7 +195,9 @@ function listSources(
 /** Statuses whose figures are unknown or refuted. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])
 
-/** Characters of a DNS label; suffixes need the rest of the 63. */
+/**
+ * Longest name, characters. A DNS label may have 63; suffixes such as '-predictor' need the rest.
+ */
 export const maxLabelLength = 50
 
 /**

@@ -1,5 +1,5 @@
 /** Deployment specs by target. */
-import { writeSpecFile } from './provenance.ts'
+import { createSpecFile } from './provenance.ts'
 import type { Serving } from './serving.ts'
 import {
   checkOptions,
@@ -9,7 +9,7 @@ import {
   type SpecTarget,
 } from './target.ts'
 
-/** Each is one file, loaded when it is requested. */
+/** The targets: each is one module, loaded when it is requested. */
 const registry = {
   kubernetes: () => import('./targets/kubernetes.ts'),
   rollout: () => import('./targets/rollout.ts'),
@@ -31,7 +31,8 @@ export const loadTarget = async (name: SpecTargetName): Promise<SpecTarget> =>
   (await registry[name]()).target
 
 /**
- * The files of a spec. @throws SpecError where the target cannot deploy what was measured, or
+ * Renders the files of a spec.
+ * @throws SpecError if the target cannot deploy what was measured, or
  * cannot express what was tuned
  */
 export async function renderSpec(
@@ -45,5 +46,5 @@ export async function renderSpec(
   const reachable = { ...serving, host: target.host?.(serving, options) }
   return [target.render(reachable, options)]
     .flat()
-    .map((content) => writeSpecFile(reachable, content))
+    .map((content) => createSpecFile(reachable, content))
 }

@@ -5,7 +5,7 @@ import { parseAllDocuments } from 'yaml'
 import { createServingEnvironment } from '../../trials/launchers/builtin.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
+import { requestDryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import {
   createNamespace,
   type TestNamespace,
@@ -100,7 +100,7 @@ describe('plain Kubernetes', () => {
           }
           for (const object of objects.filter(({ kind }) => (kind as string) in groups)) {
             expect(
-              await dryRun(namespace.api, pathOf(object), object),
+              await requestDryRun(namespace.api, pathOf(object), object),
               `${gpuScheme} ${object.kind}`,
             ).toEqual([])
             checked++

@@ -3,10 +3,12 @@ import { stringify } from 'yaml'
 
 export type Manifest = Readonly<Record<string, unknown>>
 
-/** Without fields that are undefined, so that a manifest may name a field that it leaves out. */
+/**
+ * A copy without fields that are undefined, so that a manifest can be written with optional fields.
+ */
 export const removeUndefined = <Data>(data: Data): Data => JSON.parse(JSON.stringify(data))
 
-/** A list or an object as an optional field: undefined where it is empty. */
+/** A list or an object as an optional field: undefined if it is empty. */
 export const omitEmpty = <Part extends object>(part: Part): Part | undefined =>
   Object.keys(part).length > 0 ? part : undefined
 
@@ -14,7 +16,10 @@ export const omitEmpty = <Part extends object>(part: Part): Part | undefined =>
 export const formatYaml = (data: unknown): string =>
   stringify(removeUndefined(data), { lineWidth: 0, version: '1.1' })
 
-/** A document for each object. @param namespace of every object; undefined: none is named */
+/**
+ * Formats a document for each object.
+ * @param namespace of every object; undefined: none is named
+ */
 export const formatManifests = (
   objects: readonly Manifest[],
   namespace: string | undefined,

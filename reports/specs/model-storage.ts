@@ -19,7 +19,7 @@ type ModelStorage =
       readonly subPath?: string
       readonly path: string
     }
-  /** A volume that a CSI driver makes for the pod: a bucket, say. */
+  /** A volume that a CSI driver mounts in the pod, such as a bucket. */
   | {
       readonly kind: 'csi'
       readonly driver: string
@@ -33,33 +33,48 @@ type ModelStorage =
   | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
 
 /**
- * KServe's own: it knows the object stores, and takes credentials from the environment or the pod's
- * service account.
+ * Image of KServe that downloads weights: it knows the object stores, and takes credentials from
+ * the environment or the pod's service account.
  */
 const fetchImage = 'kserve/storage-initializer:v0.15.2'
-const fetched = ['s3', 'gs', 'hf', 'https', 'http', 'hdfs', 'webhdfs', 'abfs', 'azure'] as const
+/** Schemes that the image downloads from. */
+const fetchedSchemes = [
+  's3',
+  'gs',
+  'hf',
+  'https',
+  'http',
+  'hdfs',
+  'webhdfs',
+  'abfs',
+  'azure',
+] as const
 
-/** @throws SpecError for a place of no known kind. */
-function modelStorage(uri: string): ModelStorage {
-  const [, scheme, rest = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
+/**
+ * 's3://bucket/model' → fetched, '/models/bert' → path, 'pvc://claim/bert' → claim.
+ * @throws SpecError for an address of unknown kind
+ */
+function parseModelStorage(uri: string): ModelStorage {
+  const [, scheme, location = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
   if (/^\/\S*$/.test(uri)) return { kind: 'path', path: uri }
-  if (scheme === 'file' && rest.startsWith('/')) return { kind: 'path', path: rest }
+  if (scheme === 'file' && location.startsWith('/')) return { kind: 'path', path: location }
   if (scheme === 'pvc') {
-    const [claim = '', ...folders] = rest.split('/').filter((part) => part !== '')
+    const [claim = '', ...folders] = location.split('/').filter((part) => part !== '')
     const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
     if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(claim) && !folders.includes('..'))
       return { kind: 'claim', claim, ...subPath, path: modelFolder }
   }
   if (scheme === 'csi') {
-    const csi = createCsiVolume(rest)
+    const csi = createCsiVolume(location)
     if (csi) return csi
   }
-  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest))
-    return { kind: 'image', reference: rest, path: modelFolder }
-  if (fetched.some((known) => known === scheme)) return { kind: 'fetched', uri, path: modelFolder }
+  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(location))
+    return { kind: 'image', reference: location, path: modelFolder }
+  if (fetchedSchemes.some((known) => known === scheme))
+    return { kind: 'fetched', uri, path: modelFolder }
   throw new SpecError(
     `the weights cannot be fetched from ${JSON.stringify(uri)}`,
-    `give --model-uri as ${fetched.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, csi://DRIVER/FOLDER?ATTRIBUTE=VALUE, oci://IMAGE, or an absolute path in the image`,
+    `give --model-uri as ${fetchedSchemes.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, csi://DRIVER/FOLDER?ATTRIBUTE=VALUE, oci://IMAGE, or an absolute path in the image`,
   )
 }
 
@@ -67,9 +82,9 @@ function modelStorage(uri: string): ModelStorage {
  * 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of
  * the volume.
  */
-function createCsiVolume(rest: string): ModelStorage | undefined {
+function createCsiVolume(location: string): ModelStorage | undefined {
   const [, driver, folder = '', query = ''] =
-    /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
+    /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(location) ?? []
   const folders = folder.split('/').filter((part) => part !== '')
   if (driver === undefined || folders.includes('..')) return undefined
   const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
@@ -87,7 +102,7 @@ export function resolveWeightsPath(uri: string, server: DeployedServer): string 
   const hub = isLanguageServer(server) ? parseHubName(uri) : undefined
   if (hub !== undefined) return hub
   try {
-    return modelStorage(uri).path
+    return parseModelStorage(uri).path
   } catch (error) {
     if (error instanceof SpecError) return uri
     throw error
@@ -96,7 +111,8 @@ export function resolveWeightsPath(uri: string, server: DeployedServer): string 
 
 /**
  * For a script on a machine, which neither mounts nor fetches weights: the path or address that the
- * server reads. @throws SpecError for storage that only a pod can mount
+ * server reads.
+ * @throws SpecError for storage that only a pod can mount
  */
 export function resolveScriptPath(uri: string): string {
   if (/^(pvc|csi|oci):/.test(uri))
@@ -107,13 +123,14 @@ export function resolveScriptPath(uri: string): string {
   return uri.startsWith('file:///') ? uri.slice('file://'.length) : uri
 }
 
-const volume = 'model'
+/** Name of the volume with the weights. */
+const volumeName = 'model'
 
 export interface PodStorage {
   readonly initContainers: readonly Manifest[]
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]
-  /** Of the pod. */
+  /** Annotations of the pod. */
   readonly annotations: Readonly<Record<string, string>>
   readonly notes: readonly string[]
 }
@@ -132,8 +149,9 @@ const sidecars: Readonly<Record<string, string>> = {
 }
 
 /**
- * Of a serving; undefined where no weights were named, or the server fetches them by itself.
- * @throws SpecError for a place of no known kind
+ * Where the weights of a serving are; undefined if no weights were named, or if the server fetches
+ * them itself.
+ * @throws SpecError for an address of unknown kind
  */
 export const resolveStorage = ({
   modelUri,
@@ -142,7 +160,7 @@ export const resolveStorage = ({
   modelUri === undefined ||
   (isLanguageServer(deployed.server) && parseHubName(modelUri) !== undefined)
     ? undefined
-    : modelStorage(modelUri)
+    : parseModelStorage(modelUri)
 
 /** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
 export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
@@ -158,10 +176,10 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       return {
         ...noStorage,
         volumes: [
-          { name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } },
+          { name: volumeName, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } },
         ],
         volumeMounts: [
-          { name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true },
+          { name: volumeName, mountPath: modelFolder, subPath: storage.subPath, readOnly: true },
         ],
       }
     case 'csi': {
@@ -169,8 +187,10 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       const sidecar = sidecars[driver]
       return {
         ...noStorage,
-        volumes: [{ name: volume, csi: { driver, readOnly: true, volumeAttributes: attributes } }],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, subPath, readOnly: true }],
+        volumes: [
+          { name: volumeName, csi: { driver, readOnly: true, volumeAttributes: attributes } },
+        ],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, subPath, readOnly: true }],
         annotations: sidecar === undefined ? {} : { [sidecar]: 'true' },
         notes: [
           `needs the CSI driver ${driver} with ephemeral volumes; the pod's service account may need read access to the data`,
@@ -181,9 +201,9 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
       return {
         ...noStorage,
         volumes: [
-          { name: volume, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } },
+          { name: volumeName, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } },
         ],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, readOnly: true }],
         notes: [
           'needs image volumes: Kubernetes 1.35, or 1.31 and later with feature gate ImageVolume and a runtime that supports them',
         ],
@@ -196,16 +216,16 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
             name: 'fetch-model',
             image: fetchImage,
             args: [storage.uri, modelFolder],
-            // What KServe gives it.
+            // KServe's own defaults for this container.
             resources: {
               requests: { cpu: '100m', memory: '100Mi' },
               limits: { cpu: '1', memory: '1Gi' },
             },
-            volumeMounts: [{ name: volume, mountPath: modelFolder }],
+            volumeMounts: [{ name: volumeName, mountPath: modelFolder }],
           },
         ],
-        volumes: [{ name: volume, emptyDir: {} }],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        volumes: [{ name: volumeName, emptyDir: {} }],
+        volumeMounts: [{ name: volumeName, mountPath: modelFolder, readOnly: true }],
         notes: [
           `fetch-model downloads ${storage.uri}: unless that is public, it needs credentials from the pod's service account or its environment`,
         ],
@@ -214,8 +234,8 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
 }
 
 /**
- * Parts of a Compose project: the service that fetches, and the server's volumes. @throws SpecError
- * for storage that only a pod can mount
+ * Parts of a Compose project: the service that fetches, and the server's volumes.
+ * @throws SpecError for storage that only a pod can mount
  */
 export function buildComposeStorage(storage: ModelStorage | undefined): {
   readonly services: Manifest
@@ -223,13 +243,13 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
   readonly mounts: readonly Manifest[]
   readonly volumes: Manifest
 } {
-  const none = { services: {}, dependsOn: {}, mounts: [], volumes: {} }
+  const noParts = { services: {}, dependsOn: {}, mounts: [], volumes: {} }
   switch (storage?.kind) {
     case undefined:
-      return none
+      return noParts
     case 'path':
       return {
-        ...none,
+        ...noParts,
         mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }],
       }
     case 'claim':
@@ -249,22 +269,22 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
           'fetch-model': {
             image: fetchImage,
             command: [storage.uri, modelFolder],
-            volumes: [{ type: 'volume', source: volume, target: modelFolder }],
+            volumes: [{ type: 'volume', source: volumeName, target: modelFolder }],
           },
         },
         dependsOn: { 'fetch-model': { condition: 'service_completed_successfully' } },
-        mounts: [{ type: 'volume', source: volume, target: modelFolder, read_only: true }],
-        volumes: { [volume]: {} },
+        mounts: [{ type: 'volume', source: volumeName, target: modelFolder, read_only: true }],
+        volumes: { [volumeName]: {} },
       }
   }
 }
 
 /**
- * For platforms that fetch weights themselves: the URI, if they know its kind. @throws SpecError for
- * a path, and for storage that only a pod can mount
+ * For platforms that fetch weights themselves: the URI, if they know its kind.
+ * @throws SpecError for a path, and for storage that only a pod can mount
  */
 export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
-  const storage = modelStorage(uri)
+  const storage = parseModelStorage(uri)
   if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))
     throw new SpecError(
       `${platform} fetches the model itself and does not support ${storage.kind === 'csi' ? 'csi' : 'oci'}://`,

@@ -1,7 +1,7 @@
 /** Placeholders that the user must fill, and the notes on them that stand first in a file. */
 import { builtinImage } from '../../trials/launchers/builtin-image.ts'
 
-/** Where only the user knows the image; no node can pull it. */
+/** Stands for an image that only the user knows; no node can pull it. */
 export const imagePlaceholder = 'REPLACE_WITH_YOUR_IMAGE'
 
 const prefix = 'INCOMPLETE: '
@@ -16,7 +16,10 @@ export const weightsRemedy = 'Run again with --model-uri.'
 
 export const missingWeights = describeMissing('no model weights', weightsRemedy)
 
-/** For an image that nobody named, or that exists only where it was built. @param measured image of the trials */
+/**
+ * A note if the user named no image, or if it exists only on the machine that built it.
+ * @param measured image of the trials
+ */
 export function describeImage(image: string, measured?: string): string[] {
   if (image === measured) return []
   if (image === imagePlaceholder)

@@ -49,7 +49,7 @@ export function applyOverlay(
   if (overlay === undefined) return basePod
   const renamedOverlay = renameContainer(overlay, container, isBuiltin)
   const { affinity, ...baseSpec } = basePod.spec
-  const { affinity: overAffinity, ...overlaySpec } = renamedOverlay.spec ?? {}
+  const { affinity: overlayAffinity, ...overlaySpec } = renamedOverlay.spec ?? {}
   const spec = mergeOverlay(baseSpec, overlaySpec)
   const tunedResources = listContainers(basePod.spec).find(
     ({ name }) => name === container,
@@ -59,8 +59,8 @@ export function applyOverlay(
     metadata: mergeOverlay(mergeOverlay({}, renamedOverlay.metadata), basePod.metadata),
     spec: {
       ...spec,
-      ...((affinity ?? overAffinity) !== undefined && {
-        affinity: mergeAffinity(affinity as Manifest, overAffinity as Manifest),
+      ...((affinity ?? overlayAffinity) !== undefined && {
+        affinity: mergeAffinity(affinity as Manifest, overlayAffinity as Manifest),
       }),
       containers: listContainers(spec).map((one) =>
         one.name === container && tunedResources !== undefined

@@ -23,16 +23,16 @@ import type { Container, ServerContainer, Serving } from './serving.ts'
 export interface PodParts {
   readonly container: ServerContainer
   readonly storage: PodStorage
-  /** Prometheus reads a counter of the pods. */
+  /** Whether Prometheus reads a counter of the pods. */
   readonly isScraped: boolean
-  /** More than one runs at any time. */
-  readonly several: boolean
-  /** Requests and probes reach it: default true. */
+  /** Whether more than one pod runs at any time. */
+  readonly isReplicated: boolean
+  /** Whether requests and probes reach it: default true. */
   readonly receivesRequests?: boolean
 }
 
 export function buildPodTemplate(serving: Serving, parts: PodParts, labels: Labels): Manifest {
-  const { container, storage, isScraped, several, receivesRequests = true } = parts
+  const { container, storage, isScraped, isReplicated, receivesRequests = true } = parts
   const gpu = selectServingGpus(serving)
   const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
   const template = {
@@ -45,7 +45,7 @@ export function buildPodTemplate(serving: Serving, parts: PodParts, labels: Labe
       }),
     },
     spec: {
-      ...buildZonalLifetime(serving, labels, several),
+      ...buildZonalLifetime(serving, labels, isReplicated),
       ...buildScheduling(serving, gpu, labels),
       initContainers: omitEmpty(storage.initContainers),
       containers: [
@@ -75,7 +75,7 @@ export const listPorts = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort
   ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
 ]
 
-/** What must be known of such a pod before it is applied. */
+/** Notes on what the reader must know before applying such a pod. */
 export const describePod = (
   serving: Serving,
   { container, storage }: Pick<PodParts, 'container' | 'storage'>,
@@ -131,7 +131,7 @@ export function buildProbes(
   }
 }
 
-/** How a container starts, is probed and ends, where the platform needs no more of it. */
+/** Fields of a container for its start, its probes and its end. */
 export const buildServerFields = (
   serving: Pick<Serving, 'requirements'>,
   container: ServerContainer,
@@ -167,7 +167,7 @@ interface Volumes {
 
 /**
  * The volumes of a server's weights, files and scratch space, as fields of the pod and of the
- * container: undefined where there are none.
+ * container: undefined if there are none.
  */
 export function mountVolumes(
   serving: Pick<Serving, 'name' | 'requirements'>,
@@ -190,24 +190,26 @@ function buildScratch(
   { sharedMemory, cachePath }: ServerContainer,
 ): Volumes {
   const sizeLimit = sharedMemoryMiB === undefined ? undefined : formatMemory(sharedMemoryMiB)
-  const empty = [
+  const emptyVolumes = [
     ...(sharedMemory
       ? [{ name: 'shared-memory', path: '/dev/shm', emptyDir: { medium: 'Memory', sizeLimit } }]
       : []),
     ...(cachePath === undefined ? [] : [{ name: 'cache', path: cachePath, emptyDir: {} }]),
   ]
   return {
-    volumes: empty.map(({ name, emptyDir }) => ({ name, emptyDir })),
-    volumeMounts: empty.map(({ name, path }) => ({ name, mountPath: path })),
+    volumes: emptyVolumes.map(({ name, emptyDir }) => ({ name, emptyDir })),
+    volumeMounts: emptyVolumes.map(({ name, path }) => ({ name, mountPath: path })),
   }
 }
 
 const fileVolume = 'tuned-files'
+/** Name of the ConfigMap. */
 const nameFiles = ({ name }: Pick<Serving, 'name'>): string => `${name}-files`
+/** Key of a file in the ConfigMap: '/etc/tuned/models.config', 0 → '0-models.config'. */
 const nameKey = (path: string, index: number): string =>
   `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
 
-/** The ConfigMap of a container's files; none where it has no files. */
+/** Builds the ConfigMap of a container's files; none if it has no files. */
 export const buildConfigMaps = (
   serving: Pick<Serving, 'name'>,
   { files = [] }: Pick<Container, 'files'>,

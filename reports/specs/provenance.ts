@@ -1,15 +1,15 @@
 /**
- * Where a spec comes from: the comment at the head of each file and the annotations of its objects.
- * No target writes either itself.
+ * Provenance of a spec: the header comment of each file and the annotations of its objects.
+ * Deployment targets leave both to this file.
  */
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { joinLines } from '../../trials/shell-words.ts'
 import {
-  foreignFigures,
-  nameFigures,
-  protocolOfServer,
-  type VerifiableService,
-  verifyCommand,
+  formatFiguresStatus,
+  formatVerifyCommand,
+  mismatchHeading,
+  resolveServerProtocol,
+  type VerifyTarget,
 } from '../figures.ts'
 import { formatStatusSentence } from '../recommendation/describe-status.ts'
 import { formatManifests } from './manifest.ts'
@@ -18,22 +18,23 @@ import type { ReplicaRequirements } from './requirements.ts'
 import type { Serving, Source } from './serving.ts'
 import type { SpecContent, SpecFile } from './target.ts'
 
-/** The file, its comment first; after the first line of a script. */
-export function writeSpecFile(serving: Serving, content: SpecContent): SpecFile {
+/** Adds the header comment to a file, in a script after its first line ('#!...'). */
+export function createSpecFile(serving: Serving, content: SpecContent): SpecFile {
   const { name, body, namespace = serving.namespace } = content
   const text = typeof body === 'string' ? body : formatManifests(body, namespace)
   const firstLine = /^#!.*\n/.exec(text)?.[0] ?? ''
   return {
     name,
-    text: `${firstLine}${writeHeader(serving, content)}${text.slice(firstLine.length)}`,
+    text: `${firstLine}${formatHeader(serving, content)}${text.slice(firstLine.length)}`,
   }
 }
 
 /**
- * Comment lines: what keeps the spec from starting, whether its figures hold, the verdict, the
- * experiment, and a line for each figure. A line end inside a text cannot end the comment.
+ * Formats the header comment: missing inputs, mismatches between the measured and the deployed
+ * server, verdict, experiment, and the source of each figure. Line breaks in texts are removed, so
+ * that they cannot end the comment.
  */
-function writeHeader(
+function formatHeader(
   serving: Serving,
   { notes = [], needsWeights = true, requirements }: SpecContent,
 ): string {
@@ -47,15 +48,15 @@ function writeHeader(
   const lines = [
     ...(needsWeights && serving.deployed.weights === 'missing' ? [missingWeights] : []),
     ...notes.filter(isMissing),
-    ...(figures.hold
+    ...(figures.apply
       ? []
       : [
-          `${foreignFigures}: ${figures.doubts.join('; ')}.`,
-          `Check it once it runs${serving.host === undefined ? ' (ADDRESS: where it is reachable)' : ''}: ${writeVerifyCommand(serving)}`,
+          `${mismatchHeading}: ${figures.mismatches.join('; ')}.`,
+          `Check it once it runs${serving.host === undefined ? ' (replace ADDRESS with its host)' : ''}: ${formatServingVerifyCommand(serving)}`,
         ]),
     evidence.verdict,
     formatStatusSentence(evidence.status, evidence.measured.how),
-    `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
+    `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.provenance}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
     ...sources.map(({ value, from }) => `  ${value.padEnd(width)}  ${from}`),
     ...[...figures.remarks, ...notes.filter((note) => !isMissing(note))].map(
       (note) => `Note: ${note}`,
@@ -64,7 +65,10 @@ function writeHeader(
   return lines.map((line) => `# ${joinLines(line)}\n`).join('')
 }
 
-/** @param owner whose requirements they are, where they are not those of a whole replica */
+/**
+ * Lists the requirements with their reasons.
+ * @param owner such as 'each server', if these are not the requirements of a whole replica
+ */
 export function describeRequirements(
   {
     cpuCores,
@@ -98,28 +102,33 @@ export function describeRequirements(
   }))
 }
 
-/** Annotations of the serving object: the measurement behind it, and whether its figures hold. */
+/**
+ * Annotations of the serving object: the measurement behind it, and whether its figures apply to
+ * this deployment.
+ */
 export const buildAnnotations = (serving: Serving): Readonly<Record<string, string>> => ({
   'tune/experiment': joinLines(serving.evidence.experimentId),
   'tune/trial': String(serving.trial),
-  'tune/figures': nameFigures(serving.figures),
-  ...(serving.figures.hold ? {} : { 'tune/verify': joinLines(writeVerifyCommand(serving)) }),
+  'tune/figures': formatFiguresStatus(serving.figures),
+  ...(serving.figures.apply
+    ? {}
+    : { 'tune/verify': joinLines(formatServingVerifyCommand(serving)) }),
 })
 
-const writeVerifyCommand = (serving: Serving): string =>
-  verifyCommand(
-    describeService(serving, serving.host ?? 'ADDRESS', serving.perReplicaRps * serving.replicas),
+const formatServingVerifyCommand = (serving: Serving): string =>
+  formatVerifyCommand(
+    buildVerifyTarget(serving, serving.host ?? 'ADDRESS', serving.perReplicaRps * serving.replicas),
   )
 
-/** What is deployed, as `tune verify` loads it at an address and a rate. */
-export function describeService(
+/** Builds the target of `tune verify`: the deployed service at a host, and the rate to send. */
+export function buildVerifyTarget(
   { model, evidence, deployed, container }: Serving,
   host: string,
   rateRps: number,
-): VerifiableService {
+): VerifyTarget {
   const { measured, slo } = evidence
-  const protocol = protocolOfServer(deployed.server, measured.protocol)
-  // Another protocol has paths and bodies of its own.
+  const protocol = resolveServerProtocol(deployed.server, measured.protocol)
+  // Paths and bodies apply only to the protocol that was measured.
   const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
     protocol === measured.protocol ? measured : {}
   return {

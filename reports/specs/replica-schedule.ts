@@ -3,27 +3,28 @@ import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 
 /**
- * Replicas start before the hour that needs them: by the measured launch, rounded up. Assumed where
- * none was measured of what is deployed.
+ * Replicas start this long before the hour that needs them: the measured launch in whole minutes,
+ * or an assumed time where no launch of what is deployed was measured.
  */
 const assumedLeadMinutes = 5
+/** Assumed. */
 const maxLeadMinutes = 30
 
 const computeLeadMinutes = ({ figures, evidence: { launchSeconds } }: Serving): number =>
-  launchSeconds === undefined || !figures.hold
+  launchSeconds === undefined || !figures.apply
     ? assumedLeadMinutes
     : Math.min(maxLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
 
 /**
- * A ScaledObject with a trigger for each span of time that needs more than the least; nothing where
- * all are alike.
+ * Builds a ScaledObject with a trigger for each span of the day that needs more replicas than the
+ * minimum; empty if all hours need the same number.
  */
 export function buildCronScaler(serving: Serving): Manifest[] {
   const { replicaPlan } = serving
   const counts = replicaPlan?.byHour ?? []
-  const least = Math.min(...counts)
-  if (replicaPlan === undefined || counts.every((count) => count === least)) return []
-  const minutes = (hoursOfDay * 60) / counts.length
+  const minCount = Math.min(...counts)
+  if (replicaPlan === undefined || counts.every((count) => count === minCount)) return []
+  const stepMinutes = (hoursOfDay * 60) / counts.length
   return [
     {
       apiVersion: 'keda.sh/v1alpha1',
@@ -31,14 +32,14 @@ export function buildCronScaler(serving: Serving): Manifest[] {
       metadata: { name: serving.name },
       spec: {
         scaleTargetRef: { name: serving.name },
-        minReplicaCount: least,
+        minReplicaCount: minCount,
         maxReplicaCount: replicaPlan.replicas,
-        triggers: findSpansAbove(counts, least).map(({ from, to, replicas }) => ({
+        triggers: findSpansAbove(counts, minCount).map(({ from, to, replicas }) => ({
           type: 'cron',
           metadata: {
             timezone: replicaPlan.timezone,
-            start: formatCron(from * minutes - computeLeadMinutes(serving)),
-            end: formatCron(to * minutes),
+            start: formatCron(from * stepMinutes - computeLeadMinutes(serving)),
+            end: formatCron(to * stepMinutes),
             desiredReplicas: String(replicas),
           },
         })),
@@ -47,7 +48,9 @@ export function buildCronScaler(serving: Serving): Manifest[] {
   ]
 }
 
-/** There is no room for one replica more, so an update ends one first. */
+/**
+ * A full fleet has no room for another replica, so an update stops one before it starts the next.
+ */
 export const fullFleetStrategy: Manifest = {
   type: 'RollingUpdate',
   rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
@@ -56,18 +59,21 @@ export const fullFleetStrategy: Manifest = {
 export const fullFleetNote =
   'the fleet has room for exactly these replicas: an update stops a replica before it starts the next, and no other pod may request these GPU slices'
 
-/** Notes on a deployment of a fleet. @param isScheduled KEDA sets its replicas by the hour */
+/**
+ * Notes on a deployment of a fleet.
+ * @param isScheduled KEDA sets its replicas by the hour
+ */
 export function describeSchedule(serving: Serving, isScheduled: boolean): string[] {
   const { replicaPlan } = serving
   if (replicaPlan === undefined) return []
-  const together = replicaPlan.claim
+  const claimNotes = replicaPlan.claim
     ? [
         `it shares its GPU through the claim ${replicaPlan.claim} in shared/: MPS limits each process by CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`,
       ]
     : []
   return [
     fullFleetNote,
-    ...together,
+    ...claimNotes,
     ...(isScheduled
       ? [
           `needs KEDA, which sets the replicas by the hour (${replicaPlan.timezone}), each change ${computeLeadMinutes(serving)} min before its hour`,
@@ -77,27 +83,28 @@ export function describeSchedule(serving: Serving, isScheduled: boolean): string
 }
 
 const hoursOfDay = 24
+/** Minute of the day → cron expression: 485 → '5 8 * * *'; -10 is 23:50. */
 const formatCron = (minute: number): string => {
-  const ofDay = (minute + hoursOfDay * 60) % (hoursOfDay * 60)
-  return `${ofDay % 60} ${Math.floor(ofDay / 60)} * * *`
+  const minuteOfDay = (minute + hoursOfDay * 60) % (hoursOfDay * 60)
+  return `${minuteOfDay % 60} ${Math.floor(minuteOfDay / 60)} * * *`
 }
 
 /**
- * Spans of the day with the same count, over midnight too, in its parts; those of the least left
- * out. `to` may be above their number.
+ * Spans of the day with the same count, in indexes of `counts`; spans with the least count are left
+ * out. A span may go over midnight: then `to` is larger than the number of counts.
  */
 function findSpansAbove(
   counts: readonly number[],
   least: number,
 ): { readonly from: number; readonly to: number; readonly replicas: number }[] {
-  // From one of the least on no span goes over the end.
-  const first = counts.indexOf(least)
+  // Starting where the count is least, no span goes over the end of the loop.
+  const firstLeast = counts.indexOf(least)
   const spans: { from: number; to: number; replicas: number }[] = []
-  for (let at = first; at < first + counts.length; at++) {
-    const replicas = counts[at % counts.length]!
+  for (let step = firstLeast; step < firstLeast + counts.length; step++) {
+    const replicas = counts[step % counts.length]!
     const last = spans.at(-1)
-    if (last?.to === at && last.replicas === replicas) last.to = at + 1
-    else if (replicas > least) spans.push({ from: at, to: at + 1, replicas })
+    if (last?.to === step && last.replicas === replicas) last.to = step + 1
+    else if (replicas > least) spans.push({ from: step, to: step + 1, replicas })
   }
   return spans
 }

@@ -1,4 +1,6 @@
-/** Where a pod may run: nodes with its GPU, by the schemes that trials use, and of its price. */
+/**
+ * Restricts pods to nodes with their GPU, by the schemes of trials, and to nodes of their price.
+ */
 import {
   claimName,
   createClaimTemplate,
@@ -19,8 +21,8 @@ import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
 /**
- * The pod's part of a GPU share under a scheme.
- * @throws SpecError when the scheme cannot give that share.
+ * Fields of a pod for a GPU share under a scheme.
+ * @throws SpecError if the scheme cannot provide that share
  */
 export function selectGpus(
   resources: Resources,
@@ -49,8 +51,8 @@ export const buildNodeSelector = ({
   instanceType === undefined ? undefined : { 'node.kubernetes.io/instance-type': instanceType }
 
 /**
- * Fields of a pod's spec. @param siblings labels of pods that should run on other nodes, if
- * possible
+ * Fields of a pod's spec that choose its node.
+ * @param siblings labels of pods that should run on other nodes, if possible
  */
 export const buildScheduling = (
   serving: Serving,
@@ -94,7 +96,7 @@ export const buildClaimTemplates = (serving: Serving, { claim }: GpuSelection): 
     ? []
     : [createClaimTemplate(claim, { name: nameClaimTemplate(serving) })]
 
-/** The pod's part of a claim; the container's is `buildContainerClaims`. */
+/** Builds the pod's part of a claim; the container's is `buildContainerClaims`. */
 export const buildPodClaims = (
   serving: Serving,
   { claim }: GpuSelection,
@@ -115,7 +117,10 @@ export const buildContainerClaims = ({ claim }: GpuSelection): Manifest[] | unde
 
 const nameClaimTemplate = ({ name }: Serving): string => `${name}-gpu`
 
-/** @param subject 'Knative takes' @throws SpecError where a claim has no place */
+/**
+ * @param subject beginning of the message: 'Knative takes'
+ * @throws SpecError if the GPU is a claim, which has no place there
+ */
 export function refuseClaim({ claim }: GpuSelection, subject: string): void {
   if (claim !== undefined) {
     throw new SpecError(

@@ -1,6 +1,6 @@
 /**
- * References to secrets in a container's settings as environment variables that a Secret gives: a
- * spec never holds a value.
+ * Replaces references to secrets in the settings of a container by environment variables from a
+ * Secret: a spec never contains a secret value.
  */
 import { findReferences, isReference, replaceReferences } from '../../trials/secrets.ts'
 
@@ -8,7 +8,7 @@ import { describeMissing } from './placeholders.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What is started, as far as secrets may stand in it. */
+/** The settings of a container that may contain secrets. */
 interface ContainerSettings {
   readonly command?: readonly string[]
   readonly args?: readonly string[]
@@ -19,7 +19,11 @@ interface ContainerSettings {
   readonly optionalSecretEnv?: readonly string[]
 }
 
-/** HF_TOKEN for `env:HF_TOKEN`; for a place in a file its last step: AUTHORIZATION. */
+/**
+ * Variable for a secret by the name of its reference: 'env:HF_TOKEN' → 'HF_TOKEN'; for a place in a
+ * file the last two steps, 'tune.yaml#/headers/authorization' → 'HEADERS_AUTHORIZATION'. The number
+ * of a secret within one place ('…!2') is left out.
+ */
 const nameVariable = (name: string): string =>
   name.startsWith('env:')
     ? name.slice('env:'.length)
@@ -33,8 +37,12 @@ const nameVariable = (name: string): string =>
         .replace(/^_+|_+$/g, '')
         .toUpperCase()
 
-/** A text that Kubernetes completes: `Bearer $(TOKEN)`. */
-function completeText(text: string, variables: Set<string>): string {
+/**
+ * Puts `$(VARIABLE)`, which Kubernetes replaces, in place of each reference: `Bearer ${env:TOKEN}`
+ * → `Bearer $(TOKEN)`.
+ * @param variables gets the names of the variables
+ */
+function replaceByVariables(text: string, variables: Set<string>): string {
   return replaceReferences(text, (name) => {
     const variable = nameVariable(name)
     variables.add(variable)
@@ -42,11 +50,14 @@ function completeText(text: string, variables: Set<string>): string {
   })
 }
 
-/** `TOKEN: ${env:TOKEN}` needs no variable but its own. */
-const isWhole = (text: string): boolean =>
+/**
+ * Whether a text is one reference and nothing else, such as `${env:TOKEN}`. A variable with such a
+ * value gets it from the Secret, and needs no second variable.
+ */
+const isSingleReference = (text: string): boolean =>
   /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
 
-/** The container with `secretEnv` in place of every reference. */
+/** The container with variables in place of every reference; `secretEnv` names them. */
 export function replaceSecrets<Container extends ContainerSettings>(
   container: Container,
 ): Container {
@@ -62,16 +73,16 @@ export function replaceSecrets<Container extends ContainerSettings>(
     return container
   const variables = new Set<string>()
   const env = Object.entries(container.env ?? {}).flatMap(([name, text]) => {
-    if (!isWhole(text)) return [[name, completeText(text, variables)] as const]
+    if (!isSingleReference(text)) return [[name, replaceByVariables(text, variables)] as const]
     variables.add(name)
     return []
   })
-  const words = (list: readonly string[] | undefined) =>
-    list?.map((word) => completeText(word, variables))
+  const replaceInWords = (list: readonly string[] | undefined) =>
+    list?.map((word) => replaceByVariables(word, variables))
   return {
     ...container,
-    command: words(container.command),
-    args: words(container.args),
+    command: replaceInWords(container.command),
+    args: replaceInWords(container.args),
     env: Object.fromEntries(env),
     secretEnv: [...variables].sort(),
     notes: [
@@ -87,8 +98,8 @@ export function replaceSecrets<Container extends ContainerSettings>(
 const nameSecret = (name: string): string => `${name}-secrets`
 
 /**
- * As Kubernetes takes a variable from the Secret. @param optional the container starts without it
- * too
+ * Environment entry that takes a variable from the Secret.
+ * @param optional the container starts without it too
  */
 export const buildSecretVariable = (
   variable: string,
@@ -101,54 +112,63 @@ export const buildSecretVariable = (
   },
 })
 
-/** How the Secret is made; nothing where none is needed. */
+/** The command that creates the Secret; empty if none is needed. */
 export function describeSecret(
   { secretEnv = [], optionalSecretEnv = [] }: ContainerSettings,
   servingName: string,
 ): string[] {
-  const all = [...secretEnv, ...optionalSecretEnv]
-  if (all.length === 0) return []
-  const made = `kubectl create secret generic ${nameSecret(servingName)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
+  const allVariables = [...secretEnv, ...optionalSecretEnv]
+  if (allVariables.length === 0) return []
+  const command = `kubectl create secret generic ${nameSecret(servingName)} ${allVariables.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
   if (secretEnv.length > 0)
-    return [describeMissing(`Secret ${nameSecret(servingName)} must exist`, `Create it: ${made}`)]
+    return [
+      describeMissing(`Secret ${nameSecret(servingName)} must exist`, `Create it: ${command}`),
+    ]
   return [
-    `a model that is not public needs ${all.join(', ')} in Secret ${nameSecret(servingName)}: ${made}`,
+    `a model that is not public needs ${allVariables.join(', ')} in Secret ${nameSecret(servingName)}: ${command}`,
   ]
 }
 
-/** The user's own pod likewise. */
+/** The user's own pod with variables in place of every reference. */
 export function replacePodSecrets<Pod extends { readonly spec: Fields }>(
   pod: Pod,
   servingName: string,
 ): { readonly pod: Pod; readonly secretEnv: readonly string[] } {
-  const all = new Set<string>()
-  const container = (given: Fields): Fields => {
+  const secretVariables = new Set<string>()
+  const replaceInContainer = (container: Fields): Fields => {
     const variables = new Set<string>()
-    const env = ((given.env as Fields[] | undefined) ?? []).map((entry) => {
+    const env = ((container.env as Fields[] | undefined) ?? []).map((entry) => {
       if (typeof entry.value !== 'string' || findReferences(entry.value).length === 0) return entry
-      if (!isWhole(entry.value)) return { ...entry, value: completeText(entry.value, variables) }
-      all.add(String(entry.name))
+      if (!isSingleReference(entry.value))
+        return { ...entry, value: replaceByVariables(entry.value, variables) }
+      secretVariables.add(String(entry.name))
       return buildSecretVariable(String(entry.name), servingName)
     })
-    const words = (list: unknown) =>
+    const replaceInWords = (list: unknown) =>
       Array.isArray(list)
-        ? list.map((word) => (typeof word === 'string' ? completeText(word, variables) : word))
+        ? list.map((word) =>
+            typeof word === 'string' ? replaceByVariables(word, variables) : word,
+          )
         : list
-    const changed = { ...given, command: words(given.command), args: words(given.args) }
-    for (const variable of variables) all.add(variable)
-    const named = new Set(env.map(({ name }) => name))
-    // A variable that another one is completed with stands before it.
+    const replaced = {
+      ...container,
+      command: replaceInWords(container.command),
+      args: replaceInWords(container.args),
+    }
+    for (const variable of variables) secretVariables.add(variable)
+    const existingNames = new Set(env.map(({ name }) => name))
+    // Kubernetes inserts only variables that stand before the one whose value names them.
     const added = [...variables]
-      .filter((variable) => !named.has(variable))
+      .filter((variable) => !existingNames.has(variable))
       .map((variable) => buildSecretVariable(variable, servingName))
-    return added.length + env.length === 0 ? changed : { ...changed, env: [...added, ...env] }
+    return added.length + env.length === 0 ? replaced : { ...replaced, env: [...added, ...env] }
   }
   const lists = ['containers', 'initContainers'].flatMap((key) => {
     const list = pod.spec[key]
-    return Array.isArray(list) ? [[key, (list as Fields[]).map(container)] as const] : []
+    return Array.isArray(list) ? [[key, (list as Fields[]).map(replaceInContainer)] as const] : []
   })
   return {
     pod: { ...pod, spec: { ...pod.spec, ...Object.fromEntries(lists) } },
-    secretEnv: [...all].sort(),
+    secretEnv: [...secretVariables].sort(),
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What every deployment spec says, whatever its format: the recommended configuration, how it is
+ * Content of a deployment spec, independent of its format: the recommended configuration, how it is
  * started, the number of replicas, and the source of each figure.
  */
 import type { Slo } from '../../profiler/model/slo.ts'
@@ -24,7 +24,7 @@ export interface Container {
   readonly env?: Readonly<Record<string, string>>
   /** Variables whose values a Secret gives; `$(NAME)` in other texts stands for them. */
   readonly secretEnv?: readonly string[]
-  /** As `secretEnv`, if the Secret exists: the container starts without them too. */
+  /** Like `secretEnv`, but the container also starts if the Secret does not exist. */
   readonly optionalSecretEnv?: readonly string[]
   /** Absolute paths in the container. */
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
@@ -32,28 +32,28 @@ export interface Container {
   /** Port for gRPC, beside `port`. */
   readonly grpcPort?: number
   readonly readyPath: string
-  /** Absent: the ready path. */
+  /** Path of the liveness probe; absent: the ready path. */
   readonly livePath?: string
-  /** Timeout of both probes, seconds; absent: the default of any server. */
+  /** Timeout of both probes, seconds; absent: Kubernetes' default for readiness, 5 for liveness. */
   readonly probeSeconds?: number
   /** Prometheus counter of answered requests; absent: none is known to be exported. */
   readonly requestsMetric?: string
-  /** Where Prometheus reads it; absent: /metrics of the port. */
+  /** Address of the metrics; absent: /metrics of `port`. */
   readonly metrics?: { readonly port: number; readonly path: string }
-  /** What the reader must know before the container is started. */
+  /** Notes that a user must read before the container is started. */
   readonly notes?: readonly string[]
   /** Names in `env` whose values were tuned: all that a patch sets. */
   readonly tunedEnv?: readonly string[]
   /** Arguments whose values were tuned: all that a patch sets. */
   readonly tunedArgs?: readonly string[]
-  /** Parameters that reach the server otherwise: in files, or while it runs. */
+  /** Parameters that reach the server by other means: in files, or while it runs. */
   readonly tunedElsewhere?: readonly string[]
 }
 
 /** A container with the tuned values in its server's own settings. */
 export interface ServerContainer extends Container {
   readonly notes: readonly string[]
-  /** Its processes share large memory (/dev/shm). */
+  /** Whether its processes need much shared memory (/dev/shm). */
   readonly sharedMemory: boolean
   /** Folder of downloads and compiled code, which should survive a restart. */
   readonly cachePath?: string
@@ -68,15 +68,16 @@ export interface OwnPod {
 /** The measurement behind a spec. */
 export interface Evidence {
   readonly experimentId: string
-  /** A line of a table, if the figures come from one and from no experiment. */
+  /** Description of a table row, if the figures come from a table instead of an experiment. */
   readonly table?: string
   readonly seed: number
   readonly slo: Slo
+  /** Verdict on the deployed configuration. */
   readonly verdict: string
   /** Status of the deployed configuration. */
   readonly status: Status
   readonly measuredAt?: string
-  /** What was measured. */
+  /** Server and requests of the measurement. */
   readonly measured: MeasuredWith
   /** How the built-in predictor gathered batches, tuned or not; absent: another server, or none. */
   readonly batching?: { readonly instances: number; readonly maxDelayMs: number }
@@ -101,7 +102,7 @@ export interface ReplicaPlan {
   readonly byHour?: readonly number[]
   /** The claim, by dynamic resource allocation, on a GPU that other models share. */
   readonly claim?: string
-  /** Its limit on that GPU under MPS, which variables of its container set. */
+  /** Memory limit on that GPU under MPS, set by environment variables of the container. */
   readonly mps?: { readonly memoryMiB: number }
   /** A name of the IANA database. */
   readonly timezone: string
@@ -121,9 +122,9 @@ export interface ServingOptions {
   /** How fast an autoscaler may change the number of replicas; absent: by the measured start. */
   readonly scaling?: ScalingBehaviour
   readonly gpuScheme?: GpuScheme
-  /** For GPU scheme dra. */
+  /** Options of GPU scheme dra. */
   readonly dra?: DraOptions
-  /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
+  /** Location of the weights: s3://bucket/model, gs://..., a path of a volume. */
   readonly modelUri?: string
   readonly modelVersion?: string
   /** Namespace of the cluster; absent: wherever the objects are applied. */
@@ -148,7 +149,7 @@ export interface Serving {
   readonly modelUri?: string
   readonly modelVersion?: string
   readonly namespace?: string
-  /** Its host name within the cluster; absent: the platform assigns an address. */
+  /** Host name within the cluster; absent: the platform assigns an address. */
   readonly host?: string
   readonly deployed: Deployed
   /** Whether the measured figures apply to what is deployed. */
@@ -175,7 +176,7 @@ export interface Serving {
    */
   readonly instanceType?: string
   readonly replicaPlan?: ReplicaPlan
-  /** A demand or the user sets the number of replicas; otherwise there is one. */
+  /** Whether a demand or the user sets the number of replicas; otherwise there is one. */
   readonly isSized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number
@@ -183,11 +184,11 @@ export interface Serving {
   readonly requestedBounds: Pick<ServingOptions, 'minReplicas' | 'maxReplicas'>
   readonly scaling?: ScalingBehaviour
   readonly headroom: number
-  /** Capacity × (1 − headroom): what one replica is planned to carry. */
+  /** Planned rate of one replica: capacity × (1 − headroom). */
   readonly perReplicaRps: number
   /**
-   * Requests in flight at the capacity, by Little's law (rate × mean latency); absent where the
-   * latency is not known.
+   * Requests in flight at the capacity, by Little's law (rate × mean latency); absent if the
+   * latency is unknown.
    */
   readonly inFlight?: number
   readonly evidence: Evidence

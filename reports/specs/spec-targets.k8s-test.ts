@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { ApiError } from '../../trials/launchers/kubernetes/api/api.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
+import { requestDryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import {
   createNamespace,
   type TestNamespace,
@@ -152,9 +152,9 @@ test.each(cases)(
               unknown.add(kind)
               continue
             }
-            const said = await dryRun(namespace.api, place, object).catch((error: unknown) => [
-              String(error),
-            ])
+            const said = await requestDryRun(namespace.api, place, object).catch(
+              (error: unknown) => [String(error)],
+            )
             expect(said, `${name} ${server} ${file} ${kind} ${JSON.stringify(options)}`).toEqual([])
             checked.add(kind)
           }

@@ -35,18 +35,18 @@ export interface SpecFile {
   readonly text: string
 }
 
-/** A file as a target writes it, without the comment at its head. */
+/** A file that a target renders, without the header comment. */
 export interface SpecContent {
   readonly name: string
   /** Kubernetes objects, or text of another format. */
   readonly body: readonly Manifest[] | string
-  /** What the reader must know before it is applied. */
+  /** Notes that a user must read before the file is applied. */
   readonly notes?: readonly string[]
-  /** Of the objects; absent: that of the serving. */
+  /** Namespace of the objects; absent: that of the serving. */
   readonly namespace?: string
-  /** False: it starts without weights. */
+  /** Whether the server of the file needs weights. Default true. */
   readonly needsWeights?: boolean
-  /** Where the requirements come from, if a replica has several kinds of pods. */
+  /** Sources of the requirements, if a replica has several kinds of pods. */
   readonly requirements?: readonly Source[]
 }
 
@@ -59,37 +59,43 @@ export interface SpecTarget {
   readonly writes: string
   /** Prerequisites, beside Kubernetes where it writes objects. */
   readonly needs: string
-  /** What sets the number of replicas; absent: the files do not. */
+  /** The component that sets the number of replicas; absent: none. */
   readonly scaledBy?: string
   /** The servers that it can deploy. */
   readonly servers: readonly DeployedServer[]
-  /** The server that it is itself: deployed whatever was measured. */
+  /** The server that the target always deploys, whatever was measured. */
   readonly implies?: DeployedServer
-  /** Options that it reads; any other is refused. */
+  /** Options that the target accepts; others are rejected. */
   readonly takes?: readonly (keyof SpecOptions)[]
-  /** It writes objects of a cluster: elsewhere --namespace is refused. */
+  /** Whether it writes objects with a namespace; otherwise --namespace is rejected. */
   readonly namespaced?: boolean
-  /** It names no image: --image is refused. */
+  /** Whether it names no image, so that --image is rejected. */
   readonly imageless?: boolean
-  /** Why a --model-uri has no place in it; absent: it is honoured. */
+  /** Why --model-uri is rejected; absent: it is accepted. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
-  /** Its host name for pods of its namespace, if the spec alone decides that. */
+  /** Host name for pods of the same namespace, if the spec determines it. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
-  /** It requires a --model-uri, because no placeholder would refuse to start. */
+  /** Address at which the other stages of a pipeline reach it; absent: it deploys no pipelines. */
+  readonly stageUrl?: (serving: Serving) => string
+  /**
+   * It requires a --model-uri: the platform fetches the weights itself, and no placeholder for the
+   * address would keep the pod from starting.
+   */
   readonly needsModelUri?: (serving: Serving) => boolean
-  /** It deploys a pod of the user's own as it is. */
+  /** Whether it can deploy the user's pod unchanged. */
   readonly takesOwnPod?: boolean
   /**
-   * It deploys pools of prefill and decode servers, where their server is one whose router is
-   * known.
+   * It deploys pools of prefill and decode servers, where their server is one whose router is known
+   * (SGLang: see `checkPools`).
    */
   readonly takesPools?: boolean
-  /** Throws SpecError where the target cannot say what was tuned. */
+  /** @throws SpecError if the target cannot say what was tuned */
   readonly render: (serving: Serving, options: SpecOptions) => SpecContent | readonly SpecContent[]
 }
 
 /**
- * What any target refuses, by its capabilities and by what a server can serve at all.
+ * Checks that the target supports the server and the options of the serving, and that the server
+ * can serve such a model at all.
  * @throws SpecError with the reason and what to do instead
  */
 export function checkServing(target: SpecTarget, serving: Serving): void {
@@ -99,13 +105,13 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   const notLanguage = modelKind !== 'decoder'
   if (isLanguageServer(server) && notLanguage)
     throw new SpecError(
-      `${title} serves language models, but ${serving.model} is ${kinds[modelKind]}`,
+      `${title} serves language models, but ${serving.model} is ${modelKindTexts[modelKind]}`,
       'choose --target kubernetes, tfserving or triton',
     )
   if (!target.servers.includes(server)) {
-    const others = target.servers.map((known) => serverTitles[known]).join(', ')
+    const deployable = target.servers.map((known) => serverTitles[known]).join(', ')
     throw new SpecError(
-      `${target.title} cannot deploy ${title} as measured; it deploys ${others}`,
+      `${target.title} cannot deploy ${title} as measured; it deploys ${deployable}`,
       getServerHint(target, serving),
     )
   }
@@ -115,11 +121,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
       `${target.title} cannot deploy the experiment's own pod`,
       'choose --target kubernetes, or --patch your own manifest',
     )
-  if (
-    modelKind === 'decoder' &&
-    batching.has(server) &&
-    !wasMeasured(serving.evidence.measured, server)
-  )
+  if (needsEngineFiles(serving))
     throw new SpecError(
       `${title} has no settings for the tuned parameters of a language model: ${serving.model} would need files of its engine`,
       'choose --target vllm, or kubernetes without --server',
@@ -143,7 +145,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   }
 }
 
-/** @throws SpecError where pools would become something else */
+/** @throws SpecError for a target that deploys no pools, and for servers other than SGLang */
 function checkPools(target: SpecTarget, server: DeployedServer): void {
   if (!target.takesPools)
     throw new SpecError(
@@ -158,7 +160,16 @@ function checkPools(target: SpecTarget, server: DeployedServer): void {
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
-const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'mlserver'])
+const requestBatchingServers: ReadonlySet<DeployedServer> = new Set([
+  'tfserving',
+  'triton',
+  'mlserver',
+])
+/** Whether a language model was tuned on another server than such a one, which it is to run on. */
+const needsEngineFiles = ({ deployed: { server }, evidence: { measured } }: Serving): boolean =>
+  measured.modelKind === 'decoder' &&
+  requestBatchingServers.has(server) &&
+  !wasMeasured(measured, server)
 
 /** @throws SpecError for an option that would be ignored */
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {
@@ -203,7 +214,7 @@ export const specFlags: Readonly<Record<keyof SpecOptions, string>> = {
   tunerImage: '--tuner-image',
 }
 
-const kinds = {
+const modelKindTexts = {
   encoder: 'an encoder',
   convnet: 'an image model',
   decoder: 'a language model',
@@ -213,8 +224,10 @@ const kinds = {
 function getServerHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')
     return 'name the server to deploy, such as --server triton; the figures are then from another server'
-  const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
-  if (evidence.measured.modelKind === 'decoder' || others.length === 0)
+  const alternatives = target.servers.filter(
+    (server) => server === 'tfserving' || server === 'triton',
+  )
+  if (evidence.measured.modelKind === 'decoder' || alternatives.length === 0)
     return 'choose another --target: kubernetes deploys what was measured'
-  return `give --server ${others.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
+  return `give --server ${alternatives.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
 }

@@ -66,7 +66,8 @@ export type ProtoTree = { readonly [field: string]: (string | number | boolean |
 
 /**
  * Reads protobuf text format: every field as the list of its values. Strings come back unescaped,
- * enum names as text. Throws on bad syntax.
+ * enum names as text.
+ * @throws on bad syntax
  */
 export function readTextProto(text: string): ProtoTree {
   const tokens =

@@ -180,7 +180,7 @@ function clampToCurve(
   )
 }
 
-/** The offset of the nearest calibrated step. */
+/** Finds the offset of the nearest calibrated step. */
 function findOffset(offsets: Readonly<Record<string, number>>, busy: number): number {
   const known = Object.keys(offsets).filter((key) => key !== 'all')
   const nearest = known.sort((a, b) => Math.abs(Number(a) - busy) - Math.abs(Number(b) - busy))[0]

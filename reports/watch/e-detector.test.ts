@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { seeded } from '../../profiler/seeded-random.ts'
+import { createUniform } from '../../profiler/seeded-random.ts'
 import { initialEvidence, maxQuietSlowShare, sumCapital, updateEvidence } from './e-detector.ts'
 
 test('whatever was seen, evidence grows by one hour at most on average while an hour is slow no more often than it may be', () => {
@@ -20,7 +20,7 @@ test('whatever was seen, evidence grows by one hour at most on average while an 
 })
 
 test('a bound of N hours is reached after N hours or more on average, even where hours are slow as often as they may be', () => {
-  const uniform = seeded(11)
+  const uniform = createUniform(11)
   const bound = 200
   const waits = Array.from({ length: 400 }, () => {
     let evidence = initialEvidence

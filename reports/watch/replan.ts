@@ -1,6 +1,6 @@
 /**
- * Proposes what to deploy instead of the current fleet, by the measured configurations: a change, no
- * change, or new measurements where the old ones no longer apply.
+ * Proposes what to deploy instead of the current fleet, by the measured configurations: a change,
+ * no change, or new measurements where the old ones no longer apply.
  */
 import { countReplicas } from '../../search/objective.ts'
 import { computeFleetPricePerHour, type ReplicaPrice } from '../../search/replica-price.ts'
@@ -34,7 +34,7 @@ interface ReplicaFleet {
 
 export type Proposal =
   | { readonly kind: 'nothing'; readonly why: string }
-  /** `from`: replicas that the deployed configuration needs; absent where it violates the SLO. */
+  /** `from`: replicas that the deployed configuration needs; absent if it violates the SLO. */
   | { readonly kind: 'change'; readonly to: ReplicaFleet; readonly from?: ReplicaFleet }
   | { readonly kind: 'tune again'; readonly why: string; readonly newModel: boolean }
 

@@ -15,10 +15,10 @@ export interface MeasuredServer {
 const maxSlowness = 8
 
 /**
- * The factor s by which all times of the server have grown: latency = s · L(s · rate), where L is the
- * measured curve. If every step takes s times as long, the server behaves like the measured one on a
- * clock that runs s times slower, so its capacity is the measured one over s. NaN above the measured
- * capacity, where waiting depends on the traffic and not on the server.
+ * Computes the factor s by which all times of the server have grown: latency = s · L(s · rate),
+ * where L is the measured curve. If every step takes s times as long, the server behaves like the
+ * measured one on a clock that runs s times slower, so its capacity is the measured one over s. NaN
+ * above the measured capacity, where waiting depends on the traffic and not on the server.
  * @param rateRps of one replica
  */
 export function computeSlowness(

@@ -10,7 +10,7 @@ interface TrafficHour {
   readonly atS: number
   /** Rate of the busiest window, all replicas together, requests per second. */
   readonly mostRps: number
-  /** Lowest number of replicas that served; absent where it was not reported. */
+  /** Lowest number of replicas that served; absent if it was not reported. */
   readonly replicas?: number
 }
 
@@ -38,7 +38,7 @@ export function updateTraffic(
   return [...before.slice(0, -1), joined]
 }
 
-/** The busiest window of the last week, requests per second; 0 before there was one. */
+/** Finds the busiest window of the last week, requests per second; 0 before there was one. */
 export const findPeakRps = (traffic: Traffic): number =>
   traffic.reduce((most, hour) => Math.max(most, hour.mostRps), 0)
 

@@ -73,7 +73,10 @@ export function formatFinding(finding: Finding, { slo, drift }: WatchTarget): st
   }
 }
 
-/** What to do. @param command that measures again */
+/**
+ * What to do.
+ * @param command that measures again
+ */
 export function formatProposal(proposal: Proposal, command: string): string {
   switch (proposal.kind) {
     case 'nothing':

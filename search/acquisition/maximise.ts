@@ -2,13 +2,13 @@ import { configurationKey } from '../space/space.ts'
 import type { Configuration } from '../types.ts'
 
 /** Configurations with their scores. */
-interface Scored {
+interface ScoredList {
   readonly candidates: readonly Configuration[]
   readonly scores: Float64Array
 }
 
 /** The `count` candidates with the highest scores, best first; ties keep their order. */
-export const selectTop = ({ candidates, scores }: Scored, count: number): Configuration[] =>
+export const selectTop = ({ candidates, scores }: ScoredList, count: number): Configuration[] =>
   Array.from(scores.keys())
     .sort((a, b) => scores[b]! - scores[a]!)
     .slice(0, count)
@@ -23,7 +23,7 @@ const maxExactCandidates = 512
 /** All candidates, or those with the highest approximate scores of a list that is too large. */
 export const preselect = (
   candidates: readonly Configuration[],
-  scoreApproximately: (all: readonly Configuration[]) => Scored,
+  scoreApproximately: (all: readonly Configuration[]) => ScoredList,
 ): readonly Configuration[] =>
   candidates.length > maxExactCandidates
     ? selectTop(scoreApproximately(candidates), maxExactCandidates)
@@ -35,10 +35,10 @@ const beamWidth = 5
 const maxClimbSteps = 12
 
 /**
- * Local search: from the best of a sample to the best of their neighbours, until the score no longer
- * rises.
+ * Local search: from the best of a sample to the best of their neighbours, until the score no
+ * longer rises.
  */
-export function climb<S extends Scored>(
+export function climb<S extends ScoredList>(
   sample: S,
   findNeighbours: (configuration: Configuration) => readonly Configuration[],
   score: (candidates: readonly Configuration[]) => S,
@@ -46,10 +46,10 @@ export function climb<S extends Scored>(
   let best = score(selectTop(sample, beamWidth))
   for (let step = 0; step < maxClimbSteps; step++) {
     const beam = selectTop(best, beamWidth)
-    const reached = new Map(
+    const candidates = new Map(
       [...beam, ...beam.flatMap(findNeighbours)].map((c) => [configurationKey(c), c]),
     )
-    const next = score([...reached.values()])
+    const next = score([...candidates.values()])
     if (Math.max(...next.scores) <= Math.max(...best.scores)) break
     best = next
   }

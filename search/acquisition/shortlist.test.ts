@@ -5,7 +5,7 @@ import { findCandidates, listConfigurations } from '../space/candidates.ts'
 import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
 import { computeLogAcquisition } from './expected-improvement.ts'
-import { shortlistCandidates, withPrices } from './shortlist.ts'
+import { attachPrices, shortlistCandidates } from './shortlist.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
 const space: SearchSpace = {
@@ -50,7 +50,7 @@ describe('more than a thousand candidates', () => {
     measured(all[rng.int(all.length)]!, () => rng.normal()),
   )
   const taken = observations.map((o) => o.configuration)
-  const untried = withPrices(problem, findCandidates(problem, taken, rng).configurations)
+  const untried = attachPrices(problem, findCandidates(problem, taken, rng).configurations)
 
   test.each([20, 40, 70, 100])(
     'approximate preselection gives the exact shortlist: %i trials',
@@ -91,7 +91,7 @@ test('the largest expected improvement comes first; candidates that cannot be be
     }),
   )
   const surrogate = fitSurrogate(flat, trials, [])
-  const untried = withPrices(
+  const untried = attachPrices(
     flat,
     findCandidates(
       flat,

@@ -25,7 +25,7 @@ const minDistance = 0.03
  */
 const minLogAcquisition = Math.log(1e-7)
 
-export const withPrices = (
+export const attachPrices = (
   problem: Problem,
   configurations: readonly Configuration[],
 ): PricedConfigurations => ({

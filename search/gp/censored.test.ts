@@ -12,15 +12,19 @@ const spec: GpSpec = {
   slopeVariance: Float64Array.of(0, 4),
 }
 const at = (x: number) => Float64Array.of(x, 1)
-const exact = (x: number, target: number): TrainingPoint => ({ at: { x }, target, noise: 0.01 })
+const exact = (x: number, target: number): TrainingPoint => ({
+  configuration: { x },
+  target,
+  noise: 0.01,
+})
 const least = (x: number, target: number): TrainingPoint => ({
-  at: { x },
+  configuration: { x },
   target,
   noise: 0.04,
   bound: 'lower',
 })
 const most = (x: number, target: number): TrainingPoint => ({
-  at: { x },
+  configuration: { x },
   target,
   noise: 0.04,
   bound: 'upper',
@@ -29,7 +33,7 @@ const priors = { signal: [0, 1], lengthscale: [0, 1], noise: [-4, 1] } as const
 const fit = (measurements: readonly TrainingPoint[]) =>
   fitCensoredGp(
     spec,
-    measurements.map((r) => at(Number(r.at.x))),
+    measurements.map((r) => at(Number(r.configuration.x))),
     measurements,
     priors,
   )
@@ -42,10 +46,10 @@ function integrated(
   hyperparameters: Parameters<typeof conditionGp>[2],
   measurements: readonly [TrainingPoint, TrainingPoint],
 ): { logEvidence: number; mean: number } {
-  const X = new Matrix(measurements.map((r) => at(Number(r.at.x))))
+  const X = new Matrix(measurements.map((r) => at(Number(r.configuration.x))))
   const nothing = { X, y: Float64Array.of(0, 0), knownNoise: Float64Array.of(1e9, 1e9) }
   const { covariance: k } = conditionGp(spec, nothing, hyperparameters).predictJoint(
-    measurements.map((r) => at(Number(r.at.x))),
+    measurements.map((r) => at(Number(r.configuration.x))),
   )
   const [a, b, c] = [k[0]!, k[1]!, k[3]!]
   const determinant = a * c - b * b

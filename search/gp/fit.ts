@@ -24,6 +24,7 @@ export interface HyperPriors {
  * LogNormal(√2 + ln(G)/2, √3) scale with the dimension (Hvarfner, Hellsten and Nardi, 'Vanilla
  * Bayesian optimization performs great in high dimensions', ICML 2024, §4); noise LogNormal(-4, 1);
  * signal LogNormal(-1, 1).
+ * @param groups number of column groups, each with its own lengthscale (G)
  */
 export const createDefaultPriors = (groups: number): HyperPriors => ({
   signal: [-1, 1],
@@ -44,13 +45,16 @@ function computeLogPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
   return { value, gradient }
 }
 
-/** θ at the modes of the priors, exp(μ - σ²), and at the median of the signal. */
-function createStartingPoint(priors: HyperPriors, G: number): Float64Array {
+/**
+ * θ at the modes of the priors of lengthscales and noise, exp(μ - σ²), and at the median of the
+ * signal's.
+ */
+function createStartingPoint(priors: HyperPriors, groups: number): Float64Array {
   const findMode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
   const noise = Math.max(Math.log(minNoiseVariance) + 1, findMode(priors.noise))
   return Float64Array.from([
     priors.signal[0],
-    ...new Array<number>(G).fill(findMode(priors.lengthscale)),
+    ...new Array<number>(groups).fill(findMode(priors.lengthscale)),
     noise,
   ])
 }
@@ -63,8 +67,8 @@ const maxEvaluations = { ofFew: 40, ofMany: 25 }
 const maxObservationsForLongFit = 30
 /**
  * Hyperparameters are fitted to at most this many observations, evenly spaced; the process is
- * conditioned on all. No stop probability changed by that in 280 assessments
- * (docs/research/search.md, speed).
+ * conditioned on all. That changed no probability of the stop rule in 280 assessments on recorded
+ * tables (docs/research/search.md, speed).
  */
 const maxFittedObservations = 48
 /** Bounds of θ, assumed to be wide enough that the priors decide. */
@@ -94,8 +98,8 @@ interface FitOptions {
 
 /**
  * The process at the maximum a posteriori hyperparameters. One point, duplicates and constant
- * targets are safe. A failed fit falls back to the modes of the priors with noise variance 1, and
- * sets `warning`.
+ * targets are safe. A failed fit falls back to its starting point, with noise variance 1, and sets
+ * `warning`.
  */
 export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp {
   const g = computeGeometry(spec, data)
@@ -123,6 +127,6 @@ export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp 
       fittedGeometry.n > maxObservationsForLongFit ? maxEvaluations.ofMany : maxEvaluations.ofFew,
   })
   if (best) return conditionGp(spec, data, unpack(best.x), g)
-  const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`
+  const warning = `the fit of ${g.n} observations failed; the model uses the starting hyperparameters and noise variance 1`
   return { ...conditionGp(spec, data, { ...unpack(start), noiseVariance: 1 }, g), warning }
 }

@@ -28,7 +28,7 @@ export function matern52Weight(squared: number): number {
 /** Covariances between some training rows and another row z. */
 export interface CrossKernel {
   /** Writes k(x, z) to `out` for the training rows at the given indices. */
-  writeRow(z: Float64Array, out: Float64Array, at: Int32Array): void
+  writeRow(z: Float64Array, out: Float64Array, indices: Int32Array): void
   /** Prior variance k(z, z). */
   computeVariance(z: Float64Array): number
 }
@@ -41,7 +41,9 @@ export interface CrossKernel {
 export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): CrossKernel {
   const d = spec.groups.length
   const n = X.length
-  const inverse = Float64Array.from(spec.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
+  const inverseLengthscales = Float64Array.from(spec.groups, (g) =>
+    g < 0 ? 0 : 1 / h.lengthscales[g]!,
+  )
   const { slopeVariance } = spec
   // For each training row and column: −2 x / ℓ² (distance), and v x (trend with slope variance v).
   const factors = new Float64Array(n * d * 2)
@@ -49,9 +51,9 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
   for (let j = 0; j < n; j++) {
     const x = X[j]!
     for (let c = 0; c < d; c++) {
-      const scaled = x[c]! * inverse[c]!
+      const scaled = x[c]! * inverseLengthscales[c]!
       norms[j] = norms[j]! + scaled * scaled
-      factors[2 * (j * d + c)] = -2 * scaled * inverse[c]!
+      factors[2 * (j * d + c)] = -2 * scaled * inverseLengthscales[c]!
       factors[2 * (j * d + c) + 1] = x[c]! * slopeVariance[c]!
     }
   }
@@ -63,7 +65,7 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
     return sum
   }
   return {
-    writeRow(z, out, rows) {
+    writeRow(z, out, indices) {
       let count = 0
       let norm = 0
       for (let c = 0; c < d; c++) {
@@ -71,15 +73,15 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
         if (value === 0) continue
         columns[count] = 2 * c
         values[count++] = value
-        norm += (value * inverse[c]!) ** 2
+        norm += (value * inverseLengthscales[c]!) ** 2
       }
-      for (let i = 0; i < rows.length; i++) {
-        const j = rows[i]!
-        const at = 2 * j * d
+      for (let i = 0; i < indices.length; i++) {
+        const j = indices[i]!
+        const firstFactor = 2 * j * d
         let squared = norm + norms[j]!
         let linear = 0
         for (let k = 0; k < count; k++) {
-          const c = at + columns[k]!
+          const c = firstFactor + columns[k]!
           squared += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }

@@ -5,7 +5,7 @@ import type { GpData, Rows } from './types.ts'
 
 /** A measured value of a modelled quantity at a configuration. */
 export interface TrainingPoint {
-  readonly at: Configuration
+  readonly configuration: Configuration
   readonly target: number
   /** Noise variance; NaN where unknown. */
   readonly noise: number
@@ -23,12 +23,12 @@ const minKnownNoiseVariance = 1e-4
 
 /** A training point; the noise variance follows from the estimate's `logSd` where it is known. */
 export const createTrainingPoint = (
-  at: Configuration,
+  configuration: Configuration,
   target: number,
   estimate: Partial<Estimate> = {},
   bound?: TrainingPoint['bound'],
 ): TrainingPoint => ({
-  at,
+  configuration,
   target,
   noise:
     estimate.logSd === undefined
@@ -57,4 +57,8 @@ export const createFantasies = (
   pending: readonly Configuration[],
   mean: Float64Array,
 ): TrainingPoint[] =>
-  pending.map((at, i) => ({ at, target: mean[i]!, noise: fantasyNoiseVariance }))
+  pending.map((configuration, i) => ({
+    configuration,
+    target: mean[i]!,
+    noise: fantasyNoiseVariance,
+  }))

@@ -14,12 +14,12 @@ const rateOf = (c: Configuration, cpu: number, device: number) =>
   Math.min((100 * Number(c.cores)) / cpu, (900 * Number(c.share)) / device)
 const factors: PriorFactors = {
   sd: [0.3, 0.2],
-  at: ([cpu, device]): ShiftedPrior => {
+  applyFactors: ([cpu, device]): ShiftedPrior => {
     const logRate = (c: Configuration, more: readonly [number, number] = [0, 0]) =>
       Math.log(rateOf(c, Math.exp(cpu! + more[0]), Math.exp(device! + more[1])))
     return {
-      logRate: (c) => logRate(c),
-      sensitivities: (c) => [
+      predictLogRate: (c) => logRate(c),
+      computeSensitivities: (c) => [
         (logRate(c, [0.01, 0]) - logRate(c)) / 0.01,
         (logRate(c, [0, 0.01]) - logRate(c)) / 0.01,
       ],
@@ -30,13 +30,13 @@ const grid = [1, 2, 4, 8, 16].flatMap((cores) =>
   [0.1, 0.2, 0.4, 0.7, 1].map((share): Configuration => ({ cores, share })),
 )
 const measured = (configurations: readonly Configuration[], cpu: number, device: number) =>
-  configurations.map((at) => ({ at, target: Math.log(rateOf(at, cpu, device)) }))
+  configurations.map((at) => ({ configuration: at, target: Math.log(rateOf(at, cpu, device)) }))
 
 test('factors are found from both sides of a kink', () => {
-  const { logFactors, logRate } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
+  const { logFactors, predictLogRate } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
   expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.4, 1)
   expect(Math.exp(logFactors[1]!)).toBeCloseTo(0.8, 1)
-  expect(Math.exp(logRate({ cores: 16, share: 1 })!)).toBeCloseTo(
+  expect(Math.exp(predictLogRate({ cores: 16, share: 1 })!)).toBeCloseTo(
     rateOf({ cores: 16, share: 1 }, 1.4, 0.8),
     -1,
   )
@@ -81,8 +81,8 @@ describe('a weakly identified bottleneck', () => {
     let [total, sum, squares] = [0, 0, 0]
     for (let cpu = -1.5; cpu < 0.5; cpu += 0.01)
       for (let device = -0.6; device < 0.2; device += 0.01) {
-        const off = data.map(({ at, target }) =>
-          z(target - Math.log(rateOf(at, Math.exp(cpu), Math.exp(device))), 0.05),
+        const off = data.map(({ configuration, target }) =>
+          z(target - Math.log(rateOf(configuration, Math.exp(cpu), Math.exp(device))), 0.05),
         )
         const weight = Math.exp(off[0]! + off[1]! + z(cpu, 0.3) + z(device, 0.2))
         total += weight
@@ -124,12 +124,12 @@ describe('a weakly identified bottleneck', () => {
       },
       objective: { kind: 'price-per-request' },
       pricePerHour: (c) => Number(c.cores) / 10,
-      priorLogRate: factors.at([0, 0]).logRate,
+      priorLogRate: factors.applyFactors([0, 0]).predictLogRate,
       priorFactors: factors,
     }
     const read = data.map(
-      ({ at, target }): Observation => ({
-        configuration: at,
+      ({ configuration, target }): Observation => ({
+        configuration,
         state: 'complete',
         rate: { value: Math.exp(target), logSd: 0.02 },
       }),
@@ -164,7 +164,10 @@ test('a rate saturates at the other bottleneck, and rises further along the shar
   // Without a prediction or a sensitivity the increase is linear.
   const still: PriorFactors = {
     sd: [0.3],
-    at: () => ({ logRate: (c) => (c.u === 1 ? 3 : undefined), sensitivities: () => [0] }),
+    applyFactors: () => ({
+      predictLogRate: (c) => (c.u === 1 ? 3 : undefined),
+      computeSensitivities: () => [0],
+    }),
   }
   expect([1, 2].map((u) => calibrateFactors(still, []).saturation({ u })(0.4))).toEqual([0.4, 0.4])
 })
@@ -173,7 +176,12 @@ test('a satisfied bound carries no information; a violated one counts by its noi
   const [at] = grid.filter((c) => c.cores === 16 && c.share === 0.4)
   const bounded = (factor: number, bound: 'upper' | 'lower', logSd = 0) =>
     calibrateFactors(factors, [
-      { at: at!, target: Math.log(rateOf(at!, 1, 1) * factor), bound, noise: logSd ** 2 },
+      {
+        configuration: at!,
+        target: Math.log(rateOf(at!, 1, 1) * factor),
+        bound,
+        noise: logSd ** 2,
+      },
     ]).logFactors[1]!
   expect([bounded(1.3, 'upper'), bounded(0.7, 'lower')].map(Math.abs)).toEqual([0, 0])
   expect(bounded(0.8, 'upper')).toBeGreaterThan(0.1)
@@ -248,12 +256,14 @@ test('a device model that is entirely wrong costs a few trials', () => {
  */
 function misfit(
   of: PriorFactors,
-  data: readonly { at: Configuration; target: number }[],
+  data: readonly { configuration: Configuration; target: number }[],
   logFactors: readonly number[],
 ): number {
-  const { logRate } = of.at(logFactors)
+  const { predictLogRate } = of.applyFactors(logFactors)
   const residuals = data.flatMap((d) =>
-    logRate(d.at) === undefined ? [] : (d.target - logRate(d.at)!) / 0.05,
+    predictLogRate(d.configuration) === undefined
+      ? []
+      : (d.target - predictLogRate(d.configuration)!) / 0.05,
   )
   const fit = residuals.reduce((sum, z) => sum + 18 * (Math.sqrt(1 + (z * z) / 9) - 1), 0)
   return fit + logFactors.reduce((sum, v, i) => sum + (v / of.sd[i]!) ** 2, 0)
@@ -261,10 +271,10 @@ function misfit(
 /** ln rate = 3 + u·f1 + v·f2. */
 const straight: PriorFactors = {
   sd: [0.3, 0.1],
-  at: (logFactors) => ({
-    logRate: (c) =>
+  applyFactors: (logFactors) => ({
+    predictLogRate: (c) =>
       c.u === -1 ? undefined : 3 + Number(c.u) * logFactors[0]! + Number(c.v) * logFactors[1]!,
-    sensitivities: (c) => [Number(c.u), Number(c.v)],
+    computeSensitivities: (c) => [Number(c.u), Number(c.v)],
   }),
 }
 
@@ -294,8 +304,8 @@ test.each([
   ],
   ['none', []],
 ] as const)('no factors near those found fit %s better', (_, rows) => {
-  const data = rows.map(([u, v, target]) => ({ at: { u, v }, target }))
-  const { logFactors, logRate } = calibrateFactors(straight, data)
+  const data = rows.map(([u, v, target]) => ({ configuration: { u, v }, target }))
+  const { logFactors, predictLogRate } = calibrateFactors(straight, data)
   const least = misfit(straight, data, logFactors)
   for (const [i, step] of [0, 1].flatMap(
     (i) =>
@@ -311,13 +321,15 @@ test.each([
         logFactors.map((v, j) => (i === j ? v + step : v)),
       ),
     ).toBeGreaterThan(least - 1e-3)
-  expect(logRate({ u: 2, v: 1 })).toBeCloseTo(3 + 2 * logFactors[0]! + logFactors[1]!, 12)
+  expect(predictLogRate({ u: 2, v: 1 })).toBeCloseTo(3 + 2 * logFactors[0]! + logFactors[1]!, 12)
 })
 
 test('one measurement moves a factor as its prior sd and the discrepancy of 5 % allow', () => {
   // Precisions 1 / 0.3² and 1 / 0.05²; a residual of one deviation weighs 1 / √(1 + 1/9) or a
   // little more.
-  const { logFactors } = calibrateFactors(straight, [{ at: { u: 1, v: 0 }, target: 3.05 }])
+  const { logFactors } = calibrateFactors(straight, [
+    { configuration: { u: 1, v: 0 }, target: 3.05 },
+  ])
   expect(logFactors[0]).toBeCloseTo(0.05 / (1 + 0.05 ** 2 / 0.3 ** 2), 4)
   expect(logFactors[1]).toBe(0)
 })
@@ -326,12 +338,12 @@ test('steps too long for a bend are halved', () => {
   // A rate that saturates: far from the truth the slope says next to nothing of how far.
   const saturating: PriorFactors = {
     sd: [5],
-    at: ([f]) => ({
-      logRate: (c) => Math.atan(4 * (f! - Number(c.u))),
-      sensitivities: (c) => [4 / (1 + 16 * (f! - Number(c.u)) ** 2)],
+    applyFactors: ([f]) => ({
+      predictLogRate: (c) => Math.atan(4 * (f! - Number(c.u))),
+      computeSensitivities: (c) => [4 / (1 + 16 * (f! - Number(c.u)) ** 2)],
     }),
   }
-  const data = [1, 1.2].map((u) => ({ at: { u }, target: Math.atan(4 * (0.6 - u)) }))
+  const data = [1, 1.2].map((u) => ({ configuration: { u }, target: Math.atan(4 * (0.6 - u)) }))
   const { logFactors } = calibrateFactors(saturating, data)
   expect(misfit(saturating, data, logFactors)).toBeLessThan(misfit(saturating, data, [0]))
   expect(logFactors[0]).toBeCloseTo(0.6, 1)

@@ -38,7 +38,7 @@ interface CalibratedPrior extends ShiftedPrior {
 }
 
 /** A training point; without `noise` the discrepancy is the only error. */
-type CalibrationPoint = Pick<TrainingPoint, 'at' | 'target'> & Partial<TrainingPoint>
+type CalibrationPoint = Pick<TrainingPoint, 'configuration' | 'target'> & Partial<TrainingPoint>
 
 /** The prior at factors f, with the objective of step 1: −2 ln posterior, up to a constant. */
 interface FactorFit {
@@ -95,7 +95,8 @@ const maxInformationAtMean = 4
 
 /**
  * The device-model prior at calibrated factors. Gauss-Newton starts from f = 0, and from the best
- * point with one factor moved by a standard deviation: behind a bottleneck a factor has no gradient.
+ * point with one factor moved by a standard deviation: behind a bottleneck a factor has no
+ * gradient.
  * @param points measured ln(rate); a bound that the prediction satisfies has no residual
  */
 export function calibrateFactors(
@@ -119,13 +120,13 @@ export function calibrateFactors(
   return { ...prior, logFactors, offsets, saturation: createSaturationCurve }
 
   function fitAt(shift: readonly number[]): FactorFit {
-    const shifted = factors.at(shift)
+    const shifted = factors.applyFactors(shift)
     return { logFactors: shift, prior: shifted, misfit: computeMisfit(shifted, shift) }
   }
 
   function computeMisfit(shifted: ShiftedPrior, shift: readonly number[]): number {
     const loss = points.reduce((sum, point) => {
-      const logRate = shifted.logRate(point.at)
+      const logRate = shifted.predictLogRate(point.configuration)
       return logRate === undefined
         ? sum
         : sum + computePseudoHuber(computeResidual(point, logRate) / computeErrorSd(point))
@@ -201,15 +202,15 @@ export function calibrateFactors(
    * point, which includes the bottleneck that binds there.
    */
   function createSaturationCurve(configuration: Configuration): (linear: number) => number {
-    const gradient = prior.sensitivities(configuration)
-    const calibratedLogRate = prior.logRate(configuration)
+    const gradient = prior.computeSensitivities(configuration)
+    const calibratedLogRate = prior.predictLogRate(configuration)
     const linearSd = computeSdAlong(gradient)
     if (linearSd === 0 || calibratedLogRate === undefined) return (linear) => linear
     return (linear) => {
       const zScore = linear / linearSd
       /** The prior at the point of `zScore` standard deviations along a direction. */
       const moveAlong = (direction: readonly number[]) =>
-        factors.at(
+        factors.applyFactors(
           logFactors.map(
             (v, i) =>
               v + (zScore * direction[i]! * calibratedSds[i]! ** 2) / computeSdAlong(direction),
@@ -217,14 +218,14 @@ export function calibrateFactors(
         )
       const alongGradient = moveAlong(gradient)
       const summedGradient = alongGradient
-        .sensitivities(configuration)
+        .computeSensitivities(configuration)
         .map((v, i) => v + gradient[i]!)
       const alongSummedGradient =
         computeSdAlong(summedGradient) === 0 ? alongGradient : moveAlong(summedGradient)
       return (
         Math.max(
-          alongGradient.logRate(configuration)!,
-          alongSummedGradient.logRate(configuration)!,
+          alongGradient.predictLogRate(configuration)!,
+          alongSummedGradient.predictLogRate(configuration)!,
         ) - calibratedLogRate
       )
     }
@@ -250,13 +251,13 @@ function computeGaussNewtonStep(
     gradient[i] = -logFactors[i]! / priorSds[i]! ** 2
   }
   for (const point of points) {
-    const logRate = prior.logRate(point.at)
+    const logRate = prior.predictLogRate(point.configuration)
     if (logRate === undefined) continue
     const residual = computeResidual(point, logRate)
     if (residual === 0 && point.bound !== undefined) continue
     const errorSd = computeErrorSd(point)
     const weight = 1 / errorSd ** 2 / Math.sqrt(1 + (residual / errorSd / huberThreshold) ** 2)
-    const sensitivities = prior.sensitivities(point.at)
+    const sensitivities = prior.computeSensitivities(point.configuration)
     for (let i = 0; i < k; i++) {
       gradient[i]! += weight * sensitivities[i]! * residual
       for (let j = 0; j < k; j++)
@@ -281,12 +282,13 @@ function computeInformation(
   factor: number,
 ): number {
   return points.reduce((sum, point) => {
-    const logRate = prior.logRate(point.at)
+    const logRate = prior.predictLogRate(point.configuration)
     const isUninformative =
       logRate === undefined || (point.bound !== undefined && computeResidual(point, logRate) === 0)
     return isUninformative
       ? sum
-      : sum + (prior.sensitivities(point.at)[factor]! / computeErrorSd(point)) ** 2
+      : sum +
+          (prior.computeSensitivities(point.configuration)[factor]! / computeErrorSd(point)) ** 2
   }, 0)
 }
 

@@ -9,8 +9,8 @@ export const toConstraintTarget = (problem: Problem, logValue: number): number =
 
 /**
  * Targets beyond this distance from the limit, a factor e, count as censored. Their exact values
- * would bend the model near the limit: with them, tables of the family ribbon take 22 trials, not 14
- * (docs/research/search.md, families left out).
+ * would bend the model near the limit: with them, tables of the family ribbon take 22 trials, not
+ * 14 (docs/research/search.md, families left out).
  */
 const maxExactTarget = 1
 /** Standard deviation of a censored target, of ln(metric). Assumed. */
@@ -42,5 +42,5 @@ function censorDistant(point: TrainingPoint): TrainingPoint {
   if (Math.abs(point.target) <= maxExactTarget) return point
   const [target, bound] =
     point.target > 0 ? ([maxExactTarget, 'lower'] as const) : ([-maxExactTarget, 'upper'] as const)
-  return { at: point.at, target, bound, noise: boundSd ** 2 }
+  return { configuration: point.configuration, target, bound, noise: boundSd ** 2 }
 }

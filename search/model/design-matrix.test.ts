@@ -133,9 +133,9 @@ describe('a design', () => {
     rows.map((row) => row.map((v) => expect.closeTo(v, 12)))
 
   test('has encoded parameters, ln price from 0 to 1 and ones', () => {
-    const { rows, groups } = createDesign(problem, 'rate')
+    const { encodeRows, groups } = createDesign(problem, 'rate')
     expect(groups).toBe(4)
-    const [row, again] = [{ cores: 2, batch: 8, loop: 'async' }].flatMap((c) => rows([c, c]))
+    const [row, again] = [{ cores: 2, batch: 8, loop: 'async' }].flatMap((c) => encodeRows([c, c]))
     expect([...row!]).toEqual([
       expect.closeTo(0.5, 12),
       1,
@@ -145,7 +145,7 @@ describe('a design', () => {
       1,
     ])
     expect(again).toBe(row)
-    expect(rows([])).toEqual([])
+    expect(encodeRows([])).toEqual([])
   })
 
   test('expects a dearer configuration to serve more and to be faster; has no direction for serves', () => {
@@ -171,12 +171,12 @@ describe('a design', () => {
   })
 
   test('has no column for a price that is the same everywhere', () => {
-    const { spec, groups, rows } = createDesign(
+    const { spec, groups, encodeRows } = createDesign(
       problemOf(problem.space, { pricePerHour: () => 1 }),
       'rate',
     )
     expect([groups, spec.groups]).toEqual([3, [0, 1, 2, 2, -1]])
-    expect(rows(enumerateConfigurations(problem.space))[0]).toHaveLength(5)
+    expect(encodeRows(enumerateConfigurations(problem.space))[0]).toHaveLength(5)
   })
 
   test('adds the columns of an informative prior, and scales the trend', () => {
@@ -185,7 +185,7 @@ describe('a design', () => {
         [1, 0.05],
         [-0.2, 0.3],
       ],
-      columns: (configurations) => configurations.map((c) => [Number(c.cores), 7]),
+      computeColumns: (configurations) => configurations.map((c) => [Number(c.cores), 7]),
       trendScale: 0.1,
       offsetSd: 0.2,
       minLogBayesFactor: -2,
@@ -203,7 +203,7 @@ describe('a design', () => {
         [-1, -0.2, 0.3],
       ]),
     )
-    expect([...design.rows([{ cores: 4, batch: 1, loop: 'sync' }])[0]!].slice(-3)).toEqual([
+    expect([...design.encodeRows([{ cores: 4, batch: 1, loop: 'sync' }])[0]!].slice(-3)).toEqual([
       1, 4, 7,
     ])
   })

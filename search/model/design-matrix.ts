@@ -20,7 +20,7 @@ export interface Design {
   readonly groups: number
   readonly spec: GpSpec
   /** Rows of configurations, m×d. Do not write to them. */
-  rows(configurations: readonly Configuration[]): Rows
+  encodeRows(configurations: readonly Configuration[]): Rows
 }
 
 /** Normal prior of the change of a quantity over a parameter's whole range. */
@@ -73,7 +73,7 @@ export function createDesign(
   const { priceRange, encodeRow } = createBaseRows(problem)
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
   const slopeSdFactor = informativePrior?.trendScale ?? 1
-  const rateDirection =
+  const direction =
     informativePrior || !hasDirection(problem, quantity) ? 0 : priceDirection[quantity]
   const offset = informativePrior
     ? { mean: 0, sd: informativePrior.offsetSd }
@@ -86,15 +86,14 @@ export function createDesign(
       const concurrencyPrior = informativePrior
         ? undefined
         : createConcurrencySlopePrior(problem, parameter, quantity)
-      const slopePrior =
-        concurrencyPrior ?? createSlopePrior(parameter, rateDirection, slopeSdFactor)
+      const slopePrior = concurrencyPrior ?? createSlopePrior(parameter, direction, slopeSdFactor)
       return { group: c.group, ...slopePrior }
     }),
     ...(priceRange > 0
       ? [
           {
             group: encoder.groups,
-            mean: rateDirection * priceElasticity.mean * priceRange,
+            mean: direction * priceElasticity.mean * priceRange,
             sd: priceElasticity.sd * priceRange * slopeSdFactor,
           },
         ]
@@ -109,10 +108,10 @@ export function createDesign(
       slopeMean: Float64Array.from(columns, (c) => c.mean),
       slopeVariance: Float64Array.from(columns, (c) => c.sd * c.sd),
     },
-    rows(configurations) {
-      const added = informativePrior?.columns(configurations)
+    encodeRows(configurations) {
+      const priorColumns = informativePrior?.computeColumns(configurations)
       return configurations.map((c, i) =>
-        added ? Float64Array.from([...encodeRow(c), ...added[i]!]) : encodeRow(c),
+        priorColumns ? Float64Array.from([...encodeRow(c), ...priorColumns[i]!]) : encodeRow(c),
       )
     },
   }
@@ -141,12 +140,12 @@ const createBaseRows = memoise((problem: Problem) => {
 
 /**
  * Slope prior of a parameter.
- * @param rateDirection sign of the quantity's change where a configuration serves more
+ * @param direction sign of the quantity's change where a configuration serves more
  * @param sdFactor factor on the standard deviation
  */
 export function createSlopePrior(
   parameter: Parameter,
-  rateDirection: number,
+  direction: number,
   sdFactor = 1,
 ): SlopePrior {
   if (parameter.kind === 'categorical') return { mean: 0, sd: nameSlopeSd * sdFactor }
@@ -154,7 +153,7 @@ export function createSlopePrior(
   const sd =
     sdFactor * (range === undefined ? linearSlopeSd : elasticitySd * Math.max(minLogRange, range))
   const sign = parameter.monotone === undefined ? 0 : parameter.monotone === 'up' ? 1 : -1
-  return { mean: monotoneShift * sign * rateDirection * sd, sd }
+  return { mean: monotoneShift * sign * direction * sd, sd }
 }
 
 /**

@@ -1,4 +1,7 @@
-/** Informative priors of ln rate and of the constraint from a device model. */
+/**
+ * Informative priors of ln rate and of the constraint, ln(metric / limit), from an analytical
+ * device model. Each prior adds columns to the linear trend of the Gaussian process.
+ */
 import type { TrainingPoint } from '../gp/training-points.ts'
 import { memoise } from '../memoise.ts'
 import { sampleRepresentatives } from '../space/candidates.ts'
@@ -9,25 +12,25 @@ import type { InformativePrior } from './informative-prior.ts'
 
 /** Prior standard deviation of the device model's scale. Assumed. */
 const scaleSd = 0.05
-/**
- * The device model is accepted unless the data are e² times as probable without it. Its offset is
- * known to 10 %, and its residual has a standard deviation of 5 % (variance 0.003, the median).
- * Assumed.
- */
-const deviceModel = {
+/** Settings of both priors (informative-prior.ts). Assumed. */
+const deviceModelPriorSettings = {
+  /** Accepted unless the data are e² times as probable without it. */
   minLogBayesFactor: -2,
+  /** Prior sd of the offset, in ln: 10 %. */
   offsetSd: 0.1,
+  /** Factor on the prior sd of the other slopes, which correct this prior. */
   trendScale: 0.1,
+  /** LogNormal(mu, sigma) of the residual's variance; the median 0.003 is an sd of 5 %. */
   signalVariance: [Math.log(0.003), 1] as const,
 }
 
-/** A slope of exactly 1: the column enters unscaled. */
-const fixedSlope = [1, 0] as const
+/** Prior of a slope that is exactly 1: the column enters unscaled. */
+const fixedSlope: readonly [mean: number, sd: number] = [1, 0]
 
 /**
  * The device-model prior of ln rate at calibrated factors. Its columns are the calibrated ln rate,
- * its difference from the mean over the space (a scale error), and the sensitivities to each
- * factor.
+ * its difference from the mean over the space (a scale error), and the derivative of ln rate with
+ * respect to the logarithm of each calibration factor (calibration.ts).
  */
 export function createRatePrior(
   problem: Problem,
@@ -36,21 +39,28 @@ export function createRatePrior(
   const { priorLogRate, priorFactors } = problem
   if (!priorLogRate) return undefined
   const calibrated = priorFactors && calibrateFactors(priorFactors, points)
-  const logRate = calibrated?.logRate ?? priorLogRate
+  const logRate = calibrated?.predictLogRate ?? priorLogRate
   const centre = computeMeanLogRate(problem)
   return {
-    slopes: [fixedSlope, [0, scaleSd], ...(calibrated?.offsets ?? [])],
-    columns: (configurations) =>
+    slopes: [
+      fixedSlope, // Calibrated ln rate.
+      [0, scaleSd], // Scale error.
+      ...(calibrated?.offsets ?? []), // Errors of the calibration factors.
+    ],
+    computeColumns: (configurations) =>
       configurations.map((c) => {
         const expected = logRate(c) ?? centre
-        return [expected, expected - centre, ...(calibrated?.sensitivities(c) ?? [])]
+        return [expected, expected - centre, ...(calibrated?.computeSensitivities(c) ?? [])]
       }),
     saturation: calibrated?.saturation,
-    ...deviceModel,
+    ...deviceModelPriorSettings,
   }
 }
 
-/** Mean prior ln rate over the space: the fixed point of a scale error. */
+/**
+ * Mean prior ln rate over the space. A scale error stretches the deviations from this mean, so it
+ * does not move the mean itself. 0 where the device model applies to no configuration.
+ */
 const computeMeanLogRate = memoise((problem: Problem): number => {
   const expected = sampleRepresentatives(problem.space).flatMap(
     (c) => problem.priorLogRate?.(c) ?? [],
@@ -64,11 +74,12 @@ export function createConstraintPrior(problem: Problem): InformativePrior | unde
   if (!priorLogConstraint) return undefined
   const predictLogConstraint = (c: Configuration) => {
     const logValue = priorLogConstraint(c)
+    // Without a prediction: 0, which is the limit itself where there is one.
     return logValue === undefined ? 0 : toConstraintTarget(problem, logValue)
   }
   return {
     slopes: [[1, scaleSd]],
-    columns: (configurations) => configurations.map((c) => [predictLogConstraint(c)]),
-    ...deviceModel,
+    computeColumns: (configurations) => configurations.map((c) => [predictLogConstraint(c)]),
+    ...deviceModelPriorSettings,
   }
 }

@@ -22,7 +22,9 @@ describe('earlier trials', () => {
   test('predict rates near their measurements, and between', () => {
     const earlier = [rated(1, 10), rated(2, 20), rated(4, 40), rated(6, 60)]
     const knowledge = createEarlierTrialsPrior(earlier, line)!
-    const rates = knowledge.columns([{ n: 2 }, { n: 3 }, { n: 5 }]).map(([log]) => Math.exp(log!))
+    const rates = knowledge
+      .computeColumns([{ n: 2 }, { n: 3 }, { n: 5 }])
+      .map(([log]) => Math.exp(log!))
     expect(rates[0]).toBeGreaterThan(17)
     expect(rates[0]).toBeLessThan(23)
     expect(rates[1]).toBeGreaterThan(rates[0]!)

@@ -9,17 +9,22 @@ import type { InformativePrior } from './informative-prior.ts'
 const minRates = 3
 
 /**
- * Widths of the prior, and the factor e by which it must raise the probability of the trials. Chosen
- * on recorded tables: wider, or dropped sooner or later, it costs trials (docs/research/search.md,
- * tried without gain).
+ * Settings of the prior (informative-prior.ts). Chosen on recorded tables: with wider
+ * distributions, or another Bayes factor, it costs trials (docs/research/search.md, tried without
+ * gain).
  */
-const earlierTrials = {
+const earlierTrialsPriorSettings = {
+  /** Accepted if the data are e times as probable with it. */
   minLogBayesFactor: 1,
+  /** Factor on the prior sd of the other slopes, which correct this prior. */
   trendScale: 0.3,
+  /** Prior sd of the offset, in ln: a factor e. */
   offsetSd: 1,
+  /** LogNormal(mu, sigma) of the residual's variance. */
   signalVariance: [-3, 1] as const,
 }
-const slopeOfEarlierRates = [1, 0.5] as const
+/** Prior of the slope of the earlier rates. */
+const earlierRateSlope: readonly [mean: number, sd: number] = [1, 0.5]
 
 type LogRate = (configurations: readonly Configuration[]) => readonly number[]
 
@@ -33,18 +38,18 @@ export function createEarlierTrialsPrior(
   earlier: readonly Observation[],
   space: SearchSpace,
 ): InformativePrior | undefined {
-  const logRate = fitEarlier(earlier)(space)
+  const logRate = fitEarlierRates(earlier)(space)
   return (
     logRate && {
-      slopes: [slopeOfEarlierRates],
-      columns: (configurations) => logRate(configurations).map((value) => [value]),
-      ...earlierTrials,
+      slopes: [earlierRateSlope],
+      computeColumns: (configurations) => logRate(configurations).map((value) => [value]),
+      ...earlierTrialsPriorSettings,
     }
   )
 }
 
 /** One fit for each list of earlier observations and space, not one for each trial. */
-const fitEarlier = memoise((earlier: readonly Observation[]) =>
+const fitEarlierRates = memoise((earlier: readonly Observation[]) =>
   memoise((space: SearchSpace) => fitLogRate(earlier, space)),
 )
 

@@ -28,11 +28,12 @@ export function computeLogFeasible(
 }
 
 /**
- * ln P(memory suffices), given that it sufficed for all configurations that served. The device
- * model's error is assumed to be common to all configurations. So a configuration with a higher
- * prior probability than one that served has enough memory too.
+ * Returns a function that predicts ln P(memory suffices), given that it sufficed for all
+ * configurations that served. The device model's error is assumed to be common to all
+ * configurations. So a configuration with a higher prior probability than one that served has
+ * enough memory too.
  */
-export function conditionMemoryFit(
+export function createMemoryFitPredictor(
   { memoryFitProbability }: Problem,
   observations: readonly Observation[],
 ): (configuration: Configuration) => number {

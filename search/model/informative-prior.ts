@@ -9,7 +9,9 @@ export interface InformativePrior {
   /** Prior of the slope of each added column, k. */
   readonly slopes: readonly (readonly [mean: number, sd: number])[]
   /** The added columns of m configurations, m×k. */
-  readonly columns: (configurations: readonly Configuration[]) => readonly (readonly number[])[]
+  readonly computeColumns: (
+    configurations: readonly Configuration[],
+  ) => readonly (readonly number[])[]
   /** Factor on the prior sd of the other slopes, which correct this prior. */
   readonly trendScale: number
   /** Prior sd of the offset. */

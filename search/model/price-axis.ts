@@ -5,18 +5,23 @@ import type { Problem } from '../types.ts'
 
 /** Differences of ln price below this are rounding. */
 const minLogPriceDifference = 1e-9
-/** Configurations from which one parameter at a time is varied. Assumed. */
+/** Maximum number of configurations from which one parameter at a time is varied. Assumed. */
 const maxLines = 24
-/** Values of one parameter that are compared; a recorded table may have thousands. Assumed. */
+/**
+ * Maximum number of values of one parameter that are compared; a recorded table may have thousands.
+ * Assumed.
+ */
 const maxValuesPerLine = 64
 
 /**
  * Smallest ln price and its range over the space; range 0 where all configurations cost the same.
  */
 export function computeLogPriceRange(problem: Problem): [lowest: number, range: number] {
-  const logs = sampleRepresentatives(problem.space).map((c) => Math.log(problem.pricePerHour(c)))
-  const lowest = Math.min(...logs)
-  const range = Math.max(...logs) - lowest
+  const logPrices = sampleRepresentatives(problem.space).map((c) =>
+    Math.log(problem.pricePerHour(c)),
+  )
+  const lowest = Math.min(...logPrices)
+  const range = Math.max(...logPrices) - lowest
   return [lowest, range > minLogPriceDifference ? range : 0]
 }
 
@@ -32,8 +37,9 @@ function computePriceLines(problem: Problem, name: string): number[][] {
   const allValues = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]
   const stride = Math.ceil(allValues.length / maxValuesPerLine)
   const values = allValues.filter((_, i) => i % stride === 0)
-  const all = sampleRepresentatives(problem.space)
-  const bases = all.filter((_, i) => i % Math.ceil(all.length / maxLines) === 0)
+  const representatives = sampleRepresentatives(problem.space)
+  const baseStride = Math.ceil(representatives.length / maxLines)
+  const bases = representatives.filter((_, i) => i % baseStride === 0)
   return bases.map((base) =>
     values
       .map((value) => ({ ...base, [name]: value }))

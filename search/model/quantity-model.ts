@@ -1,4 +1,7 @@
-/** The Gaussian process of one modelled quantity, with the informative prior that suits it best. */
+/**
+ * Gaussian process of one modelled quantity: ln rate, ln constraint, or whether a configuration
+ * serves. It includes the informative prior with the highest evidence, if that prior is accepted.
+ */
 import { fitCensoredGp } from '../gp/censored.ts'
 import { createDefaultPriors, type HyperPriors } from '../gp/fit.ts'
 import { minPosteriorVariance } from '../gp/posterior.ts'
@@ -29,29 +32,36 @@ interface QuantityModel {
   createSampler(
     configurations: readonly Configuration[],
     rng: Rng,
-  ): (widening?: Widening) => Float64Array
+  ): (inflation?: DeviationInflation) => Float64Array
 }
 
-/** Multiplies the deviations of a draw from the mean, for configurations from an index on. */
-export interface Widening {
+/**
+ * Inflation of the deviations of a draw from the mean: by `factor`, for configurations from index
+ * `from` on. The stop rule gives untried configurations wider tails by it (stopping/regret.ts).
+ */
+export interface DeviationInflation {
   readonly factor: number
   readonly from: number
 }
 
 /**
- * The latent function f of whether a configuration serves: likelihood Φ(± f / s), and the LogNormal
- * prior of its variance. Assumed.
+ * Latent function f of the binary quantity 'serves': P = Φ(± f / probitScale), with the LogNormal
+ * prior of the variance of f. Assumed.
  */
-export const servesLatent = { s: 0.3, signal: [-1, 1] as const }
+export const servesLatent = { probitScale: 0.3, signalVariance: [-1, 1] as const }
 
 /** An informative prior as the training points calibrate it. */
 type CreatePrior = (points: readonly TrainingPoint[]) => InformativePrior | undefined
 
 /**
- * The most probable of these models: without an informative prior; with the prior of the highest
- * evidence; with that prior and one outlier. The prior is kept unless its Bayes factor is too
- * small, so that a wrong one costs a few trials at most. One disturbed measurement neither rejects
- * the prior nor moves its predictions elsewhere. Undefined without data and prior.
+ * Fits three models and keeps the one with the highest score:
+ * 1. without an informative prior;
+ * 2. with the informative prior of the highest score;
+ * 3. with that prior, and one observation as an outlier.
+ *
+ * A score is the evidence minus the prior's `minLogBayesFactor`, and minus a penalty for an outlier.
+ * So the data can reject a wrong prior, which costs a few trials at most. One disturbed measurement
+ * neither rejects the prior nor moves its predictions elsewhere. Undefined without data and prior.
  */
 export function fitQuantityModel(
   problem: Problem,
@@ -60,31 +70,37 @@ export function fitQuantityModel(
   pending: readonly Configuration[],
   priors: readonly CreatePrior[],
 ): QuantityModel | undefined {
-  const fit = (prior?: InformativePrior, minLogBayesFactor = prior?.minLogBayesFactor ?? 0) => {
-    const fitted = fitModel(quantity, createDesign(problem, quantity, prior), points, prior)
-    return { fit: fitted, score: fitted.gp.logLikelihood - minLogBayesFactor }
+  const scoreModel = (
+    prior?: InformativePrior,
+    evidencePenalty = prior?.minLogBayesFactor ?? 0,
+  ) => {
+    const model = fitModel(quantity, createDesign(problem, quantity, prior), points, prior)
+    return { model, score: model.gp.logLikelihood - evidencePenalty }
   }
-  const findBest = (fits: readonly ReturnType<typeof fit>[]) =>
-    fits.reduce((best, one) => (one.score > best.score ? one : best))
-  const fitsWithPrior = priors.flatMap((createPrior) => {
+  const selectBest = (scored: readonly ReturnType<typeof scoreModel>[]) =>
+    scored.reduce((best, one) => (one.score > best.score ? one : best))
+  const modelsWithPrior = priors.flatMap((createPrior) => {
     const prior = createPrior(points)
-    return prior ? [{ ...fit(prior), createPrior }] : []
+    return prior ? [{ ...scoreModel(prior), createPrior }] : []
   })
-  const withPrior = fitsWithPrior.sort((a, b) => b.score - a.score)[0]
-  if (points.length === 0) return withPrior && createModel(withPrior.fit, pending)
-  if (withPrior === undefined) return createModel(fit().fit, pending)
-  const outlier = configurationKey(findMostContradicting(withPrior.fit, points).at)
-  const others = points.filter(({ at }) => configurationKey(at) !== outlier)
-  const prior = allowShift(withPrior.createPrior(others)!, outlier)
-  const withOutlier = fit(prior, prior.minLogBayesFactor + minLogBayesFactorOfOutlier)
-  return createModel(findBest([fit(), withPrior, withOutlier]).fit, pending)
+  const withPrior = modelsWithPrior.sort((a, b) => b.score - a.score)[0]
+  if (points.length === 0) return withPrior && createModel(withPrior.model, pending)
+  const withoutPrior = scoreModel()
+  if (withPrior === undefined) return createModel(withoutPrior.model, pending)
+  const outlier = configurationKey(findLargestResidual(withPrior.model, points).configuration)
+  const others = points.filter(({ configuration }) => configurationKey(configuration) !== outlier)
+  // The outlier does not calibrate the prior either.
+  const prior = allowOutlier(withPrior.createPrior(others)!, outlier)
+  const withOutlier = scoreModel(prior, prior.minLogBayesFactor + outlierEvidencePenalty)
+  return createModel(selectBest([withoutPrior, withPrior, withOutlier]).model, pending)
 }
 
 /** The point with the largest standardised residual from its leave-one-out prediction. */
-function findMostContradicting({ gp }: Fit, points: readonly TrainingPoint[]): TrainingPoint {
+function findLargestResidual({ gp }: FittedModel, points: readonly TrainingPoint[]): TrainingPoint {
   const { mean, variance } = gp.predictLeaveOneOut()
   const residuals = points.map(({ target, noise, bound }, i) => {
     const residual = target - mean[i]!
+    // A censored observation has no residual on the permitted side of its bound.
     const satisfiesBound = bound === 'upper' ? residual >= 0 : bound === 'lower' && residual <= 0
     const noiseVariance = Number.isNaN(noise) ? gp.hyperparameters.noiseVariance : noise
     return satisfiesBound ? 0 : Math.abs(residual) / Math.sqrt(variance[i]! + noiseVariance)
@@ -94,26 +110,28 @@ function findMostContradicting({ gp }: Fit, points: readonly TrainingPoint[]): T
 
 /** Prior standard deviation of an outlier's shift in ln: a factor e. Assumed. */
 const shiftSd = 1
-/** ln of the odds against an outlier before any is measured: 1 in 20. Assumed. */
-const minLogBayesFactorOfOutlier = Math.log(20)
+/** ln of the prior odds against an outlier, 20 : 1. Assumed. */
+const outlierEvidencePenalty = Math.log(20)
 
 /**
- * The prior beside a shift of one configuration, for which it then predicts nothing (mean-shift
- * outlier model; Cook and Weisberg, Residuals and Influence in Regression, 1982, §2.2).
+ * Adds an indicator column for one configuration, whose slope absorbs the residual of an outlier
+ * there (mean-shift outlier model; Cook and Weisberg, Residuals and Influence in Regression, 1982,
+ * §2.2).
  */
-const allowShift = (prior: InformativePrior, outlier: string): InformativePrior => ({
+const allowOutlier = (prior: InformativePrior, outlier: string): InformativePrior => ({
   ...prior,
   slopes: [...prior.slopes, [0, shiftSd]],
-  columns: (configurations) =>
+  computeColumns: (configurations) =>
     prior
-      .columns(configurations)
+      .computeColumns(configurations)
       .map((row, i) => [...row, configurationKey(configurations[i]!) === outlier ? 1 : 0]),
 })
 
 /** A fitted Gaussian process with its design, its training points and its informative prior. */
-interface Fit {
+interface FittedModel {
   readonly gp: Gp
   readonly design: Design
+  /** Training points; Gaussian sites stand for censored ones (gp/censored.ts). */
   readonly sites: readonly TrainingPoint[]
   readonly prior?: InformativePrior
 }
@@ -123,8 +141,8 @@ function fitModel(
   design: Design,
   points: readonly TrainingPoint[],
   prior?: InformativePrior,
-): Fit {
-  const X = design.rows(points.map(({ at }) => at))
+): FittedModel {
+  const X = design.encodeRows(points.map(({ configuration }) => configuration))
   const priors = createHyperPriors(quantity, design.groups, prior)
   return { ...fitCensoredGp(design.spec, X, points, priors), design, prior }
 }
@@ -136,26 +154,26 @@ function createHyperPriors(
   prior?: InformativePrior,
 ): HyperPriors {
   const priors = createDefaultPriors(groups)
-  if (quantity === 'serves') return { ...priors, signal: servesLatent.signal }
+  if (quantity === 'serves') return { ...priors, signal: servesLatent.signalVariance }
   return prior?.signalVariance ? { ...priors, signal: prior.signalVariance } : priors
 }
 
-function createModel(fit: Fit, pending: readonly Configuration[]): QuantityModel {
-  const { rows } = fit.design
-  const gp = addFantasies(fit, pending)
+function createModel(model: FittedModel, pending: readonly Configuration[]): QuantityModel {
+  const { encodeRows } = model.design
+  const gp = addFantasies(model, pending)
   const { signalVariance } = gp.hyperparameters
-  const saturation = fit.prior?.saturation
+  const saturation = model.prior?.saturation
   const saturateAll = (configurations: readonly Configuration[], marginals: Marginals) =>
     saturation ? saturate(marginals, configurations, signalVariance, saturation) : marginals
   return {
-    hasPrior: fit.prior !== undefined,
-    warning: fit.gp.warning,
+    hasPrior: model.prior !== undefined,
+    warning: model.gp.warning,
     predict: (configurations, accuracy) =>
       accuracy === 'approximate'
-        ? gp.predictFromSubset(rows(configurations))
-        : saturateAll(configurations, gp.predict(rows(configurations))),
+        ? gp.predictFromSubset(encodeRows(configurations))
+        : saturateAll(configurations, gp.predict(encodeRows(configurations))),
     createSampler(configurations, rng) {
-      const joint = gp.predictJoint(rows(configurations))
+      const joint = gp.predictJoint(encodeRows(configurations))
       const { mean, covariance } = joint
       const variance = mean.map((_, i) =>
         Math.max(minPosteriorVariance, covariance[i * (mean.length + 1)]!),
@@ -171,11 +189,14 @@ function createModel(fit: Fit, pending: readonly Configuration[]): QuantityModel
   }
 }
 
-/** The process conditioned on pending configurations too, at their predicted mean. */
-function addFantasies({ gp, design, sites }: Fit, pending: readonly Configuration[]): Gp {
+/**
+ * Conditions the process on pending configurations too, with their predicted mean as the target
+ * (kriging believer).
+ */
+function addFantasies({ gp, design, sites }: FittedModel, pending: readonly Configuration[]): Gp {
   if (pending.length === 0) return gp
-  const { spec, rows } = design
-  const all = [...sites, ...createFantasies(pending, gp.predict(rows(pending)).mean)]
-  const X = rows(all.map(({ at }) => at))
-  return conditionGp(spec, toGpData(X, all), gp.hyperparameters)
+  const { spec, encodeRows } = design
+  const points = [...sites, ...createFantasies(pending, gp.predict(encodeRows(pending)).mean)]
+  const X = encodeRows(points.map(({ configuration }) => configuration))
+  return conditionGp(spec, toGpData(X, points), gp.hyperparameters)
 }

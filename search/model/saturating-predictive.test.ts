@@ -166,12 +166,12 @@ describe('where a bottleneck hides another', () => {
   const coresRate = (c: Configuration) => (c.hidden === 'near' ? 1.1 : 20) * deviceRate
   const priorFactors: PriorFactors = {
     sd: [0.8],
-    at: ([slower]) => ({
-      logRate: (c) =>
+    applyFactors: ([slower]) => ({
+      predictLogRate: (c) =>
         Math.log(
           c.hidden === 'tried' ? 100 : Math.min(coresRate(c), deviceRate * Math.exp(-slower!)),
         ),
-      sensitivities: (c) => [c.hidden === 'tried' ? 0 : -1],
+      computeSensitivities: (c) => [c.hidden === 'tried' ? 0 : -1],
     }),
   }
   const given = (hidden: 'near' | 'far'): Problem => ({
@@ -183,7 +183,7 @@ describe('where a bottleneck hides another', () => {
     },
     objective: { kind: 'price-per-request' },
     pricePerHour: () => 1,
-    priorLogRate: priorFactors.at([0]).logRate,
+    priorLogRate: priorFactors.applyFactors([0]).predictLogRate,
     priorFactors,
   })
   const tried: Observation = {

@@ -373,9 +373,9 @@ describe('an informative prior', () => {
       ...right,
       priorFactors: {
         sd: [0.5],
-        at: ([f]) => ({
-          logRate: (c) => Math.log(rps(c)) + f! * Math.log(Number(c.cores)),
-          sensitivities: (c) => [Math.log(Number(c.cores))],
+        applyFactors: ([f]) => ({
+          predictLogRate: (c) => Math.log(rps(c)) + f! * Math.log(Number(c.cores)),
+          computeSensitivities: (c) => [Math.log(Number(c.cores))],
         }),
       },
     }

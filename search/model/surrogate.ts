@@ -5,8 +5,8 @@ import type { Configuration, Observation, Problem, Rng } from '../types.ts'
 import { createConstraintPoints } from './constraint.ts'
 import { createConstraintPrior, createRatePrior } from './device-model-prior.ts'
 import { createEarlierTrialsPrior } from './earlier-trials.ts'
-import { conditionMemoryFit, minServesProbability, type Predictions } from './feasibility.ts'
-import { fitQuantityModel, servesLatent, type Widening } from './quantity-model.ts'
+import { createMemoryFitPredictor, minServesProbability, type Predictions } from './feasibility.ts'
+import { type DeviationInflation, fitQuantityModel, servesLatent } from './quantity-model.ts'
 
 /**
  * The surrogate of a problem after some trials. It has one Gaussian process for ln rate, one for
@@ -31,8 +31,8 @@ interface JointDraw {
   readonly constraint?: Float64Array
 }
 interface JointDraws {
-  /** The next draw; `widening` multiplies its deviations from the mean. */
-  next(widening?: Widening): JointDraw
+  /** The next draw; `inflation` inflates its deviations from the mean. */
+  next(inflation?: DeviationInflation): JointDraw
   /** ln P(serves), m; independent of the draws. */
   readonly logServes: Float64Array
 }
@@ -77,7 +77,7 @@ function buildSurrogate(
       (configurations: readonly Configuration[]): Predictions => ({
         rate: rate?.predict(configurations, accuracy),
         constraint: constraint?.predict(configurations, accuracy),
-        logServes: serves.logProbability(configurations),
+        logServes: serves.computeLogProbability(configurations),
       }),
     )
   const predictors = { exact: predictWith(), approximate: predictWith('approximate') }
@@ -87,11 +87,11 @@ function buildSurrogate(
       const nextRate = rate?.createSampler(configurations, rng.fork('rate'))
       const nextConstraint = constraint?.createSampler(configurations, rng.fork('constraint'))
       return {
-        next: (widening) => ({
-          rate: nextRate?.(widening),
-          constraint: nextConstraint?.(widening),
+        next: (inflation) => ({
+          rate: nextRate?.(inflation),
+          constraint: nextConstraint?.(inflation),
         }),
-        logServes: serves.logProbability(configurations),
+        logServes: serves.computeLogProbability(configurations),
       }
     },
     warnings: [rate, constraint, serves].flatMap((model) => model?.warning ?? []),
@@ -125,31 +125,32 @@ function fitServes(
   observations: readonly Observation[],
 ): {
   readonly warning?: string
-  readonly logProbability: (configurations: readonly Configuration[]) => Float64Array
+  readonly computeLogProbability: (configurations: readonly Configuration[]) => Float64Array
 } {
-  const predictLogMemoryFit = conditionMemoryFit(problem, observations)
+  const predictLogMemoryFit = createMemoryFitPredictor(problem, observations)
   const toPoint = (o: Observation): TrainingPoint => ({
-    at: o.configuration,
+    configuration: o.configuration,
     target: 0,
     bound: hasServed(o) ? 'lower' : 'upper',
-    noise: servesLatent.s ** 2,
+    noise: servesLatent.probitScale ** 2,
   })
   const model = observations.every(hasServed)
     ? undefined
     : fitQuantityModel(problem, 'serves', observations.map(toPoint), [], [])
   if (model === undefined)
     return {
-      logProbability: (configurations) => Float64Array.from(configurations, predictLogMemoryFit),
+      computeLogProbability: (configurations) =>
+        Float64Array.from(configurations, predictLogMemoryFit),
     }
   return {
     warning: model.warning,
-    logProbability(configurations) {
+    computeLogProbability(configurations) {
       const latent = model.predict(configurations)
-      // All three estimates come from the same trials, so that their minimum counts, not their
-      // product.
+      // All three estimates come from the same trials, so they are not independent: their minimum
+      // counts, not their product.
       return latent.mean.map((mean, i) =>
         Math.min(
-          logCdf(mean / Math.sqrt(servesLatent.s ** 2 + latent.variance[i]!)),
+          logCdf(mean / Math.sqrt(servesLatent.probitScale ** 2 + latent.variance[i]!)),
           Math.log(
             Math.max(minServesProbability, problem.servesProbability?.(configurations[i]!) ?? 1),
           ),

@@ -231,7 +231,8 @@ function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): strin
   const { price, measured } = resolveColumns(task)
   const prices = readNumbers(rows, price)
   const serving = rows.filter((row) => !isInfeasible(task, row))
-  const limit = Math.exp(
+  // Repeats agree up to this ratio.
+  const maxRatio = Math.exp(
     maxRepeatDeviations * Math.SQRT2 * (task.relativeNoise || defaultRepeatNoise),
   )
   const floor = task.constraint.max * minRelevantLimitShare
@@ -241,7 +242,7 @@ function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): strin
     const [low, high] = [findMin(values), findMax(values)]
     const ratio =
       column === task.constraint.metric ? Math.max(high, floor) / Math.max(low, floor) : high / low
-    return ratio > limit ? [`${column} is ${low} and ${high}`] : []
+    return ratio > maxRatio ? [`${column} is ${low} and ${high}`] : []
   })
   return [
     ...(findMax(prices) > findMin(prices) * (1 + 1e-9)

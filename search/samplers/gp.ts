@@ -105,13 +105,13 @@ class Scorer {
     const sample = this.#score(preselect(configurations, (all) => this.#score(all, 'approximate')))
     const findUntakenNeighbours = (c: Configuration) =>
       this.#filterUntaken(findNeighbours(problem.space, c))
-    const { scored, at } = findHighest(
+    const { scored, index } = findHighest(
       complete
         ? sample
         : climb(sample, findUntakenNeighbours, (candidates) => this.#score(candidates)),
     )
     const toShare = (logImprovement: number) => 1 - Math.exp(-Math.exp(logImprovement))
-    const percent = 100 * toShare(scored.acquisition[at]!)
+    const percent = 100 * toShare(scored.acquisition[index]!)
     const percentText = percent < minShownPercent ? '0' : percent.toPrecision(2)
     const why = this.#incumbent
       ? `expected improvement ${percentText} %`
@@ -119,7 +119,7 @@ class Scorer {
     const expectedImprovement = this.#incumbent
       ? toShare(scored.acquisition.reduce((max, value) => Math.max(max, value), -Infinity))
       : 1
-    return { suggestion: this.#suggest(scored, at, why, complete), expectedImprovement }
+    return { suggestion: this.#suggest(scored, index, why, complete), expectedImprovement }
   }
 
   /** The best poll point around the incumbent; undefined where none can improve on it. */
@@ -128,10 +128,10 @@ class Scorer {
       ? this.#filterUntaken(findPollPoints(this.problem.space, this.#incumbent.configuration))
       : []
     if (points.length === 0) return undefined
-    const { scored, at } = findHighest(this.#score(points))
-    return scored.scores[at] === -Infinity
+    const { scored, index } = findHighest(this.#score(points))
+    return scored.scores[index] === -Infinity
       ? undefined
-      : this.#suggest(scored, at, 'near the incumbent: no improvement expected', true)
+      : this.#suggest(scored, index, 'near the incumbent: no improvement expected', true)
   }
 
   #filterUntaken(configurations: readonly Configuration[]): Configuration[] {
@@ -162,15 +162,15 @@ class Scorer {
 
   #suggest(
     { candidates, predictions }: ScoredCandidates,
-    at: number,
+    index: number,
     why: string,
     complete: boolean,
   ): Suggestion {
     const warnings = [...this.surrogate.warnings, ...(complete ? [] : [sampledWarning])]
     return {
-      configuration: candidates[at]!,
+      configuration: candidates[index]!,
       why,
-      ...describePrediction(this.problem, predictions, at),
+      ...describePrediction(this.problem, predictions, index),
       ...(warnings.length > 0 ? { warning: warnings.join('; ') } : {}),
     }
   }
@@ -179,9 +179,9 @@ class Scorer {
 const sampledWarning =
   'the space is too large to score whole; a sample is scored, and the neighbours of its best'
 
-const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; at: number } => ({
+const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; index: number } => ({
   scored,
-  at: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
+  index: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
 })
 
 /** Thins a longer list to `maxScoredCandidates`: one sampled from each of as many equal parts. */
@@ -201,13 +201,13 @@ function thin({ configurations, complete }: Candidates, rng: Rng): Candidates {
 function describePrediction(
   problem: Problem,
   predictions: Predictions,
-  at: number,
+  index: number,
 ): Pick<Suggestion, 'predicted'> {
   if (!predictions.rate) return {}
-  const mean = predictions.rate.mean[at]!
+  const mean = predictions.rate.mean[index]!
   const [low, high] = [-z90, z90].map((z) =>
-    Math.exp(mean + computeQuantileOffset(predictions.rate!, at, z)),
+    Math.exp(mean + computeQuantileOffset(predictions.rate!, index, z)),
   ) as [number, number]
-  const feasible = Math.exp(computeLogFeasible(problem, predictions)[at]!)
+  const feasible = Math.exp(computeLogFeasible(problem, predictions)[index]!)
   return { predicted: { rate: Math.exp(mean), low, high, feasible } }
 }

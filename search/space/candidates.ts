@@ -60,13 +60,13 @@ export function sampleSpace(
   rng: Rng = createRng('space'),
 ): Configuration[] {
   const getPoint = createHalton(space.parameters.length, rng)
-  const found = new Map<string, Configuration>()
-  for (let i = 0; i < count * maxPointsPerSample && found.size < count; i++) {
+  const sampled = new Map<string, Configuration>()
+  for (let i = 0; i < count * maxPointsPerSample && sampled.size < count; i++) {
     const configuration = decodeConfiguration(space, getPoint(i))
     if (satisfiesConstraints(space, configuration))
-      found.set(configurationKey(configuration), configuration)
+      sampled.set(configurationKey(configuration), configuration)
   }
-  return [...found.values()]
+  return [...sampled.values()]
 }
 
 /** Assumed: enough for means and ranges over a space. */

@@ -43,15 +43,15 @@ export function findPollPoints(space: SearchSpace, configuration: Configuration)
   const firstSteps = varyOne(space, configuration, (parameter, value) =>
     listNearbyValues(parameter, value, 1),
   )
-  const found = new Map(
+  const points = new Map(
     [
       ...stepToNextAllowed(configuration),
       ...firstSteps.filter(isAllowed),
       ...firstSteps.flatMap(stepToNextAllowed),
     ].map((c) => [configurationKey(c), c]),
   )
-  found.delete(configurationKey(configuration))
-  return [...found.values()]
+  points.delete(configurationKey(configuration))
+  return [...points.values()]
 }
 
 /** The next value below and above along an ordered list that the space contains. */
@@ -95,10 +95,9 @@ function listNearbyValues(
 ): (number | string)[] {
   if (parameter.kind === 'categorical') return parameter.values.filter((v) => v !== value)
   if (parameter.kind === 'ordinal') {
-    const at = parameter.values.indexOf(value as number)
-    return (reach === 1 ? [at - 1, at + 1] : [at - 2, at - 1, at + 1, at + 2]).flatMap(
-      (i) => parameter.values[i] ?? [],
-    )
+    const position = parameter.values.indexOf(value as number)
+    const offsets = reach === 1 ? [-1, 1] : [-2, -1, 1, 2]
+    return offsets.flatMap((offset) => parameter.values[position + offset] ?? [])
   }
   const { min, max } = parameter
   const logarithmic = parameter.scale === 'log' && min > 0

@@ -135,10 +135,10 @@ function decodeValue(parameter: Parameter, u: number): number | string {
 /** The nearest permitted value of a range parameter. */
 export function snap(parameter: RangeParameter, value: number): number {
   const step = resolveStep(parameter)
-  const inside = Math.min(parameter.max, Math.max(parameter.min, value))
-  if (step === undefined) return inside
+  const clamped = Math.min(parameter.max, Math.max(parameter.min, value))
+  if (step === undefined) return clamped
   const last = Math.floor((parameter.max - parameter.min) / step + 1e-9)
   return roundOff(
-    parameter.min + Math.min(last, Math.round((inside - parameter.min) / step)) * step,
+    parameter.min + Math.min(last, Math.round((clamped - parameter.min) / step)) * step,
   )
 }

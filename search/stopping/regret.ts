@@ -1,7 +1,7 @@
 import {
+  attachPrices,
   type PricedConfigurations,
   shortlistCandidates,
-  withPrices,
 } from '../acquisition/shortlist.ts'
 import type { Surrogate } from '../model/surrogate.ts'
 import { computeLogCost } from '../objective.ts'
@@ -26,21 +26,22 @@ interface Regret {
 /** Joint posterior draws; a probability is resolved to 0.4 %, far below the 5 % of a stop. */
 const drawCount = 256
 /**
- * A posterior at fitted hyperparameters is overconfident about untried configurations, and most so
- * behind a cliff. One factor multiplies their deviations in a draw, which makes a normal into a
- * Student t with two degrees of freedom. Of t with 2 to 10 degrees and of wider normals, it states
- * best what is true of recorded tables (docs/research/search.md).
+ * A posterior at fitted hyperparameters is overconfident about untried configurations, most of all
+ * where the performance drops suddenly. One factor inflates all their deviations in a draw, which
+ * turns a normal into a Student t with two degrees of freedom. Of t with 2 to 10 degrees of freedom
+ * and of wider normals, its probabilities are the best calibrated on recorded tables
+ * (docs/research/search.md).
  */
 const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
 /**
- * The factor with an accepted device-model prior, which knows where cliffs are. Of factors between
- * 1 and 1.5, also times the size of earlier residuals, and of Student t, it states best what is
- * true of perturbed servers (docs/research/search.md).
+ * The factor with an accepted device-model prior, which predicts sudden drops. Of factors between
+ * 1 and 1.5, also times the size of earlier residuals, and of Student t, its probabilities are the
+ * best calibrated on perturbed servers (docs/research/search.md).
  */
-const priorWidth = 1.5
+const deviationFactorWithPrior = 1.5
 /**
  * Trials are compared unless they violate the limit by more standard deviations than this, which
- * leaves out those that are feasible with a probability below 2.5 %.
+ * leaves out those that are feasible with a probability below 2.3 %.
  */
 const maxViolationZScore = 2
 /**
@@ -68,7 +69,7 @@ export function estimateRegret(
       trial.violationZScore <= maxViolationZScore &&
       trial.logCost <= incumbent.logCost + maxLogCostRatio,
   )
-  const tried = withPrices(
+  const tried = attachPrices(
     problem,
     [incumbent, ...others].map(({ configuration }) => configuration),
   )
@@ -77,7 +78,7 @@ export function estimateRegret(
   const shortlist = shortlistCandidates(
     problem,
     surrogate,
-    withPrices(problem, untried),
+    attachPrices(problem, untried),
     targetLogCost,
   )
   const drawCosts = createCostSampler(problem, surrogate, tried, shortlist, rng)
@@ -124,7 +125,7 @@ function createCostSampler(
   const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
   const logCosts = new Float64Array(prices.length)
   return () => {
-    const factor = priorAccepted ? priorWidth : drawTailFactor(tailRng)
+    const factor = priorAccepted ? deviationFactorWithPrior : drawTailFactor(tailRng)
     const values = joint.next({ factor, from: triedCount })
     for (let i = 0; i < logCosts.length; i++) {
       const constraint = values.constraint?.[i] ?? Number.NaN

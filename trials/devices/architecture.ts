@@ -212,7 +212,7 @@ const aliases: Readonly<Record<string, string>> = {
 }
 
 /**
- * The architecture of a model name or alias ('bert' is bert-base).
+ * Finds the architecture of a model name or alias ('bert' is bert-base).
  * @throws DeviceModelError for an unknown name, naming close ones.
  */
 export function findArchitecture(

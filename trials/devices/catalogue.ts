@@ -401,7 +401,7 @@ const normaliseName = (name: string) =>
   name
     .toLowerCase()
     .replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
-/** Of GPUs that share a name, the first wins. */
+/** Indexes GPUs by normalised name; of GPUs that share a name, the first wins. */
 const indexByName = (namesOf: (gpu: Gpu) => readonly string[]) =>
   new Map(
     gpuCatalogue
@@ -419,12 +419,12 @@ const catalogueByAlias = indexByName(({ aliases }) => aliases)
  */
 export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
   const normalisedName = normaliseName(name)
-  const found =
+  const match =
     own.find((g) => normaliseName(g.name) === normalisedName) ??
     catalogueByName.get(normalisedName) ??
     own.find((g) => g.aliases.some((alias) => normaliseName(alias) === normalisedName)) ??
     catalogueByAlias.get(normalisedName)
-  if (found) return found
+  if (match) return match
   const part = explainPartialGpu(name, own)
   if (part !== undefined) throw new DeviceModelError(`unknown GPU '${name}'`, part, 'no-such-gpu')
   const near = suggestNames(
@@ -466,7 +466,7 @@ const fallback: Readonly<Partial<Record<Precision, Precision>>> = {
 }
 
 /**
- * The precision that a runtime uses on a GPU, and its dense peak rate.
+ * Resolves the precision that a runtime uses on a GPU, and its dense peak rate.
  * @throws DeviceModelError for bf16 and fp8 on hardware without them: runtimes refuse those.
  */
 export function resolvePrecision(

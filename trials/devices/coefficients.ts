@@ -91,7 +91,7 @@ const equivalentGpus: Readonly<Record<string, string>> = {
   'A100-80GB': 'A100-40GB',
 }
 
-/** The name of this GPU in the tables; undefined if it is not in them. */
+/** Finds the name of this GPU in the tables; undefined if it is not in them. */
 export const findTableName = (
   { name }: Gpu,
   { deviations }: Pick<Coefficients, 'deviations'>,

@@ -226,10 +226,12 @@ export const getBytesPerElement = (precision: Precision): number =>
 
 const layersByNetwork = new Map<Convnet, readonly ConvolutionLayer[]>()
 
-/** The network's convolutions and dense products in order, for one image of its native size. */
+/**
+ * Lists the network's convolutions and dense products in order, for one image of its native size.
+ */
 export function listConvolutions(network: Convnet): readonly ConvolutionLayer[] {
-  const known = layersByNetwork.get(network)
-  if (known) return known
+  const cached = layersByNetwork.get(network)
+  if (cached) return cached
   const layers = unrollLayers(network)
   layersByNetwork.set(network, layers)
   return layers

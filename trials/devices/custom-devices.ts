@@ -239,14 +239,16 @@ function unmodelledLayers(
     value !== 0 &&
     !(Array.isArray(value) && value.length === 0)
   const everyLayer = ['full_attention_interval', 'attn_layer_period']
-  const found = Object.keys(config).flatMap((key) => {
+  const unmodelledLayers = Object.keys(config).flatMap((key) => {
     const [, layers] = unmodelledKeys.find(([pattern]) => pattern.test(key)) ?? []
     if (layers === undefined || !isSaid(config[key])) return []
     if (everyLayer.includes(key) && config[key] === 1) return []
     return [{ key, layers }]
   })
   // Report each kind of layer once.
-  return found.filter(({ layers }, i) => found.findIndex((one) => one.layers === layers) === i)
+  return unmodelledLayers.filter(
+    ({ layers }, i) => unmodelledLayers.findIndex((one) => one.layers === layers) === i,
+  )
 }
 /** Refuses files with unmodelled layers before their dimensions are read. */
 const modelledSchema = z.looseObject({}).superRefine((config, context) => {
@@ -320,12 +322,15 @@ function renameDimensions(config: unknown): unknown {
       ? [[name, declared[other]] as const]
       : []
   })
-  const named: Readonly<Record<string, unknown>> = { ...declared, ...Object.fromEntries(common) }
-  return named.intermediate_size === undefined &&
+  const namedDimensions: Readonly<Record<string, unknown>> = {
+    ...declared,
+    ...Object.fromEntries(common),
+  }
+  return namedDimensions.intermediate_size === undefined &&
     quadrupleWidthTypes.includes(String(declared.model_type)) &&
-    typeof named.hidden_size === 'number'
-    ? { ...named, intermediate_size: 4 * named.hidden_size }
-    : named
+    typeof namedDimensions.hidden_size === 'number'
+    ? { ...namedDimensions, intermediate_size: 4 * namedDimensions.hidden_size }
+    : namedDimensions
 }
 
 /** Number of experts, as Mixtral, Qwen and OLMoE, DeepSeek and GLM name it. */
@@ -402,7 +407,7 @@ function isGenerative(
 }
 
 /**
- * The architecture of a file: an ONNX graph, or a transformer's dimensions.
+ * Reads the architecture of a file: an ONNX graph, or a transformer's dimensions.
  * @param shown the file's name in errors
  * @throws YamlFileError, DeviceModelError, BoundError
  */

@@ -1,4 +1,6 @@
-/** GPU memory: context + weights + workspace + activations × batch (+ key-value cache). */
+/**
+ * Estimates GPU memory: context + weights + workspace + activations × batch (+ key-value cache).
+ */
 import {
   type Architecture,
   type CallShape,
@@ -32,7 +34,7 @@ export interface MemoryShape extends CallShape {
 const frameworkContextMiB = 750
 const frameworkReserve = 2
 
-/** MiB by part, for batches of the shape's size. */
+/** Estimates MiB by part, for batches of the size in `shape`. */
 export function estimateMemoryParts(
   shape: MemoryShape,
   precision: Precision,
@@ -74,18 +76,18 @@ export function estimateMemoryParts(
 }
 
 /**
- * Elements of the largest im2col matrix, for one image: frameworks that convolve by matrix products
- * allocate it.
+ * Counts the elements of the largest im2col matrix, for one image: frameworks that convolve by
+ * matrix products allocate it.
  */
 function countIm2colElements(architecture: Architecture): number {
-  if (architecture.kind === 'graph') return countGraphItem(architecture, {}).lowered
+  if (architecture.kind === 'graph') return countGraphItem(architecture, {}).maxIm2colElements
   if (architecture.kind !== 'convnet') return 0
   return Math.max(
     ...listConvolutions(architecture).map(({ rows, depth }) => (rows > 1 ? rows * depth : 0)),
   )
 }
 
-/** Outputs of every layer, for one item. */
+/** Counts the outputs of all layers, for one item. */
 function countStoredActivations({
   architecture,
   sequenceLength = defaultSequenceLength,
@@ -118,13 +120,16 @@ function countStoredActivations({
         (8 * architecture.hidden + 3 * architecture.intermediate)
       )
     case 'graph':
-      return countGraphItem(architecture, { sequenceLength, imageSize }).kept
+      return countGraphItem(architecture, { sequenceLength, imageSize }).storedElements
   }
 }
 
+/** Live activations are multiplied by this for fragmentation. */
+const fragmentationFactor = 1.5
+
 /**
- * Activations alive at once, for one item: inputs and outputs of a kernel, a residual, and half of
- * that again for fragmentation.
+ * Counts the activations alive at once, for one item: inputs and outputs of a kernel, and a
+ * residual, with fragmentation.
  */
 function countLiveActivations({
   architecture,
@@ -136,19 +141,26 @@ function countLiveActivations({
     case 'convnet': {
       const scale = ((imageSize ?? architecture.imageSize) / architecture.imageSize) ** 2
       return (
-        1.5 * scale * Math.max(...listConvolutions(architecture).map((l) => l.inputs + l.outputs))
+        fragmentationFactor *
+        scale *
+        Math.max(...listConvolutions(architecture).map((l) => l.inputs + l.outputs))
       )
     }
     case 'encoder':
-      return 1.5 * sequenceLength * (3 * architecture.hidden + architecture.intermediate)
+      return (
+        fragmentationFactor * sequenceLength * (3 * architecture.hidden + architecture.intermediate)
+      )
     case 'decoder':
       return (
-        1.5 *
+        fragmentationFactor *
           (phase === 'decode' ? 1 : sequenceLength) *
           (3 * architecture.hidden + 2 * architecture.intermediate) +
         2 * architecture.vocabulary
       )
     case 'graph':
-      return 1.5 * countGraphItem(architecture, { sequenceLength, imageSize }).live
+      return (
+        fragmentationFactor *
+        countGraphItem(architecture, { sequenceLength, imageSize }).peakLiveElements
+      )
   }
 }

@@ -39,7 +39,7 @@ function validateCall(call: DeviceCall): void {
 
 interface MemoryEstimate {
   readonly mib: number
-  /** As `DeviceLatency.relativeError`. */
+  /** Relative standard deviation, like `DeviceLatency.relativeError`. */
   readonly relativeError: number
 }
 

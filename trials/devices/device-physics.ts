@@ -16,7 +16,7 @@
 import type { Work } from './call-work.ts'
 import { type Gpu, type Precision, resolvePrecision } from './catalogue.ts'
 
-/** Fitted to published tables by `npm run calibrate`; the same for every GPU. */
+/** Coefficients for all GPUs, fitted to published tables by `npm run calibrate`. */
 export interface Physics {
   /** Time of a kernel launch at 1.5 GHz, µs. */
   readonly launchUs: number
@@ -26,6 +26,7 @@ export interface Physics {
   readonly convolutionFactor: number
   /** Efficiency of fused attention relative to products. */
   readonly attentionEfficiency: number
+  /** Share of the datasheet bandwidth that activation traffic reaches. */
   readonly bandwidthEfficiency: number
   /**
    * fp16 TFLOP/s that one watt sustains at 12 nm; in proportion to 12 nm / process, and to the
@@ -82,7 +83,9 @@ const weightBandwidth = 0.85
 /** Share of the bandwidth at which attention reads a paged cache. */
 const cacheBandwidth = 0.5
 
-/** The precision that runtimes execute: where int8 products are not faster than fp16, fp16. */
+/**
+ * Resolves the precision that runtimes execute: where int8 products are not faster than fp16, fp16.
+ */
 export function resolveExecutedPrecision(
   gpu: Gpu,
   requested: Precision,
@@ -125,7 +128,7 @@ const relativeOpsPerJoule: Readonly<Record<Precision, number>> = {
   fp8: 2,
 }
 
-/** TFLOP/s that the board's power sustains. */
+/** Computes the TFLOP/s that the board's power sustains. */
 export const limitTflopsByPower = (
   gpu: Gpu,
   precision: Precision,

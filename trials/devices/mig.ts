@@ -47,7 +47,10 @@ const a100 = (
   profile(`4g.${gib / 2}gb`, 1 / 2, 4 / 7, 56, half, 1),
   profile(`7g.${gib}gb`, 1, 1, 98, whole, 1),
 ]
-/** @param multiprocessors of the whole GPU; the printed list is that of 132, others' slices are taken in proportion */
+/**
+ * @param multiprocessors of the whole GPU; the printed list is that of 132, others' slices are
+ * taken in proportion
+ */
 const hopper = (
   multiprocessors: number,
   names: readonly [string, string, string, string],
@@ -111,42 +114,43 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   ],
 }
 
-/** The MIG profiles of a GPU; empty if it has none or they are unknown. */
+/** Lists the MIG profiles of a GPU; empty if it has none or they are unknown. */
 export const listMigProfiles = (gpu: Gpu): readonly MigProfile[] => profiles[gpu.name] ?? []
 
 /**
- * A MIG profile by its name, e.g. '1g.5gb'.
+ * Finds a MIG profile by its name, e.g. '1g.5gb'.
  * @throws DeviceModelError when the GPU has no MIG or no such profile, listing those it has.
  */
 export function findMigProfile(gpu: Gpu, name: string): MigProfile {
-  const found = matchMigProfile(gpu, name)
-  if (found) return found
-  const known = listMigProfiles(gpu)
-  if (known.length === 0)
+  const match = matchMigProfile(gpu, name)
+  if (match) return match
+  const migProfiles = listMigProfiles(gpu)
+  if (migProfiles.length === 0)
     throw new DeviceModelError(
       `${gpu.name} has no MIG profiles`,
       `GPUs with MIG: ${Object.keys(profiles).join(', ')}`,
     )
   throw new DeviceModelError(
     `${gpu.name} has no MIG profile '${name}'`,
-    `it has ${known.map((p) => p.name).join(', ')}`,
+    `it has ${migProfiles.map((p) => p.name).join(', ')}`,
   )
 }
 
 /**
- * A MIG profile by its name; undefined if the GPU has none of that name. Tolerates drivers that
- * round the memory differently.
+ * Matches a MIG profile by its name; undefined if the GPU has none of that name. Tolerates drivers
+ * that round the memory differently.
  */
 export function matchMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
-  const known = listMigProfiles(gpu)
-  const plain = name.toLowerCase().replace(mediaSuffix, '')
-  const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
-  const found =
-    known.find((p) => p.name === instance) ?? known.find((p) => isSameProfile(p.name, instance))
-  if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
+  const migProfiles = listMigProfiles(gpu)
+  const baseName = name.toLowerCase().replace(mediaSuffix, '')
+  const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(baseName) ?? []
+  const match =
+    migProfiles.find((p) => p.name === instance) ??
+    migProfiles.find((p) => isSameProfile(p.name, instance))
+  if (match && parts === undefined) return { ...match, name: name.toLowerCase() }
   const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
-  return found && Number(parts) <= slices
-    ? divideSlice(found, name.toLowerCase(), Number(parts) / slices)
+  return match && Number(parts) <= slices
+    ? divideSlice(match, name.toLowerCase(), Number(parts) / slices)
     : undefined
 }
 
@@ -178,8 +182,8 @@ const divideSlice = (slice: MigProfile, name: string, part: number): MigProfile 
 })
 
 /**
- * The share of a GPU that a slice occupies and is priced at: the larger of its compute and memory
- * fractions.
+ * Computes the share of a GPU that a slice occupies and is priced at: the larger of its compute and
+ * memory fractions.
  */
 export const computePaidFraction = (slice: MigProfile): number =>
   Math.max(slice.memoryFraction, slice.computeFraction)

@@ -1,5 +1,6 @@
 /**
- * Predicts the latency of a call: physical model, share of the GPU, correction by tables, server or
+ * Predicts the latency of one inference call: the physical model of the device, the slowdown by a
+ * share of the GPU, a correction fitted to published tables, then the overhead of server or
  * runtime.
  */
 
@@ -44,7 +45,7 @@ export interface DeviceCall extends CallShape {
   readonly precision?: Precision
   /** Share of the GPU in (0, 1]. Default 1. */
   readonly share?: number
-  /** What the share bounds. Default 'time-slice'. */
+  /** How the GPU is shared, which decides what the share limits. Default 'time-slice'. */
   readonly sharing?: Sharing
   /** A hardware slice; `share` is then ignored. */
   readonly mig?: MigProfile
@@ -81,27 +82,32 @@ export function predictLatency(call: DeviceCall, coefficients: Coefficients): De
   const curve = findShareCurve(call, executed.precision, coefficients)
   const computeCorrection = (shape: DeviceCall) =>
     posterior?.(computeResidualFeatures(shape.architecture, shape)) ?? noCorrection
-  const at = (shape: DeviceCall) =>
+  const predictDeviceMs = (shape: DeviceCall) =>
     applyShare(shape, curve, (gpu) => computePhysicsMs(shape, gpu, executed, coefficients)) *
     Math.exp(computeCorrection(shape).logRatio)
   const deviceMs =
     posterior === undefined && curve === undefined
-      ? at(call)
-      : predictMonotone(call, executed.precision, at, coefficients)
-  const known = { curve: curve !== undefined, kindInTables: posterior !== undefined }
+      ? predictDeviceMs(call)
+      : predictMonotone(call, executed.precision, predictDeviceMs, coefficients)
+  const coverage = {
+    hasShareCurve: curve !== undefined,
+    hasResiduals: posterior !== undefined,
+  }
   const { calibratedServer, batch, processes } = call
   if (calibratedServer) {
-    const moved = estimateTransferError(
+    const transferError = estimateTransferError(
       call,
       calibratedServer,
-      (there) => estimateError(there, computeCorrection(there), known, coefficients),
+      (referenceCall) =>
+        estimateError(referenceCall, computeCorrection(referenceCall), coverage, coefficients),
       coefficients,
     )
     return {
       ms: predictServerMs(calibratedServer.parameters, batch, deviceMs, processes),
       relativeError: Math.hypot(
         estimateFitError(calibratedServer, batch, deviceMs, processes),
-        moved * computeDeviceSensitivity(calibratedServer.parameters, batch, deviceMs, processes),
+        transferError *
+          computeDeviceSensitivity(calibratedServer.parameters, batch, deviceMs, processes),
       ),
     }
   }
@@ -111,15 +117,15 @@ export function predictLatency(call: DeviceCall, coefficients: Coefficients): De
       Math.max(runtime.floorMs + runtime.floorPerItemMs * batch, runtime.slowdown * deviceMs) +
       runtime.hostMs,
     relativeError: Math.hypot(
-      estimateError(call, computeCorrection(call), known, coefficients),
+      estimateError(call, computeCorrection(call), coverage, coefficients),
       getEngineError(call, coefficients),
     ),
   }
 }
 
 /**
- * Extra error of convolutional networks in TensorRT itself: those of the tables ran inside a
- * framework.
+ * Extra error of convolutional networks in TensorRT: the tables measured such networks only inside
+ * a framework.
  */
 const getEngineError = (
   { architecture, runtime = 'tensorrt' }: DeviceCall,
@@ -127,8 +133,8 @@ const getEngineError = (
 ): number => (isConvolutional(architecture) && runtime === 'tensorrt' ? errors.engine : 0)
 
 /**
- * Error of the ratio of device times here and where the server was measured: 0 on the same device,
- * both errors on another GPU.
+ * Error of the ratio between the device time here and on the device that the server was measured
+ * on: 0 on the same device, the errors of both devices on another GPU.
  */
 function estimateTransferError(
   call: DeviceCall,
@@ -136,13 +142,13 @@ function estimateTransferError(
   errorAt: (call: DeviceCall) => number,
   { errors }: Coefficients,
 ): number {
-  const plain = { ...call, calibratedServer: undefined }
-  if (measuredOn === undefined) return errorAt(plain)
+  const uncalibratedCall = { ...call, calibratedServer: undefined }
+  if (measuredOn === undefined) return errorAt(uncalibratedCall)
   if (call.gpu.name !== measuredOn.gpu.name)
-    return Math.hypot(errorAt(plain), errorAt({ ...plain, ...measuredOn }))
-  const sameShare =
+    return Math.hypot(errorAt(uncalibratedCall), errorAt({ ...uncalibratedCall, ...measuredOn }))
+  const isSameShare =
     (call.share ?? 1) === (measuredOn.share ?? 1) && call.mig?.name === measuredOn.mig?.name
-  return sameShare ? 0 : errors.otherModel
+  return isSameShare ? 0 : errors.otherModel
 }
 
 /** @param gpu a whole GPU, or a part of one described as a smaller GPU */
@@ -168,18 +174,24 @@ function computePhysicsMs(
   return parts.launchMs + parts.computeMs + parts.memoryMs
 }
 
-type Surfaces = WeakMap<Gpu, WeakMap<Architecture, Map<string, Surface['maxima']>>>
-const surfaces = new WeakMap<Coefficients, Surfaces>()
+/** Memoised surface maxima by coefficients, GPU, architecture and settings of the call. */
+const maximaCache = new WeakMap<
+  Coefficients,
+  WeakMap<Gpu, WeakMap<Architecture, Map<string, Surface['maxima']>>>
+>()
 
-/** Evaluates the model as a monotone surface over batch and length. */
+/**
+ * Evaluates the model as a monotone surface over batch and length: because of noise, the product of
+ * physics and correction, or a share curve, may fall where batch or length grows.
+ */
 function predictMonotone(
   call: DeviceCall,
   precision: Precision,
-  at: (shape: DeviceCall) => number,
+  evaluate: (shape: DeviceCall) => number,
   coefficients: Coefficients,
 ): number {
   const { architecture, gpu, share = 1, sharing, mig, batch } = call
-  const byGpu = getOrCreate(surfaces, coefficients, () => new WeakMap())
+  const byGpu = getOrCreate(maximaCache, coefficients, () => new WeakMap())
   const byModel = getOrCreate(byGpu, gpu, () => new WeakMap())
   const key = [precision, share, sharing, mig?.name, call.phase].join()
   const maxima = getOrCreate(
@@ -187,58 +199,67 @@ function predictMonotone(
     key,
     () => new Map(),
   )
-  const image = getInputKind(architecture) === 'image'
-  const own = 'imageSize' in architecture && image ? architecture.imageSize : defaultSequenceLength
-  const length = (image ? call.imageSize : call.sequenceLength) ?? own
-  const sized = (size: number, edge: number) =>
-    at({ ...call, batch: size, ...(image ? { imageSize: edge } : { sequenceLength: edge }) })
-  return interpolateMonotone({ evaluate: sized, maxima }, batch, length, own)
+  const isImage = getInputKind(architecture) === 'image'
+  const nativeLength =
+    'imageSize' in architecture && isImage ? architecture.imageSize : defaultSequenceLength
+  const length = (isImage ? call.imageSize : call.sequenceLength) ?? nativeLength
+  const evaluateAt = (size: number, length: number) =>
+    evaluate({
+      ...call,
+      batch: size,
+      ...(isImage ? { imageSize: length } : { sequenceLength: length }),
+    })
+  return interpolateMonotone({ evaluate: evaluateAt, maxima }, batch, length, nativeLength)
 }
 
 function getOrCreate<K, V>(
   map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
   key: K,
-  make: () => V,
+  create: () => V,
 ): V {
-  const known = map.get(key)
-  if (known !== undefined) return known
-  const made = make()
-  map.set(key, made)
-  return made
+  const cached = map.get(key)
+  if (cached !== undefined) return cached
+  const created = create()
+  map.set(key, created)
+  return created
 }
 
 /**
- * Time on a share of a GPU. A MIG slice is a small GPU with its part of bandwidth, cache and power.
- * Time-slicing grants a share of the time. MPS bounds the multiprocessors alone: launches and
- * memory traffic keep full speed. A share of memory alone does not slow the device.
+ * Computes the time on a share of a GPU. A MIG slice is a small GPU with its part of bandwidth,
+ * cache and power. Time-slicing grants a share of the time. MPS limits only the multiprocessors:
+ * launches and memory traffic keep full speed. A share of only the memory does not slow the device.
+ * @param computeMs time on a whole GPU, which may be a part described as a smaller GPU
  */
 function applyShare(
   { gpu, mig, batch, share = 1, sharing = 'time-slice' }: DeviceCall,
   curve: ShareCurve | undefined,
-  on: (gpu: Gpu) => number,
+  computeMs: (gpu: Gpu) => number,
 ): number {
   if (mig)
-    return on({
+    return computeMs({
       ...gpu,
       multiprocessors: mig.multiprocessors,
       bandwidthGBs: gpu.bandwidthGBs * mig.memoryFraction,
       l2MiB: gpu.l2MiB * mig.memoryFraction,
       tdpWatts: (gpu.tdpWatts * mig.multiprocessors) / gpu.multiprocessors,
     })
-  if (share === 1 || sharing === 'memory-only') return on(gpu)
-  if (sharing === 'time-slice') return on(gpu) / share
+  if (share === 1 || sharing === 'memory-only') return computeMs(gpu)
+  if (sharing === 'time-slice') return computeMs(gpu) / share
   if (curve)
-    return (on(gpu) * evaluateShareCurve(curve, batch, share)) / evaluateShareCurve(curve, batch, 1)
+    return (
+      (computeMs(gpu) * evaluateShareCurve(curve, batch, share)) /
+      evaluateShareCurve(curve, batch, 1)
+    )
   const multiprocessors = Math.max(1, gpu.multiprocessors * share)
-  // Scale the power too: with all of it, a small share would be faster than a larger one.
-  return on({
+  // Scale the power too: with the whole power, a small share would be faster than a larger one.
+  return computeMs({
     ...gpu,
     multiprocessors,
     tdpWatts: (gpu.tdpWatts * multiprocessors) / gpu.multiprocessors,
   })
 }
 
-/** Share curves exist for shares under MPS only. */
+/** Finds the measured curve of a share; curves exist only for shares under MPS. */
 const findShareCurve = (
   { gpu, architecture, mig, share = 1, sharing }: DeviceCall,
   precision: Precision,
@@ -255,64 +276,76 @@ const compiledEngine: Runtime = { hostMs: 0, floorMs: 0, floorPerItemMs: 0, slow
 function findRuntime(call: DeviceCall, coefficients: Coefficients): Runtime {
   const name = call.runtime ?? 'tensorrt'
   if (name === 'tensorrt') return compiledEngine
-  const known = coefficients.runtimes[name]
-  if (known === undefined)
+  const runtime = coefficients.runtimes[name]
+  if (runtime === undefined)
     throw new DeviceModelError(
       `unknown runtime '${name}'`,
       `known: tensorrt, ${Object.keys(coefficients.runtimes).join(', ')}`,
     )
-  return known
+  return runtime
 }
 
 /**
- * No table of language models is fitted. Errors against composed latencies of four GPUs are 10-40
- * %.
+ * No table of language models is fitted. Against latencies composed from published figures of four
+ * GPUs, the error is 10 to 40 %.
  */
 const decoderError = 0.3
 
-/** Models in the tables of several GPUs: their particularities are known for any GPU. */
+/**
+ * Models measured on several GPUs: their model-specific residual transfers to an unmeasured GPU.
+ */
 const tabulatedNames: ReadonlySet<string> = new Set(['bert-base', 'bert-large', 'resnet50'])
 const isTabulated = ({ kind, name }: Architecture) => kind !== 'graph' && tabulatedNames.has(name)
 
 function estimateError(
   call: DeviceCall,
   { relativeSd }: Correction,
-  known: { readonly curve: boolean; readonly kindInTables: boolean },
+  coverage: { readonly hasShareCurve: boolean; readonly hasResiduals: boolean },
   coefficients: Coefficients,
 ): number {
   const { errors } = coefficients
-  const calibrated = findTableName(call.gpu, coefficients) !== undefined
-  const gpu = calibrated
-    ? known.kindInTables
+  const isGpuInTables = findTableName(call.gpu, coefficients) !== undefined
+  const gpuError = isGpuInTables
+    ? coverage.hasResiduals
       ? 0
       : errors.otherKind
     : call.gpu.hasEstimatedFigures
       ? errors.datasheetGpu
       : errors.otherGpu
-  const model = known.kindInTables || !isTabulated(call.architecture) ? errors.otherModel : 0
-  const device = Math.hypot(
+  // Without residuals of this GPU, a tabulated model adds no error: its residual transfers.
+  const modelError =
+    coverage.hasResiduals || !isTabulated(call.architecture) ? errors.otherModel : 0
+  // Weighted by the share of the prior variance that the residuals leave: 0 at a measured point.
+  const deviceError = Math.hypot(
     tableNoiseSd,
     errors.calibrated,
-    relativeSd ** 2 * Math.hypot(gpu, model),
+    relativeSd ** 2 * Math.hypot(gpuError, modelError),
   )
-  const slice = call.mig ? errors.otherModel : 0
-  const family = call.architecture.kind === 'decoder' ? decoderError : 0
-  const bounded = call.sharing === 'mps' && !call.mig && (call.share ?? 1) < 1
-  const share = bounded ? (known.curve ? errors.share : errors.otherShare) : 0
-  return Math.hypot(device, slice, share, family, estimateRuntimeError(call, coefficients))
+  const migError = call.mig ? errors.otherModel : 0
+  const familyError = call.architecture.kind === 'decoder' ? decoderError : 0
+  const isMpsShare = call.sharing === 'mps' && !call.mig && (call.share ?? 1) < 1
+  const shareError = isMpsShare ? (coverage.hasShareCurve ? errors.share : errors.otherShare) : 0
+  return Math.hypot(
+    deviceError,
+    migError,
+    shareError,
+    familyError,
+    estimateRuntimeError(call, coefficients),
+  )
 }
 
 /** Error of a framework's overhead: small on GPUs where it was measured. */
 function estimateRuntimeError(call: DeviceCall, coefficients: Coefficients): number {
   const { runtime = 'tensorrt' } = call
   if (runtime === 'tensorrt' || runtime === 'paddle-trt') return 0
-  const measuredHere = findRuntime(call, coefficients).gpus.includes(
+  const isMeasuredHere = findRuntime(call, coefficients).gpus.includes(
     findTableName(call.gpu, coefficients) ?? '',
   )
-  return measuredHere ? coefficients.errors.otherKind : coefficients.errors.framework
+  return isMeasuredHere ? coefficients.errors.otherKind : coefficients.errors.framework
 }
 
 type Posterior = ReturnType<typeof fitResidualPosterior>
+/** Memoised posteriors by coefficients, and by GPU, precision and kind of model. */
 const posteriors = new WeakMap<Coefficients, Map<string, Posterior>>()
 
 function findPosterior(
@@ -322,19 +355,15 @@ function findPosterior(
   kind: Architecture['kind'],
 ): Posterior | undefined {
   if (gpu === undefined) return undefined
-  let known = posteriors.get(coefficients)
-  if (known === undefined) {
-    known = new Map()
-    posteriors.set(coefficients, known)
-  }
+  const byBlock = getOrCreate(posteriors, coefficients, () => new Map())
   const key = `${gpu} ${precision} ${kind}`
-  const found = known.get(key)
-  if (found !== undefined) return found
+  const cached = byBlock.get(key)
+  if (cached !== undefined) return cached
   const block = coefficients.residuals.find(
     (b) => b.gpu === gpu && b.precision === precision && b.kind === kind,
   )
   if (block === undefined) return undefined
   const posterior = fitResidualPosterior(block.points)
-  known.set(key, posterior)
+  byBlock.set(key, posterior)
   return posterior
 }

@@ -55,7 +55,7 @@ export interface Correction {
 }
 export const noCorrection: Correction = { logRatio: 0, relativeSd: 1 }
 
-/** The posterior of one block (Rasmussen and Williams 2006, eqs. 2.25 and 2.26). */
+/** Fits the posterior of one block (Rasmussen and Williams 2006, eqs. 2.25 and 2.26). */
 export function fitResidualPosterior(
   points: readonly ResidualPoint[],
 ): (at: readonly number[]) => Correction {

@@ -31,7 +31,7 @@ test('estimates of a calibrated server are its own, and their error is smaller t
   const estimates = [fitTypicalServer(), calibratedServer].map((server) =>
     createEstimator({ architecture, slo, calibratedServer: server }).estimate(at(32)),
   )
-  const [usual, own] = estimates.map((estimated) => (estimated.serves ? estimated : undefined))
+  const [usual, own] = estimates.map((estimated) => (estimated.isFeasible ? estimated : undefined))
   expect(own!.saturationRps).toBeGreaterThan((0.93 * 32_000) / latencyMs(32))
   expect(own!.saturationRps).toBeLessThan((1.07 * 32_000) / latencyMs(32))
   expect(own!.relativeError).toBeLessThan(0.12)
@@ -46,23 +46,25 @@ test('memory that was read decides what fits: at sizes that were not read, and w
   expect(estimator.cannotServe(at(128))).toBe(false)
   expect(estimator.cannotServe(at(128, { instances: 2 }))).toBe(true)
   expect(estimator.estimate(at(256))).toMatchObject({
-    serves: false,
+    isFeasible: false,
     reason: expect.stringMatching(/needs 32220 MiB of GPU memory/),
   })
 })
 
 test('the numbers of the fit are what the search learns from trials; the GPU of the anchors is surer than another', () => {
   const gpus = ['A10', 'L4']
-  const { sd, at: moved } = createEstimator({ architecture, slo, calibratedServer }).priorFactors(
-    gpus,
-  )
+  const { sd, applyFactors: moved } = createEstimator({
+    architecture,
+    slo,
+    calibratedServer,
+  }).priorFactors(gpus)
   expect(sd.length).toBe(5 + 1 + 2)
   expect(sd[7]!).toBeGreaterThan(2 * sd[6]!)
   const slower = moved(sd.map((_, i) => (i === 6 ? 0.3 : 0)))
   const still = moved(sd.map(() => 0))
-  expect(slower.logRate(at(32))!).toBeLessThan(still.logRate(at(32))!)
-  expect(still.sensitivities(at(32))[6]!).toBeLessThan(0)
-  expect(still.sensitivities(at(32))[7]!).toBe(0)
+  expect(slower.predictLogRate(at(32))!).toBeLessThan(still.predictLogRate(at(32))!)
+  expect(still.computeSensitivities(at(32))[6]!).toBeLessThan(0)
+  expect(still.computeSensitivities(at(32))[7]!).toBe(0)
 })
 
 test('a lone request takes what was measured: the work of the host and a delay count once', () => {
@@ -70,7 +72,7 @@ test('a lone request takes what was measured: the work of the host and a delay c
     const estimated = createEstimator({ architecture, slo, calibratedServer }).estimate(
       at(32, { instances, cpuCores: 1 }),
     )
-    expect(estimated.serves && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
+    expect(estimated.isFeasible && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
   }
 })
 
@@ -84,7 +86,7 @@ describe('what requests cost beside their batches', () => {
     const estimated = createEstimator({ architecture, slo, calibratedServer: server }).estimate(
       configuration,
     )
-    return estimated.serves ? estimated : undefined
+    return estimated.isFeasible ? estimated : undefined
   }
 
   test('is nothing where many requests at once come to what the batches allow, or nobody asked', () => {

@@ -33,13 +33,13 @@ const priorSd = [1.5, 2, 1.2, 0.7, 0.08] as const
 /** Standard deviation of ln(measured latency / fitted latency). */
 const latencyNoise = 0.05
 
-/** Where `level` applies without `slope`. */
+/** Batch size at which the slope changes no time. */
 const referenceBatch = 8
 /** Exponent of the smooth maximum of floor and device time. */
 const maximumSharpness = 6
 
 /**
- * Latency of a batch, ms.
+ * Predicts the latency of a batch, ms.
  * @param deviceMs device time of the batch by the device model
  * @param processes processes that share the GPU, each with a batch in flight
  */
@@ -67,7 +67,8 @@ export function predictServerMs(
 }
 
 /**
- * Maximum a posteriori fit by Gauss-Newton; the covariance is Laplace's approximation.
+ * Fits the parameters by maximum a posteriori (Gauss-Newton); the covariance is Laplace's
+ * approximation.
  * @param deviceMs the device model at each point's batch (n)
  */
 export function fitServer(
@@ -103,7 +104,7 @@ export function fitServer(
 }
 
 /**
- * Parameters sampled from the fit's posterior.
+ * Samples parameters from the posterior of a fit.
  * @param z standard normals (5)
  */
 export const sampleServerFit = (
@@ -114,7 +115,7 @@ export const sampleServerFit = (
     (value, j) => value + covarianceFactor[j]!.reduce((sum, s, k) => sum + s * z[k]!, 0),
   )
 
-/** ∂ ln(latency) / ∂ parameters (5), by forward differences. */
+/** Computes ∂ ln(latency) / ∂ parameters (5), by forward differences. */
 function differentiateLogLatency(
   parameters: readonly number[],
   batch: number,
@@ -124,12 +125,12 @@ function differentiateLogLatency(
   const h = 1e-4
   const base = Math.log(predictServerMs(parameters, batch, deviceMs, processes))
   return parameters.map((_, j) => {
-    const moved = parameters.map((v, k) => (k === j ? v + h : v))
-    return (Math.log(predictServerMs(moved, batch, deviceMs, processes)) - base) / h
+    const shifted = parameters.map((v, k) => (k === j ? v + h : v))
+    return (Math.log(predictServerMs(shifted, batch, deviceMs, processes)) - base) / h
   })
 }
 
-/** ∂ ln(latency) / ∂ ln(device time): the device's part of the latency. */
+/** Computes ∂ ln(latency) / ∂ ln(device time), the share of the device in the latency. */
 export const computeDeviceSensitivity = (
   parameters: readonly number[],
   batch: number,
@@ -137,7 +138,7 @@ export const computeDeviceSensitivity = (
   processes = 1,
 ): number => differentiateLogLatency(parameters, batch, deviceMs, processes)[3]!
 
-/** Posterior standard deviation of ln(latency), measurement noise included. */
+/** Estimates the posterior standard deviation of ln(latency), including measurement noise. */
 export function estimateFitError(
   { parameters, covarianceFactor }: ServerFit,
   batch: number,
@@ -158,8 +159,8 @@ export interface ServerMemory {
 }
 
 /**
- * Least-squares line through readings of GPU memory. Its slope is at least 0: frameworks keep the
- * memory of their largest batch.
+ * Fits a least-squares line through readings of GPU memory. Its slope is at least 0: frameworks
+ * keep the memory of their largest batch.
  * @param readings at ascending batches (n); undefined with fewer than two sizes
  */
 export function fitServerMemory(

@@ -51,7 +51,7 @@ export const isConvolutional = (architecture: Architecture): boolean => {
 
 /** The count of one item, scaled to the batch. */
 function countGraphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work {
-  const { kernels, products, attention, activations, workingSet } = countGraphItem(a, shape)
+  const { kernels, products, attention, activations, meanKernelTraffic } = countGraphItem(a, shape)
   const { batch } = shape
   return {
     kernels,
@@ -59,7 +59,7 @@ function countGraphWork(a: GraphArchitecture, shape: CallShape, bytes: number): 
     attention: attention.map((one) => ({ ...one, blocks: one.blocks * batch })),
     weightElementBytes: bytes,
     activationBytes: activations * batch * bytes,
-    workingSetBytes: workingSet * batch * bytes,
+    workingSetBytes: meanKernelTraffic * batch * bytes,
     kvBytes: 0,
   }
 }

@@ -5,7 +5,7 @@ import type { BuiltinTemplate } from './template.ts'
 export const builtinImage = 'tune-predictor:0.1.0'
 
 /**
- * The image for an engine: '-onnx' is built with PEERS=onnxruntime-node, '-gguf' with
+ * Chooses the image for an engine: '-onnx' is built with PEERS=onnxruntime-node, '-gguf' with
  * PEERS=node-llama-cpp, '-cuda' with deploy/predictor-cuda.Dockerfile. Undefined: no image has that
  * engine with CUDA, because each engine needs another CUDA release.
  */

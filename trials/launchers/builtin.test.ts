@@ -6,7 +6,7 @@ import { protocolFor } from '../../profiler/protocols/index.ts'
 import { inspectMachine, type MachineFacts } from '../machine/machine-facts.ts'
 import type { GpuFacts } from '../machine/nvidia-smi.ts'
 import { parseResources } from '../resources.ts'
-import { chooseEngine, findMissingGpuDriver } from './builtin.ts'
+import { chooseEngine, findGpuSupportFault } from './builtin.ts'
 import { createLocalLauncher } from './local/local-launcher.ts'
 import type { BuiltinTemplate } from './template.ts'
 
@@ -139,7 +139,7 @@ describe('which engine auto comes to', () => {
       version: '1.30.0',
     }
     const withDriver = (driver: string) =>
-      findMissingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
+      findGpuSupportFault('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
     expect(withDriver('470.223.02')).toEqual({
       what: 'the CUDA release of onnxruntime-node needs driver 525 or later, but this machine has 470.223.02',
       install: 'update the NVIDIA driver',
@@ -147,7 +147,7 @@ describe('which engine auto comes to', () => {
     expect(withDriver('525.60.13')).toBeUndefined()
     const tfjs = { ...onnx, name: '@tensorflow/tfjs-node-gpu' }
     expect(
-      findMissingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] }),
+      findGpuSupportFault('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] }),
     ).toBeUndefined()
   })
 })

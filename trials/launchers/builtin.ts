@@ -12,15 +12,16 @@ import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, readServingParameters, resourceParameters } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
-import { type FilledTemplate, formatEnvironmentName } from './fill.ts'
+import type { FilledTemplate } from './fill.ts'
+import { formatEnvironmentName } from './placeholders.ts'
 import type { BuiltinTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
 
 /**
- * The engine of a configuration. `auto` selects a real one where this machine has the GPU, else the
- * emulated one.
- * @throws LaunchError where a real engine lacks the package for the GPU
+ * Chooses the engine of a configuration. `auto` selects TensorFlow.js without a GPU, and where this
+ * machine has the GPU and its package; else the emulated engine.
+ * @throws LaunchError if a real engine lacks the package for the GPU
  */
 export const chooseEngine = (
   template: BuiltinTemplate,
@@ -30,7 +31,7 @@ export const chooseEngine = (
 ): RunningEngine => {
   const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
   if (wanted === 'emulated' || asked.gpu === undefined) return wanted
-  const missing = findMissingGpuDriver(wanted, machine)
+  const missing = findGpuSupportFault(wanted, machine)
   if (template.engine === 'auto')
     return missing === undefined &&
       machine.gpus.some((gpu) => findCatalogueName(gpu.name, ownGpus) === asked.gpu)
@@ -48,8 +49,8 @@ export const chooseEngine = (
 export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
 
 /**
- * `minDriver`: oldest NVIDIA driver for the CUDA release of the package ("CUDA Compatibility", table
- * of minor version compatibility).
+ * `minDriver`: oldest NVIDIA driver for the CUDA release of the package ("CUDA Compatibility",
+ * table of minor version compatibility).
  */
 const gpuPackages: Readonly<
   Record<
@@ -73,7 +74,7 @@ const gpuPackages: Readonly<
 }
 
 /** Why an engine cannot use the GPUs of this machine, and what to install; undefined: it can. */
-export const findMissingGpuDriver = (
+export const findGpuSupportFault = (
   engine: ComputingEngine,
   { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
 ): { readonly what: string; readonly install: string } | undefined => {
@@ -91,15 +92,15 @@ export const findMissingGpuDriver = (
       what: `the CUDA release of ${name} needs driver ${minDriver} or later, but this machine has ${old.driver}`,
       install: 'update the NVIDIA driver',
     }
-  const driver = packages.find((one) => one.name === name)
-  if (driver?.state === 'ok')
-    return driver.gpuProblem === undefined
+  const installed = packages.find((one) => one.name === name)
+  if (installed?.state === 'ok')
+    return installed.gpuProblem === undefined
       ? undefined
-      : { what: `${name} cannot use it: ${driver.gpuProblem}`, install }
+      : { what: `${name} cannot use it: ${installed.gpuProblem}`, install }
   return {
     what:
-      driver?.state === 'broken'
-        ? `${name} cannot be imported: ${driver.problem}`
+      installed?.state === 'broken'
+        ? `${name} cannot be imported: ${installed.problem}`
         : `${name} is not installed`,
     install,
   }
@@ -110,7 +111,7 @@ export const findMissingGguf = ({
   packages,
 }: Pick<MachineFacts, 'packages'>):
   | { readonly what: string; readonly install: string }
-  | undefined => findMissingGpuDriver('gguf', { packages, gpus: [] })
+  | undefined => findGpuSupportFault('gguf', { packages, gpus: [] })
 
 /** Exit codes of the built-in predictor other than 0 and 1; its help lists them. */
 export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
@@ -201,7 +202,7 @@ export const createServingEnvironment = (
 /** Parameters that reach the predictor by other names, or through the launcher. */
 const resourceNames: ReadonlySet<string> = new Set([...resourceParameters, 'sharing'])
 
-/** The protocol of the requests. */
+/** Gets the protocol of the requests. */
 export const getBuiltinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol =>
   protocol ?? spoken.tensors[0]
 

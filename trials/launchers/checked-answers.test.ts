@@ -83,7 +83,7 @@ function serving(
     },
   }
   const reading: AnswerClient = {
-    tensors,
+    isResultFromModelOnly: tensors,
     ask: async (target, body) => {
       served.asked++
       served.bodies.push(body)

@@ -240,7 +240,7 @@ async function requestRounds(
     )
   if (first.some((answer) => answer && findViolation(answer.document, rules.expect))) return []
   const rounds = [first, await requestAll()]
-  if (!reading.tensors)
+  if (!reading.isResultFromModelOnly)
     await clock.sleep(Math.max(0, nextSecondMs - (clock.now() - startedMs)), signal)
   rounds.push(await requestAll())
   return rounds

@@ -40,6 +40,7 @@ function declareBuiltin(
 ): DeclaredDiscipline | undefined {
   if (protocolTable[getBuiltinProtocol(template)].streams) return undefined
   const { cpuCores, gpu } = parseResources(configuration, {}, ownGpus)
+  // Any engine that is not emulated: an emulated one would set INSTANCES.
   const {
     INSTANCES = gpu === undefined ? countCpuInstances(cpuCores) : 1,
     BATCH_SIZE,

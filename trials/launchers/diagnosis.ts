@@ -18,7 +18,9 @@ export type Cause =
   | { readonly kind: 'killed'; readonly evidence: string }
   | { readonly kind: 'crashed'; readonly evidence: string }
 
-/** Lines that servers, runtimes and drivers print when memory runs out, observed in these products. */
+/**
+ * Lines that servers, runtimes and drivers print when memory runs out, observed in these products.
+ */
 const outOfMemoryLines = [
   /CUDA out of memory/i, // PyTorch
   /CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation/, // TensorFlow, CUDA
@@ -64,7 +66,7 @@ const missingLines = [
 /**
  * @param log the end of the predictor's output
  * @param known meanings of the predictor's own exit codes
- * @param killedForMemory whether the kernel ended a process because memory ran out; undefined where
+ * @param killedForMemory whether the kernel ended a process because memory ran out; undefined if
  * the kernel does not report it
  */
 export const diagnose = (
@@ -111,7 +113,7 @@ export const describeExit = ({ code, signal }: Exit): string => {
 
 /**
  * Watches, from now on, whether the kernel ends processes because memory ran out, on the machine or
- * in any control group. The result returns undefined where the kernel does not report it.
+ * in any control group. The result returns undefined if the kernel does not report it.
  */
 export const watchMemoryKills = (): (() => boolean | undefined) => {
   const before = countMemoryKills()

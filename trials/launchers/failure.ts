@@ -34,7 +34,7 @@ const localHints: CauseHints = {
 }
 
 /**
- * The error for a predictor that ended before it served.
+ * Creates the error for a predictor that ended before it served.
  * @param what description of the end
  * @param cleanExit exit code 0, which a server should not return
  * @param missedStep the step that it did not reach
@@ -69,7 +69,7 @@ export const createExitError = (
 const permanentCauses: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
 
 /**
- * The error for a predictor that this machine started and that exited before it was ready.
+ * Creates the error for a predictor that this machine started and that exited before it was ready.
  * @param finality for causes that another try does not resolve
  * @param install how to install the server, where that is known
  */
@@ -157,7 +157,7 @@ const frames = [
 ]
 const isFrame = (line: string): boolean => frames.some((pattern) => pattern.test(line))
 
-/** The last lines of the log without stack traces, unless it has nothing else. */
+/** Reads the last lines of the log without stack traces, unless it has nothing else. */
 export const readLastLines = (log: LogEnd): string => {
   const lines = log
     .tail(60)

@@ -1,13 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { LaunchError } from '../types.ts'
-import {
-  fillCommand,
-  findTemplateProblems,
-  formatEnvironmentName,
-  listTunedParts,
-  type TunedParameter,
-} from './fill.ts'
+import { fillCommand, listTunedParts } from './fill.ts'
+import { formatEnvironmentName, type TunedParameter } from './placeholders.ts'
 import type { CommandTemplate } from './template.ts'
+import { findTemplateProblems } from './template-problems.ts'
 
 const template = (more: Partial<CommandTemplate> = {}): CommandTemplate => ({
   kind: 'command',

@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { readText } from '../../profiler/bounded-reader.ts'
 import { isRecord } from '../../profiler/plain-record.ts'
 import type { GoldenAnswers } from '../../profiler/protocols/golden-answers.ts'
-import { makePrivateFolder, privateFile } from '../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../private-files.ts'
 import { LaunchError } from '../types.ts'
 
 export class GoldenStore {
@@ -16,7 +16,7 @@ export class GoldenStore {
   constructor(private readonly path?: string) {}
 
   /**
-   * The answers of a key. The first caller collects them while the others wait.
+   * Gets the answers of a key. The first caller collects them while the others wait.
    * @param collect resolves with undefined if there are none now
    * @throws LaunchError for a file that cannot be read or written
    */
@@ -52,7 +52,7 @@ export class GoldenStore {
     if (this.path === undefined) return
     try {
       makePrivateFolder(dirname(this.path))
-      writeFileSync(`${this.path}.new`, JSON.stringify([...this.read()]), { mode: privateFile })
+      writeFileSync(`${this.path}.new`, JSON.stringify([...this.read()]), { mode: privateFileMode })
       renameSync(`${this.path}.new`, this.path)
     } catch (error) {
       throw new LaunchError(

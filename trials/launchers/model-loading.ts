@@ -3,7 +3,7 @@
 export const loadPath = (model: string): string =>
   `/v2/repository/models/${encodeURIComponent(model)}/load`
 
-/** The message of an error response. */
+/** Reads the message of an error response. */
 export const readErrorMessage = (text: string): string => {
   try {
     return String((JSON.parse(text) as { error?: unknown }).error ?? text)

@@ -5,7 +5,7 @@
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
-import { privateFile } from '../private-files.ts'
+import { privateFileMode } from '../private-files.ts'
 import { SecretFilter } from '../secrets.ts'
 
 export interface PredictorLog {
@@ -32,7 +32,7 @@ export const openLog = (
   name = 'predictor',
 ): PredictorLog => {
   const path = freeName(folder, name)
-  let file: number | undefined = openSync(path, 'wx', privateFile)
+  let file: number | undefined = openSync(path, 'wx', privateFileMode)
   let bytes = 0
   let recent = ''
   // Each stream has its own unfinished line: written together they would run into each other.
@@ -52,7 +52,7 @@ export const openLog = (
       if (bytes > 0 && bytes + chunk.length > limitBytes) {
         closeFile()
         renameSync(path, `${path}.1`)
-        file = openSync(path, 'w', privateFile)
+        file = openSync(path, 'w', privateFileMode)
         bytes = 0
       }
       bytes += writeSync(file, chunk)

@@ -2,11 +2,11 @@
  * Reuses a running server for the next trial if only run-time values change. Any other change
  * (arguments, environment, a real GPU) starts another server:
  *
- *     start ──► begin ──► change ──► in use by a trial ──stop──► idle ──next trial──► change
- *                           │             │                       │
- *                           └── fails ────┴── dies ───────────────┴── another start: stopped
+ *     start ──► prepare ──► reconfigure ──► in use by a trial ──stop──► idle ──► reconfigure
+ *                               │                 │                       │
+ *                               └── fails ────────┴── dies ───────────────┴── another start: stopped
  *
- * A server that rejects values and stays as before (`keepsRefused`) becomes idle instead.
+ * A server that rejects values and is unchanged (`survivesRejection`) becomes idle instead.
  */
 
 import type { Target } from '../../profiler/model/target.ts'
@@ -24,30 +24,30 @@ import {
 } from '../types.ts'
 
 /** A running server. */
-export interface ReusableServer<Known> {
+export interface ReusableServer<ServerState> {
   readonly predictor: Predictor
   readonly url: string
-  /** Result of `begin`. */
-  readonly known: Known
+  /** Result of `prepareServer`. */
+  readonly state: ServerState
 }
 
-/** How a running server gets other values. */
-interface ChangeMethod<Known> {
-  /** The parameters that it takes while it runs. */
-  readonly names: ReadonlySet<string>
+/** How to change the values of a running server. */
+interface ChangeMethod<ServerState> {
+  /** Parameters that can change without a restart. */
+  readonly parameterNames: ReadonlySet<string>
   /** How the reused server was changed: 'reconfigured', 'model reloaded'. */
   readonly changeDescription: string
-  /** A server that refuses values is unchanged, so that the next trial may use it. */
-  readonly keepsRefused?: boolean
-  /** Called once after its start. */
-  begin(predictor: Predictor, url: string, signal: AbortSignal): Promise<Known>
+  /** Whether a server that rejects values is unchanged, so that the next trial may use it. */
+  readonly survivesRejection?: boolean
+  /** Called once after the start of a server. */
+  prepareServer(predictor: Predictor, url: string, signal: AbortSignal): Promise<ServerState>
   /**
    * Called before each trial, including the first. Resolves once the server serves with the values.
    * @param signal also aborts when the server ends
    * @throws InfeasibleError if it rejects the values
    */
-  change(
-    server: ReusableServer<Known>,
+  reconfigure(
+    server: ReusableServer<ServerState>,
     configuration: Configuration,
     signal: AbortSignal,
   ): Promise<ChangeResult>
@@ -55,15 +55,18 @@ interface ChangeMethod<Known> {
 
 interface ChangeResult {
   readonly target: Target
-  /** Its isolation, where that changed. */
+  /** Isolation of the server, if it changed. */
   readonly isolation?: string
   /** Mean batch since the change. */
   realisedBatch?(): Promise<number | undefined>
 }
 
 /** @param inner starts servers */
-export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>): Launcher {
-  interface RunningServer extends ReusableServer<Known> {
+export function reuseServers<ServerState>(
+  inner: Launcher,
+  method: ChangeMethod<ServerState>,
+): Launcher {
+  interface RunningServer extends ReusableServer<ServerState> {
     readonly key: string
     /** Aborts when the server ends by itself. */
     readonly ended: AbortSignal
@@ -99,7 +102,7 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
         key,
         predictor,
         url,
-        known: await method.begin(predictor, url, signal),
+        state: await method.prepareServer(predictor, url, signal),
         ended: ending.signal,
       }
       predictor.died?.then((death) => {
@@ -117,7 +120,7 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
 
   return {
     name: inner.name,
-    changesRunning: method.names,
+    changesRunning: method.parameterNames,
     sweep: (signal, onLeft) => inner.sweep(signal, onLeft),
     close: async () => {
       await stopIdle()
@@ -125,7 +128,7 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
     },
     launch: async (configuration, trialNumber, signal, onWaiting) => {
       signal.throwIfAborted()
-      const key = createKeyWithout(configuration, method.names)
+      const key = createKeyWithout(configuration, method.parameterNames)
       const at = idle.findIndex((server) => server.key === key)
       const isReused = at >= 0
       const server = isReused
@@ -133,7 +136,7 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
         : await start(key, configuration, trialNumber, signal, onWaiting)
       const startedMs = performance.now()
       try {
-        const { target, isolation, realisedBatch } = await method.change(
+        const { target, isolation, realisedBatch } = await method.reconfigure(
           server,
           configuration,
           AbortSignal.any([signal, server.ended]),
@@ -156,7 +159,7 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
       } catch (error) {
         const { death } = server
         // A server that no longer answers is stopped.
-        if (error instanceof InfeasibleError && death === undefined && method.keepsRefused)
+        if (error instanceof InfeasibleError && death === undefined && method.survivesRejection)
           setAside(server)
         else await server.predictor.stop()
         signal.throwIfAborted()
@@ -174,15 +177,15 @@ export function reuseServers<Known>(inner: Launcher, method: ChangeMethod<Known>
   }
 }
 
-/** The target with the processes of the server that was started. */
+/** Adds the processes of the started server to the target. */
 const addProcesses = (target: Target, { target: startedTarget }: Predictor): Target =>
   target.kind === 'http' && startedTarget.kind === 'http' && startedTarget.serverPids
     ? { ...target, serverPids: startedTarget.serverPids }
     : target
 
 /**
- * One trial's view of a server that outlives it. The launch of such a trial is the change; the time of
- * the server's own start is reported as startSeconds.
+ * Creates one trial's view of a server that outlives it. The launch of such a trial is the change
+ * of values; the duration of the server's start is reported as startSeconds.
  * @param changeSeconds absent: the server was started for this trial
  */
 function createTrialView(

@@ -1,7 +1,7 @@
 /** A server's command as its user types it into a shell, and how trials start it. Pure. */
 import { basename } from 'node:path'
 import { dropExec, type Expand, parseShell, quoteWord, ShellError } from '../shell-words.ts'
-import { launcherPlaceholders } from './fill.ts'
+import { launcherPlaceholders } from './placeholders.ts'
 
 /** The words of the server's command, and the shell around them. */
 export interface TypedCommand {
@@ -26,18 +26,22 @@ export function readTypedCommand(
   const words = dropExec(typed)
   const [shell = '', flag = '', script, ...more] = words
   if (shells.test(basename(shell)) && /^-[a-z]*c$/.test(flag) && script !== undefined) {
+    // More words are the script's own parameters ($0, $1), so it runs as it is.
     return more.length > 0 ? { words } : readScript(script, [shell, flag], variables)
   }
   return { words: words.map((word) => expandPort(word)) }
 }
 
-/** @throws ShellError for a script that fixes its port, which trials cannot share */
-function checkPort(script: string, why: string): void {
+/**
+ * Refuses a script that fixes its port, which trials cannot share.
+ * @throws ShellError
+ */
+function checkPort(script: string, shellFeature: string): void {
   const fixed = /(?:[:=]|-b ?|-p ?|port[ =])["']?(\d{2,5})\b(?![.:])/i.exec(script)?.[1]
   if (fixed === undefined || /\$\{?PORT\b|\$\{port\}/.test(script)) return
   throw new ShellError(
-    `the command needs a shell because of ${why}, and fixes port ${fixed}, which trials cannot share`,
-    why === 'a redirection'
+    `the command needs a shell because of ${shellFeature}, and fixes port ${fixed}, which trials cannot share`,
+    shellFeature === 'a redirection'
       ? 'remove the redirection: tune saves the output with the trial'
       : `write ${'${port}'} instead of ${fixed}, or only the command of the server itself`,
   )
@@ -110,7 +114,7 @@ const escapePlaceholders = (script: string): string =>
     isPlaceholder(name) ? whole : `$${whole}`,
   )
 
-/** The command for the launcher, with rewritten words of the server. */
+/** Writes the command for the launcher, with rewritten words of the server. */
 export const writeCommand = (
   { shell }: TypedCommand,
   words: readonly string[],

@@ -57,9 +57,10 @@ const inspectUnified = (root: string, own: string): CgroupFacts => {
 }
 
 /**
- * The nearest folder, upwards from our own group, whose children have the controller and where we
- * may create groups. Our own group is rarely usable: a group with processes cannot delegate
- * controllers to children ("no internal processes", Documentation/admin-guide/cgroup-v2.rst).
+ * Finds the nearest folder, upwards from our own group, whose children have the controller and
+ * where we may create groups. Our own group is rarely usable: a group with processes cannot
+ * delegate controllers to children ("no internal processes",
+ * Documentation/admin-guide/cgroup-v2.rst).
  */
 const findParent = (controller: string, root: string, from: string): string | undefined => {
   for (let folder = from; ; folder = dirname(folder)) {

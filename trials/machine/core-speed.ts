@@ -3,6 +3,7 @@
  * (`npm run bench:predictor -- cpu`, and `-- inference`).
  */
 
+/** Rows and columns of the multiplied matrices. */
 const side = 48
 const request = JSON.stringify({
   inputs: [
@@ -14,10 +15,11 @@ const request = JSON.stringify({
     },
   ],
 })
+/** Requests parsed in a piece. */
 const requests = 40
 
-/** A unit of typical server work: a matrix product, and parsing of requests. */
-function work(left: Float32Array, right: Float32Array, product: Float32Array): number {
+/** Runs a piece of typical server work: a matrix product, and parsing of requests. */
+function runPiece(left: Float32Array, right: Float32Array, product: Float32Array): number {
   for (let i = 0; i < side; i++)
     for (let j = 0; j < side; j++) {
       let sum = 0
@@ -29,25 +31,24 @@ function work(left: Float32Array, right: Float32Array, product: Float32Array): n
   return read
 }
 
-/** Time of one unit on the reference core, ms: the 10 % quantile of thousands of units. */
+/** Time of one piece on the reference core, ms: the 10 % quantile of thousands of pieces. */
 const referenceMs = 0.312
-/** Before them the code is compiled. */
+/** Untimed pieces first, until `runPiece` is compiled. */
 const warmUpPieces = 60
-const pieces = 200
+const timedPieces = 200
 
 /**
- * How often as fast a core is as the one that the device model knows: by the median of pieces of
- * work, which take a fifth of a second or less. A machine that shares its cores with others has
- * another speed a minute later.
+ * Speed of a core relative to the reference core (2: twice as fast), from the median time of 200
+ * pieces of work. A machine that shares its cores with others has another speed a minute later.
  */
 export function measureCoreSpeed(nowMs = () => performance.now()): number {
   const matrix = () => Float32Array.from({ length: side * side }, (_, i) => (i % 7) / 7)
   const [left, right, product] = [matrix(), matrix(), matrix()]
-  for (let i = 0; i < warmUpPieces; i++) work(left, right, product)
-  const tookMs = Float64Array.from({ length: pieces }, () => {
-    const begun = nowMs()
-    work(left, right, product)
-    return nowMs() - begun
+  for (let i = 0; i < warmUpPieces; i++) runPiece(left, right, product)
+  const tookMs = Float64Array.from({ length: timedPieces }, () => {
+    const startMs = nowMs()
+    runPiece(left, right, product)
+    return nowMs() - startMs
   })
-  return referenceMs / tookMs.sort()[pieces / 2]!
+  return referenceMs / tookMs.sort()[timedPieces / 2]!
 }

@@ -15,8 +15,8 @@ export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean =>
   !migEnabled && computeMode !== 'Prohibited'
 
 /**
- * The catalogue's (or the user's own) name of a GPU as the driver calls it; the driver's for one
- * that neither knows.
+ * Finds the catalogue's (or the user's own) name of a GPU as the driver calls it; the driver's for
+ * one that neither knows.
  */
 export const findCatalogueName = (driverName: string, ownGpus: readonly Gpu[] = []): string => {
   try {

@@ -26,7 +26,7 @@ export interface GpuFacts {
   readonly uuid: string
   /**
    * By which AMD's runtimes name it: 'GPU-' and 16 hexadecimal digits, the same for the dies of one
-   * package; undefined where it has none.
+   * package; undefined if it has none.
    */
   readonly runtimeUuid?: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
@@ -41,7 +41,7 @@ export interface GpuFacts {
   /** e.g. '7.5'; undefined for drivers before 510. */
   readonly computeCapability?: string
   /**
-   * Uncorrected errors of its memory since the driver was loaded; undefined where it has no ECC, or
+   * Uncorrected errors of its memory since the driver was loaded; undefined if it has no ECC, or
    * it is off.
    */
   readonly eccErrors?: number

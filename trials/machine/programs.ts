@@ -2,7 +2,9 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The first of the folders' programs of that name, by its path; undefined where none has one. */
+/**
+ * Finds the first of the folders' programs of that name, by its path; undefined if none has one.
+ */
 export const findProgram = (folders: readonly string[], name: string): string | undefined =>
   folders.map((folder) => join(folder, name)).find(isProgram)
 

@@ -64,7 +64,10 @@ const parseNumber = (text: string | undefined): number | undefined => {
   return Number.isFinite(value) ? value : undefined
 }
 
-/** @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion --json`, ROCm 5 or 6 */
+/**
+ * @param text `rocm-smi --showproductname --showuniqueid --showmeminfo vram --showdriverversion
+ * --json`, ROCm 5 or 6
+ */
 export const parseAmdGpus = (text: string): GpuFacts[] => {
   const driver = /"Driver version"\s*:\s*"([^"]+)"/i.exec(text)?.[1] ?? 'unknown'
   return readCards(text).map(({ index, figure: of }) => ({
@@ -93,8 +96,8 @@ const readRuntimeUuid = (uniqueId = ''): string | undefined => {
 }
 
 /**
- * The board's name. Old releases report the chip with the board: 'Navi 31 [Radeon Pro W7900]'; some
- * report a number, or nothing.
+ * Reads the board's name. Old releases report the chip with the board: 'Navi 31 [Radeon Pro
+ * W7900]'; some report a number, or nothing.
  */
 function readName(of: Card['figure']): string {
   const boardName = [of('card series'), of('device name'), of('card model')].find(
@@ -114,7 +117,10 @@ interface Card {
   figure(name: string): string | undefined
 }
 
-/** Empty without a JSON document. @throws Error if the document is invalid */
+/**
+ * Empty without a JSON document.
+ * @throws Error if the document is invalid
+ */
 const readCards = (text: string): Card[] => {
   // Warnings may precede and follow the document.
   const [document] = /^\{.*\}$/ms.exec(text) ?? []

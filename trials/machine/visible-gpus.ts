@@ -78,7 +78,7 @@ function applySelection(
   }
 }
 
-/** A GPU by its place or UUID, or the one around a MIG slice. */
+/** Finds a GPU by its place or UUID, or the one around a MIG slice. */
 function findNamed(
   name: string,
   gpus: readonly GpuFacts[],

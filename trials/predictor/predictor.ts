@@ -30,14 +30,17 @@ import type { Settings } from './settings.ts'
 /** Connections that may wait to be accepted: a burst of load opens many at once. */
 const listenBacklog = 4096
 
-/** The settings of the start, overridden by other values. @throws SettingsError */
+/**
+ * The settings of the start, overridden by other values.
+ * @throws SettingsError
+ */
 type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
 
 /**
  * Starts the predictor. It listens while the models load, and is ready when this resolves.
  * @param settingsWith settings of later loads, where `modelControl` is explicit
- * @throws OutOfMemoryError, the listen error (`code` 'EADDRINUSE'), or the engine's error; all parts
- * have ended then
+ * @throws OutOfMemoryError, the listen error (`code` 'EADDRINUSE'), or the engine's error; all
+ * parts have ended then
  */
 export async function startPredictor(
   settings: Settings,
@@ -183,7 +186,10 @@ const listStarted = (
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
-/** GPUs and architectures of the user's files. @throws YamlFileError, or the read error */
+/**
+ * GPUs and architectures of the user's files.
+ * @throws YamlFileError, or the read error
+ */
 async function readCustomDevices({
   gpuCatalogue,
   architectureFile,

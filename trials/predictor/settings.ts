@@ -341,8 +341,9 @@ const createUnknownFlagError = (token?: { kind: string; name?: string }) =>
 const toKebabCase = (key: string) => key.toLowerCase().replace(/_/g, '-')
 
 /**
- * Reads settings from flags, which take precedence, and environment variables. Throws
- * SettingsError; returns undefined for --help.
+ * Reads settings from flags, which take precedence, and environment variables.
+ * @returns undefined for --help
+ * @throws SettingsError
  */
 export function readSettings(
   args: readonly string[],
@@ -472,7 +473,7 @@ const nameSettings = (raw: RawSettings): Settings => ({
   exitWithParent: raw.EXIT_WITH_PARENT,
 })
 
-/** The help text. */
+/** Formats the help text. */
 export function formatSettingsHelp(): string {
   const lines = keys.map((key) => {
     const { help, schema, ...rest } = table[key] as Setting

@@ -124,8 +124,8 @@ export function pricePerHour(resources: Resources, book: PriceBook): number {
 }
 
 /**
- * Whole instances that replicas are sold in; undefined where each is sold by itself. @throws as
- * `pricePerHour`
+ * Whole instances that replicas are sold in; undefined if each is sold by itself.
+ * @throws as `pricePerHour`
  */
 export function listBundles(resources: Resources, book: PriceBook): readonly Bundle[] | undefined {
   if (book.instances === undefined || resources.gpu === undefined) return undefined

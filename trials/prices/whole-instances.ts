@@ -62,7 +62,7 @@ interface RentedInstance {
 const roundUpGpus = (resources: Resources): Resources =>
   resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources
 
-/** Every instance that fits a replica, with the number of replicas. */
+/** Lists every instance that fits a replica, with the number of replicas. */
 export const listFittingInstances = (resources: Resources, list: readonly SoldInstance[]) =>
   list
     .map((instance) => ({
@@ -72,8 +72,8 @@ export const listFittingInstances = (resources: Resources, list: readonly SoldIn
     .filter(({ replicasEach }) => replicasEach > 0)
 
 /**
- * The instance with the lowest price for each replica, $ per hour; the smaller one at equal prices.
- * Undefined if none fits.
+ * Finds the instance with the lowest price for each replica, $ per hour; the smaller one at equal
+ * prices. Undefined if none fits.
  */
 export function findCheapestInstance(
   resources: Resources,

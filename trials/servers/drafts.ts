@@ -16,7 +16,7 @@ export type DraftMethods<T> = Readonly<
   Partial<Record<SpeculativeMethod, (tokens: number, model: string) => T>>
 >
 
-/** Undefined where nothing is drafted. */
+/** Undefined if nothing is drafted. */
 export function readDraft(knobs: Knobs): Draft | undefined {
   const tokens = knobs.number('speculativeTokens') ?? 0
   const method = String(knobs.value('speculativeMethod') ?? defaultMethod)
@@ -26,7 +26,9 @@ export function readDraft(knobs: Knobs): Draft | undefined {
     : undefined
 }
 
-/** Settings of a server for what was tuned; undefined without drafts, or for an unsupported method. */
+/**
+ * Settings of a server for what was tuned; undefined without drafts, or for an unsupported method.
+ */
 export function writeDrafts<T>(methods: DraftMethods<T>, knobs: Knobs): T | undefined {
   const draft = readDraft(knobs)
   return (

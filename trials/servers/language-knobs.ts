@@ -12,7 +12,7 @@ export const sequenceNames = [
   'sequenceLength',
 ] as const
 
-/** Tokens of prompt and answer together; undefined where that was not tuned. */
+/** Tokens of prompt and answer together; undefined if that was not tuned. */
 export const getMaxSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
 /** Limits, GPUs and types; undefined if neither tuned nor given otherwise. */
@@ -54,13 +54,15 @@ function readDtype(precision: number | string | undefined): string | undefined {
     : ({ fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' }[String(precision)] ?? 'auto')
 }
 
-/** Whether a parameter switches something on; undefined where it was not tuned. */
+/** Whether a parameter switches something on; undefined if it was not tuned. */
 export function readSwitch(knobs: Knobs, name: string): boolean | undefined {
   const value = knobs.value(name)
   return value === undefined ? undefined : !['off', 'false', '0'].includes(String(value))
 }
 
-/** The quantization that a server applies to 16-bit weights, or that the weights already have. */
+/**
+ * Reads the quantization that a server applies to 16-bit weights, or that the weights already have.
+ */
 export function readQuantization(knobs: Knobs): string | undefined {
   const quantization = knobs.value('quantization', 'quantize')
   return quantization === undefined || quantization === 'none' ? undefined : String(quantization)
@@ -96,6 +98,6 @@ export const writeFlags = (
 ): Flags =>
   flags.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
 
-/** A switch of argparse's BooleanOptionalAction: --name or --no-name. */
+/** Writes a switch of argparse's BooleanOptionalAction: --name or --no-name. */
 export const writeSwitch = (name: string, on: boolean | undefined): Flags =>
   on === undefined ? [] : [[on ? name : `no-${name}`]]

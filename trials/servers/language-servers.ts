@@ -33,7 +33,7 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
 export const parseHubName = (uri: string): string | undefined =>
   /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
-/** A flag as text of a command line. */
+/** Formats a flag as text of a command line. */
 export const formatFlag = ([name, value]: Flags[number]): string =>
   value === undefined ? `--${name}` : `--${name}=${value}`
 

@@ -169,7 +169,7 @@ describe('a command for trials', () => {
       command: words(command),
       env: {},
       parameters: [],
-      saysPort: true,
+      setsPort: true,
     })
   })
 
@@ -177,7 +177,7 @@ describe('a command for trials', () => {
     expect(rewriteCommand(words('python3 app.py 12'))).toMatchObject({
       command: words('python3 app.py 12'),
       env: { PORT: '${port}' },
-      saysPort: false,
+      setsPort: false,
     })
   })
 })

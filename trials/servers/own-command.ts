@@ -18,8 +18,11 @@ export interface TunedCommand {
   /** Folder and name of the model, by the server's own arguments. */
   readonly models?: string
   readonly model?: string
-  /** Whether an argument sets the port; false: only the variable PORT does, if the server reads it. */
-  readonly saysPort: boolean
+  /**
+   * Whether an argument sets the port; otherwise only the variable PORT does, if the server reads
+   * it.
+   */
+  readonly setsPort: boolean
 }
 
 interface TunableKnob extends ServerKnob {
@@ -32,7 +35,7 @@ const maxWordsBefore = 6
 
 const all: readonly KnownServer[] = knownServers
 
-/** The server that a command starts; undefined where the table does not have it. */
+/** Recognises the server that a command starts; undefined if the table does not have it. */
 export function recogniseServer(words: readonly string[]): KnownServer | undefined {
   const [title] = words
   // gunicorn names its processes 'gunicorn: master [app:app]'.
@@ -41,7 +44,7 @@ export function recogniseServer(words: readonly string[]): KnownServer | undefin
   return findServerStart(words)?.server
 }
 
-/** The server that a command starts, and the index of the word that names it. */
+/** Finds the server that a command starts, and the index of the word that names it. */
 function findServerStart(
   words: readonly string[],
 ): { readonly server: KnownServer; readonly at: number } | undefined {
@@ -66,7 +69,7 @@ export const findServerByHeader = (header: string | undefined): KnownServer | un
     ? undefined
     : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
 
-/** The command with placeholders for the address and the tuned parameters. */
+/** Rewrites the command with placeholders for the address and the tuned parameters. */
 export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
   const given = replaceFixedPort(dropExec(asTyped))
   const server = recogniseServer(given)
@@ -80,7 +83,7 @@ export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
     }
     for (const name of [models, model, ...presetPorts])
       if (name) command = removeArgument(command, name)
-    return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
+    return { server, command, env, parameters: server.knobs, ...read, setsPort: true }
   }
   const at = findServerStart(command)?.at ?? 0
   const next = server?.modelNext && command[at + 2]
@@ -121,11 +124,11 @@ export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
       env,
       parameters,
       ...(model !== undefined && { model }),
-      saysPort: true,
+      setsPort: true,
     }
   const ported = setPort(command)
-  if (ported) return { server, command: ported, env, parameters, saysPort: true }
-  return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }
+  if (ported) return { server, command: ported, env, parameters, setsPort: true }
+  return { server, command, env: { ...env, PORT: '${port}' }, parameters, setsPort: false }
 }
 
 /** Extends a range that ends below the current value. */
@@ -190,7 +193,7 @@ function setSingleValue(
   return setValue(left, names, value, end)
 }
 
-/** All occurrences of an argument, in order. */
+/** Finds all occurrences of an argument, in order. */
 function findArguments(
   words: readonly string[],
   name: string,
@@ -249,11 +252,14 @@ const portNames = [
   '--addr',
 ]
 const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
-/** --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000: names that end so, of no other thing than what is asked. */
+/**
+ * --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000: names that end so, of no other thing
+ * than what is asked.
+ */
 const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
 const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
-/** The command with ${port} for its port; undefined where it names none. */
+/** The command with ${port} for its port; undefined if it names none. */
 function setPort(words: readonly string[]): string[] | undefined {
   const alike = words
     .map((word) => word.replace(/=.*$/s, ''))

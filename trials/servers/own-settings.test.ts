@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { fillCommand, findTemplateProblems } from '../launchers/fill.ts'
+import { fillCommand } from '../launchers/fill.ts'
 import type { CommandTemplate } from '../launchers/template.ts'
+import { findTemplateProblems } from '../launchers/template-problems.ts'
 import type { ServerKind } from './server-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'own-settings-'))

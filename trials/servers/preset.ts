@@ -23,7 +23,7 @@ export function createServerCommand(kind: ServerKind, modelPath: string): readon
   return [kind === 'triton' ? 'tritonserver' : 'tensorflow_model_server']
 }
 
-/** How to install the program; undefined where this is not known. */
+/** How to install the program; undefined if this is not known. */
 export const getServerInstall = (
   preset: Pick<ServerPreset, 'kind'> | undefined,
 ): string | undefined =>
@@ -31,7 +31,7 @@ export const getServerInstall = (
     ? languagePrograms[preset.kind].install
     : undefined
 
-/** The protocol where the user names none. */
+/** Gets the protocol where the user names none. */
 export const getServerProtocol = (kind: ServerKind): ProtocolName =>
   isLanguageServer(kind) ? 'openai' : kind === 'triton' ? 'oip-v2' : 'tfserving'
 
@@ -78,7 +78,10 @@ function startWith(
 const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
 const fillValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
 
-/** The parameters among these names that the server takes. @throws SettingsFileError */
+/**
+ * Selects the parameters among these names that the server takes.
+ * @throws SettingsFileError
+ */
 export const selectServerParameters = (
   kind: ServerKind,
   names: readonly string[],
@@ -86,7 +89,7 @@ export const selectServerParameters = (
 ): ReadonlySet<string> =>
   createServerTuning({ kind, modelPath: '' }, fillValues(names), nowhere, own).taken
 
-/** The arguments that a parameter sets. */
+/** Lists the arguments that a parameter sets. */
 export function listFlags(kind: ServerKind, name: string, own: OwnSettings): readonly string[] {
   const { replaced, args: fixed } = createServerTuning({ kind, modelPath: '' }, {}, nowhere, own)
   const { args } = createServerTuning({ kind, modelPath: '' }, fillValues([name]), nowhere, own)

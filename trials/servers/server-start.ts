@@ -26,7 +26,7 @@ export interface ServerPlace {
   readonly gpuMemoryFraction: number
 }
 
-/** The share as a server's limit; undefined where it needs none: no GPU, or all of it. */
+/** The share as a server's limit; undefined if it needs none: no GPU, or all of it. */
 export const limitShare = ({ gpuMemoryFraction }: ServerPlace): number | undefined =>
   gpuMemoryFraction > 0 && gpuMemoryFraction < 1 ? gpuMemoryFraction : undefined
 

@@ -116,7 +116,10 @@ export const readFieldMessages = (
       return next === undefined ? [message] : readFieldMessages(message, next, ...rest)
     })
 
-/** The last text of a field of the outermost message. @throws TextProtoError */
+/**
+ * Reads the last text of a field of the outermost message.
+ * @throws TextProtoError
+ */
 export function readFieldText(text: string, name: string): string | undefined {
   const value = parseFields(text).findLast((field) => field.name === name)?.value
   return value?.replace(/^(["'])(.*)\1$/s, '$2')

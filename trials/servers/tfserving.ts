@@ -50,7 +50,7 @@ export function startTfserving(
 /**
  * Flags for the tuned parameters, none for others, and the text of the batching parameters where
  * batching is tuned: merged into the file that the user's own command names.
- * @throws SettingsFileError where that file cannot be merged
+ * @throws SettingsFileError if that file cannot be merged
  */
 export function createTfservingTuning(
   knobs: Knobs,
@@ -82,8 +82,8 @@ interface ServedModel {
 }
 
 /**
- * The models that the user's own command, or the file that it names, has TensorFlow Serving serve;
- * none where that is left to the tuner. A name with a placeholder is the tuner's.
+ * Creates the models that the user's own command, or the file that it names, has TensorFlow Serving
+ * serve; none if that is left to the tuner. A name with a placeholder is the tuner's.
  * @throws SettingsFileError for a file that cannot be read
  */
 export function createTfservingModels(own: OwnSettings): readonly ServedModel[] {
@@ -124,7 +124,7 @@ function formatBatching(knobs: Knobs, own: OwnSettings): string | undefined {
 
 /**
  * BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, or
- * undefined where no batching knob was tuned. `allowedBatchSizes`: 'powers' (the default: batches
+ * undefined if no batching knob was tuned. `allowedBatchSizes`: 'powers' (the default: batches
  * are padded to powers of two) or 'any'.
  * @param batches the user's command enables batching
  * @param ownSizes allowed batch sizes of the user's file; those below the largest batch are
@@ -161,7 +161,10 @@ function createBatchingParameters(
   }
 }
 
-/** Undefined: any. @param own of the user's file */
+/**
+ * Undefined: any.
+ * @param own of the user's file
+ */
 function listAllowedSizes(
   batch: number,
   tuned: number | string | undefined,

@@ -47,8 +47,8 @@ export function createTritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
 }
 
 /**
- * Triton loads the model as its repository has it. The tuned values follow through the model control
- * API, for which it is started in explicit mode.
+ * Triton loads the model as its repository has it. The tuned values follow through the model
+ * control API, for which it is started in explicit mode.
  */
 export function startTriton(
   { modelPath, metricsPort }: ServerPreset,
@@ -70,7 +70,7 @@ export function startTriton(
   return { args, files: [], replaced: [] }
 }
 
-/** None where the user's command has some; else on the port that metrics are read on, or off. */
+/** None if the user's command has some; else on the port that metrics are read on, or off. */
 function createMetricsFlags(own: OwnSettings, port: number | undefined): string[] {
   if (own.has('--allow-metrics', '--metrics-port')) return []
   return port === undefined

@@ -125,8 +125,8 @@ function tagProblem(tag: string): string[] {
 }
 
 /**
- * Annotates an experiment, or one of its trials. Resolves with the stored annotation. Throws
- * StoreError.
+ * Annotates an experiment, or one of its trials. Resolves with the stored annotation.
+ * @throws StoreError
  */
 export async function annotate(
   path: string,

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
-import { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
+import { deleteCalibrations, readCalibrations, saveCalibration } from './calibrations.ts'
 import { Connection } from './connection.ts'
+import { backUpStore, checkStore } from './maintenance.ts'
 import { openStore } from './sqlite-store.ts'
-import { backUpStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
 
 let folder: string
@@ -34,16 +34,16 @@ test('none where there is no store, and the question makes none', async () => {
 })
 
 test('kept by name, the later in the place of the earlier, and removed by name', async () => {
-  await keepCalibration(path, calibration('b'))
-  await keepCalibration(path, calibration('a'))
-  await keepCalibration(path, calibration('b', 7))
+  await saveCalibration(path, calibration('b'))
+  await saveCalibration(path, calibration('a'))
+  await saveCalibration(path, calibration('b', 7))
   expect(await readCalibrations(path)).toEqual([calibration('a'), calibration('b', 7)])
-  await dropCalibrations(path, ['a', 'never-there'])
+  await deleteCalibrations(path, ['a', 'never-there'])
   expect(await readCalibrations(path)).toEqual([calibration('b', 7)])
 })
 
 test('a damaged one is named, left out, and not copied; the others stay', async () => {
-  for (const name of ['a', 'b', 'c', 'd']) await keepCalibration(path, calibration(name))
+  for (const name of ['a', 'b', 'c', 'd']) await saveCalibration(path, calibration(name))
   const store = await openStore(path)
   await store.create({
     id: 'e',
@@ -76,13 +76,13 @@ test('a damaged one is named, left out, and not copied; the others stay', async 
 })
 
 test('of a file with damaged pages those that can be read are used, and the file stays as it is', async () => {
-  await keepCalibration(path, calibration('a'))
+  await saveCalibration(path, calibration('a'))
   const bytes = readFileSync(path)
   bytes.fill(0xa5, 4096, 8192)
   writeFileSync(path, bytes)
   const damage: Damage[] = []
   expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([calibration('a')])
   expect(damage[0]!.where).toContain(path)
-  await expect(keepCalibration(path, calibration('b'))).rejects.toMatchObject({ fault: 'corrupt' })
+  await expect(saveCalibration(path, calibration('b'))).rejects.toMatchObject({ fault: 'corrupt' })
   expect(readFileSync(path).equals(bytes)).toBe(true)
 })

@@ -17,7 +17,7 @@ interface CalibrationRow {
 
 /**
  * Calibrations by name; empty without a store. Damaged ones are reported to `onDamage` and skipped.
- * Throws StoreError.
+ * @throws StoreError
  */
 export async function readCalibrations(
   path: string,
@@ -45,10 +45,10 @@ export async function queryCalibrations(
 }
 
 /**
- * A later one of the same server, model and device takes the place of the earlier. Throws
- * StoreError.
+ * A later one of the same server, model and device takes the place of the earlier.
+ * @throws StoreError
  */
-export const keepCalibration = (path: string, calibration: ServerCalibration): Promise<void> =>
+export const saveCalibration = (path: string, calibration: ServerCalibration): Promise<void> =>
   writeOnce(path, (connection) =>
     connection.write((sql) => {
       const { name, measuredAt } = calibration
@@ -60,8 +60,11 @@ export const keepCalibration = (path: string, calibration: ServerCalibration): P
     }),
   )
 
-/** Removes those of the names. Throws StoreError. */
-export const dropCalibrations = (path: string, names: readonly string[]): Promise<void> =>
+/**
+ * Removes those of the names.
+ * @throws StoreError
+ */
+export const deleteCalibrations = (path: string, names: readonly string[]): Promise<void> =>
   writeOnce(path, (connection) =>
     connection.write(async (sql) => {
       for (const name of names) await sql.run('DELETE FROM calibrations WHERE name = ?', [name])

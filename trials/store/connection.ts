@@ -46,8 +46,9 @@ export class Connection {
 
   /**
    * Opens or creates the file; `read-only` opens an existing file and never writes; `immutable`
-   * reads a file that nobody changes, without locks and auxiliary files. Throws StoreError.
+   * reads a file that nobody changes, without locks and auxiliary files.
    * @param shownPath the file's name in errors
+   * @throws StoreError
    */
   static open(
     path: string,
@@ -73,7 +74,8 @@ export class Connection {
 
   /**
    * Enables write-ahead logging with every commit flushed. SQLite does not wait for other writers
-   * when it changes the mode, so retry until the busy timeout. Throws StoreError.
+   * when it changes the mode, so retry until the busy timeout.
+   * @throws StoreError
    */
   async writeAhead(): Promise<void> {
     const untilMs = performance.now() + this.busyTimeoutMs
@@ -95,7 +97,10 @@ export class Connection {
     }
   }
 
-  /** Statements outside of any transaction, such as pragmas. Throws StoreError. */
+  /**
+   * Statements outside of any transaction, such as pragmas.
+   * @throws StoreError
+   */
   direct<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const turn = this.#last.then(() => work(this.#statements))
     this.#last = turn.catch(() => {
@@ -106,13 +111,17 @@ export class Connection {
 
   /**
    * Runs `work` in a transaction that holds the write lock from its start (`IMMEDIATE`), commits,
-   * or rolls back what failed. Throws StoreError.
+   * or rolls back what failed.
+   * @throws StoreError
    */
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     return this.#transaction('BEGIN IMMEDIATE', work)
   }
 
-  /** Runs `work` on one consistent snapshot. Throws StoreError. */
+  /**
+   * Runs `work` on one consistent snapshot.
+   * @throws StoreError
+   */
   read<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     return this.#transaction('BEGIN', work)
   }
@@ -136,7 +145,8 @@ export class Connection {
 
   /**
    * Copies the database, as of one moment, into a new file by SQLite's online backup: others may
-   * read and write meanwhile. Throws StoreError.
+   * read and write meanwhile.
+   * @throws StoreError
    */
   backup(to: string): Promise<void> {
     return this.direct(
@@ -156,7 +166,10 @@ export class Connection {
     )
   }
 
-  /** Waits for running statements and closes the file. Throws StoreError. */
+  /**
+   * Waits for running statements and closes the file.
+   * @throws StoreError
+   */
   async close(): Promise<void> {
     await this.#last
     await new Promise<void>((resolve, reject) => {

@@ -1,9 +1,10 @@
+/** Public interface of the trial store (SQLite). */
 export { annotate } from './annotations.ts'
-export { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
+export { deleteCalibrations, readCalibrations, saveCalibration } from './calibrations.ts'
+export { backUpStore, checkStore, deleteExperiments, type StoreCheck } from './maintenance.ts'
 export { createMemoryStore } from './memory-store.ts'
 export { type ListedExperiment, openReader, type StoreReader } from './reader.ts'
 export { openStore } from './sqlite-store.ts'
-export { backUpStore, checkStore, deleteExperiments, type StoreCheck } from './store-care.ts'
 export { StoreError } from './store-error.ts'
 export type { Damage } from './stored-rows.ts'
-export { dropWatch, keepWatch, readWatches } from './watches.ts'
+export { deleteWatch, readWatches, saveWatch } from './watches.ts'

@@ -19,7 +19,10 @@ export function encode(data: unknown): string {
   return JSON.stringify(mark(data)) ?? 'null'
 }
 
-/** Decodes the output of `encode`. Throws SyntaxError for text that is not JSON. */
+/**
+ * Decodes the output of `encode`.
+ * @throws SyntaxError for text that is not JSON
+ */
 export function decode(text: string): unknown {
   const data: unknown = JSON.parse(text)
   return text.includes('"$') ? unmark(data) : data

@@ -13,8 +13,8 @@ const maxQuickBytes = 32e6
 const maxProblems = 5
 
 /**
- * Throws StoreError: 'corrupt' for inconsistent pages, and errors of `readVersion`. Returns the
- * version; 0 for an empty file.
+ * @returns the version; 0 for an empty file
+ * @throws StoreError: 'corrupt' for inconsistent pages, and errors of `readVersion`
  */
 export async function checkIntegrity(
   connection: Connection,

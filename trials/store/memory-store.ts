@@ -6,8 +6,11 @@ import { createUnknownExperimentError, StoreError } from './store-error.ts'
 
 interface StoredExperiment {
   record: ExperimentRecord
+  /** Encoded, as in the database. */
   readonly trials: Map<number, string>
+  /** Number of its last trial when it last ended, done or failed; 0 before. */
   endedAfter: number
+  /** Encoded likewise. */
   readonly running: Map<number, { readonly trial: string; readonly windows: string[] }>
 }
 
@@ -15,8 +18,8 @@ const findLastNumber = (trials: ReadonlyMap<number, string>): number =>
   Math.max(0, ...trials.keys())
 
 /**
- * Throws StoreError as the store on disk does, except for faults of files and other processes,
- * which it cannot have.
+ * @throws StoreError as the store on disk does, except for faults of files and other processes,
+ * which it cannot have
  */
 export function createMemoryStore(): TrialStore {
   const experiments = new Map<string, StoredExperiment>()
@@ -37,7 +40,7 @@ export function createMemoryStore(): TrialStore {
       )
     return found
   }
-  const answer = async <T>(work: () => T): Promise<T> => {
+  const whileOpen = async <T>(work: () => T): Promise<T> => {
     if (!open)
       throw new StoreError('closed', 'the trial store is already closed', 'open the store again')
     return work()
@@ -46,7 +49,7 @@ export function createMemoryStore(): TrialStore {
 
   return {
     create: (experiment) =>
-      answer(() => {
+      whileOpen(() => {
         if (experiments.has(experiment.id)) {
           throw new StoreError(
             'duplicate',
@@ -62,13 +65,13 @@ export function createMemoryStore(): TrialStore {
         })
       }),
     claim: (id) =>
-      answer(() => {
+      whileOpen(() => {
         const found = need(id)
         const { result: _, ...record } = found.record
         found.record = { ...record, state: 'running' }
       }),
     load: (id) =>
-      answer(() => {
+      whileOpen(() => {
         const found = experiments.get(id)
         if (!found) return undefined
         const trials = [...found.trials]
@@ -77,7 +80,7 @@ export function createMemoryStore(): TrialStore {
         return { experiment: copy(found.record), trials }
       }),
     list: () =>
-      answer(() =>
+      whileOpen(() =>
         [...experiments.values()]
           .map(({ record, trials }) => ({ ...copy(record), trials: trials.size }))
           .sort((a, b) =>
@@ -85,7 +88,7 @@ export function createMemoryStore(): TrialStore {
           ),
       ),
     progress: (id) =>
-      answer(() => {
+      whileOpen(() => {
         const { trials, endedAfter, running } = need(id)
         return {
           lastNumber: findLastNumber(trials),
@@ -99,17 +102,18 @@ export function createMemoryStore(): TrialStore {
         }
       }),
     start: (id, trial) =>
-      answer(() => {
+      whileOpen(() => {
         const { running } = needRunning(id)
         const windows = running.get(trial.number)?.windows ?? []
         running.set(trial.number, { trial: encode(trial), windows })
       }),
     addWindow: (id, number, position, window) =>
-      answer(() => {
+      whileOpen(() => {
+        // As on disk: windows from this position on are replaced.
         needRunning(id).running.get(number)!.windows.splice(position, Infinity, encode(window))
       }),
     append: (id, trial) =>
-      answer(() => {
+      whileOpen(() => {
         const { trials, running } = needRunning(id)
         if (trials.has(trial.number)) {
           throw new StoreError(
@@ -122,7 +126,7 @@ export function createMemoryStore(): TrialStore {
         running.delete(trial.number)
       }),
     finish: (id, state, result) =>
-      answer(() => {
+      whileOpen(() => {
         const found = need(id)
         const { result: _, ...record } = found.record
         found.record = copy({ ...record, state, ...(result === undefined ? {} : { result }) })
@@ -131,7 +135,7 @@ export function createMemoryStore(): TrialStore {
         found.running.clear()
       }),
     close: () =>
-      answer(() => {
+      whileOpen(() => {
         open = false
       }),
   }

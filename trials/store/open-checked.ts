@@ -5,11 +5,20 @@ import { Connection } from './connection.ts'
 import { createTables } from './database-schema.ts'
 import { type CheckDepth, checkIntegrity } from './integrity-check.ts'
 import { createStoreError, readOnlyHint, StoreError } from './store-error.ts'
-import { hasLog, isInUse, makeStoreFile, requireFile, useCopy } from './store-files.ts'
+import {
+  createStoreFile,
+  hasWriteAheadLog,
+  isInUse,
+  requireRegularFile,
+  withStoreCopy,
+} from './store-files.ts'
 
 const defaultBusyTimeoutMs = 5_000
 
-/** A connection to a sound store that only reads. Throws StoreError. */
+/**
+ * Opens a connection to a sound store that only reads.
+ * @throws StoreError
+ */
 export async function openSound(file: string, depth?: CheckDepth): Promise<Connection> {
   const check = async (connection: Connection) => {
     if ((await checkIntegrity(connection, depth)) === 0)
@@ -23,10 +32,11 @@ export async function openSound(file: string, depth?: CheckDepth): Promise<Conne
     return openChecked(file, 'read-only', defaultBusyTimeoutMs, check).catch((error: unknown) => {
       // A write-ahead store needs auxiliary files, which a read-only folder does not permit;
       // without a log the file is complete.
-      if (!isRefused(error) || hasLog(file)) throw error
+      if (!isRefused(error) || hasWriteAheadLog(file)) throw error
       return openChecked(file, 'immutable', defaultBusyTimeoutMs, check)
     })
-  if (hasLog(file)) return openChecked(file, 'read-only', defaultBusyTimeoutMs, readSchema)
+  if (hasWriteAheadLog(file))
+    return openChecked(file, 'read-only', defaultBusyTimeoutMs, readSchema)
   // Only connections with write access remove SQLite's auxiliary files at their end.
   return openChecked(file, 'read-write', defaultBusyTimeoutMs, async (connection) => {
     await connection.direct((sql) => sql.exec('PRAGMA query_only = ON'))
@@ -41,12 +51,15 @@ export async function openSound(file: string, depth?: CheckDepth): Promise<Conne
 const readSchema = (connection: Connection) =>
   connection.direct((sql) => sql.exec('SELECT count(*) FROM sqlite_schema'))
 
-/** Opens a checked store, or creates it. Never writes to a damaged file. Throws StoreError. */
+/**
+ * Opens a checked store, or creates it. Never writes to a damaged file.
+ * @throws StoreError
+ */
 export async function openForWriting(
   file: string,
   busyTimeoutMs = defaultBusyTimeoutMs,
 ): Promise<Connection> {
-  makeStoreFile(file)
+  createStoreFile(file)
   const check = async (connection: Connection) => {
     await checkIntegrity(connection)
   }
@@ -71,14 +84,14 @@ async function checkUnused(
   file: string,
   check: (connection: Connection) => Promise<void>,
 ): Promise<boolean> {
-  requireFile(file)
-  requireFile(`${file}-wal`)
+  requireRegularFile(file)
+  requireRegularFile(`${file}-wal`)
   if (isInUse(file)) return false
   const before = readFileStamp(file)
   const checkAt = async (path: string, access: 'read-only' | 'immutable') =>
     (await openChecked(path, access, 0, check, file)).close()
   try {
-    if (hasLog(file)) await useCopy(file, (copy) => checkAt(copy, 'read-only'))
+    if (hasWriteAheadLog(file)) await withStoreCopy(file, (copy) => checkAt(copy, 'read-only'))
     else await checkAt(file, 'immutable')
     return true
   } catch (error) {
@@ -88,7 +101,7 @@ async function checkUnused(
   }
 }
 
-/** A stamp that changes with every write; undefined without a file. */
+/** Reads a stamp that changes with every write; undefined without a file. */
 function readFileStamp(file: string): string | undefined {
   const stat = statSync(file, { bigint: true, throwIfNoEntry: false })
   return stat && `${stat.mtimeNs} ${stat.size}`

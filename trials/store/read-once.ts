@@ -5,20 +5,20 @@ import { type CheckDepth, isDamage } from './integrity-check.ts'
 import { isRefused, openSound } from './open-checked.ts'
 import { countRows, readReadableRows, storeOfRows } from './readable-rows.ts'
 import { createUnreadableError } from './store-error.ts'
-import { requireFile } from './store-files.ts'
+import { requireRegularFile } from './store-files.ts'
 import type { OnDamage } from './stored-rows.ts'
 
 /**
- * Opens an existing store, also on a read-only disk or folder. Throws StoreError for another
- * program's file, or if no row is readable.
+ * Opens an existing store, also on a read-only disk or folder.
  * @param onDamage called for a damaged file, and for every lost row
+ * @throws StoreError for another program's file, or if no row is readable
  */
 export async function openReadable(
   file: string,
   onDamage: OnDamage,
   depth?: CheckDepth,
 ): Promise<Connection> {
-  for (const part of [file, `${file}-wal`]) requireFile(part)
+  for (const part of [file, `${file}-wal`]) requireRegularFile(part)
   return openSound(file, depth).catch((error: unknown) =>
     // After a crash, SQLite cannot read a store with a log in a read-only folder.
     isDamage(error) || isRefused(error) ? readIntoMemory(file, error, onDamage) : rejectWith(error),
@@ -43,7 +43,10 @@ export async function readIntoMemory(
   return storeOfRows(rows)
 }
 
-/** Opens a store, reads once, and closes it; others may write meanwhile. Throws StoreError. */
+/**
+ * Opens a store, reads once, and closes it; others may write meanwhile.
+ * @throws StoreError
+ */
 export async function readOnce<T>(
   file: string,
   onDamage: OnDamage,

@@ -10,7 +10,7 @@ import { Connection, type SqlValue, type Transaction } from './connection.ts'
 import { createTables } from './database-schema.ts'
 import { isDamage } from './integrity-check.ts'
 import { createStoreError } from './store-error.ts'
-import { useCopy } from './store-files.ts'
+import { withStoreCopy } from './store-files.ts'
 import {
   type Damage,
   digestExperiment,
@@ -55,13 +55,13 @@ const documentTables = {
 type DocumentTable = keyof typeof documentTables
 
 /**
- * Readable rows of a damaged file, and the losses; the file is unchanged. Throws StoreError and the
- * file system's errors.
+ * Readable rows of a damaged file, and the losses; the file is unchanged.
+ * @throws StoreError and the file system's errors
  */
 export function readReadableRows(
   file: string,
 ): Promise<{ rows: ReadableRows; damage: readonly Damage[] }> {
-  return useCopy(file, async (copy) => {
+  return withStoreCopy(file, async (copy) => {
     const read = async () => {
       const damage: Damage[] = []
       const connection = await Connection.open(copy, 0, 'read-only', file)
@@ -126,7 +126,7 @@ async function overlaySchemaPages(path: string): Promise<void> {
 }
 
 /**
- * All intact rows.
+ * Reads all intact rows.
  * @param onDamage called for every other row, by name if known
  * @param areGapsDamage whether a missing trial number may be a lost row
  */
@@ -346,7 +346,10 @@ async function readDistinct(
 
 const unreadable = Symbol('unreadable')
 
-/** `unreadable` where the pages behind an answer are damaged. Throws other errors. */
+/**
+ * `unreadable` where the pages behind an answer are damaged.
+ * @throws other errors
+ */
 async function readOrSkip<T>(read: () => Promise<T>): Promise<T | typeof unreadable> {
   try {
     return await read()
@@ -368,7 +371,8 @@ const damageCodes: ReadonlySet<string> = new Set([
 ])
 
 /**
- * A store of these rows, in memory or in the empty file at `path`. Throws StoreError.
+ * A store of these rows, in memory or in the empty file at `path`.
+ * @throws StoreError
  */
 export async function storeOfRows(
   { experiments, trials, documents }: ReadableRows,

@@ -7,7 +7,7 @@ import type { Transaction } from './connection.ts'
 import { isDamage } from './integrity-check.ts'
 import { openReadable, readIntoMemory } from './read-once.ts'
 import {
-  find,
+  findExperimentRow,
   type OnDamage,
   parseExperiment,
   readExperiments,
@@ -48,8 +48,8 @@ export interface StoreReader {
 
 /**
  * Opens an existing store, also on a read-only disk or folder. Readable rows of a damaged file are
- * loaded into memory. Throws StoreError for a missing file, another program's file, or if no row is
- * readable.
+ * loaded into memory.
+ * @throws StoreError for a missing file, another program's file, or if no row is readable
  */
 export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
@@ -81,13 +81,13 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
       }),
     load: (id) =>
       read(async (sql) => {
-        const row = await find(sql, id)
+        const row = await findExperimentRow(sql, id)
         const experiment = row && parseExperiment(row, onDamage)
         return experiment && { experiment, trials: await readTrials(sql, id, onDamage) }
       }),
     experiment: (id) =>
       read(async (sql) => {
-        const row = await find(sql, id)
+        const row = await findExperimentRow(sql, id)
         return row && parseExperiment(row, onDamage)
       }),
     numbers: (id, after) =>

@@ -42,7 +42,7 @@ export async function readProgress(
   return { lastNumber: last?.number ?? 0, endedAfter: ended_after, running }
 }
 
-/** The windows before the first damaged one. */
+/** Reads the windows before the first damaged one. */
 async function readWindows(
   sql: Transaction,
   id: string,

@@ -20,7 +20,7 @@ import {
   digestExperiment,
   digestResult,
   digestTrial,
-  find,
+  findExperimentRow,
   findHolder,
   type OnDamage,
   parseExperiment,
@@ -29,7 +29,7 @@ import {
   readTrials,
   reportOnce,
   requireExperiment,
-  split,
+  splitTrial,
 } from './stored-rows.ts'
 
 interface StoreOptions {
@@ -40,9 +40,9 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store at `path`, creating file and folder when missing. Throws StoreError for damaged
- * pages or another version (without writing), another program's database, a lock, a read-only or
- * full disk, or a missing folder.
+ * Opens the store at `path`, creating file and folder when missing.
+ * @throws StoreError for damaged pages or another version (without writing), another program's
+ * database, a lock, a read-only or full disk, or a folder that cannot be created
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const connection = await openForWriting(resolve(path), options.busyTimeoutMs)
@@ -55,7 +55,7 @@ function openSqliteStore(connection: Connection, onDamage: OnDamage): TrialStore
     claim: (id, options) => connection.write((sql) => claimExperiment(sql, id, options)),
     load: (id) =>
       connection.read(async (sql) => {
-        const row = await find(sql, id)
+        const row = await findExperimentRow(sql, id)
         const experiment = row && parseExperiment(row, onDamage)
         return experiment && { experiment, trials: await readTrials(sql, id, onDamage) }
       }),
@@ -80,7 +80,7 @@ async function create(
 ): Promise<void> {
   const { id, name, createdAt, provenance, seed } = experiment
   const spec = encode(experiment.spec)
-  if (await find(sql, id))
+  if (await findExperimentRow(sql, id))
     throw new StoreError(
       'duplicate',
       `experiment ${id} is already in the store`,
@@ -142,7 +142,7 @@ async function append(sql: Transaction, id: string, trial: FinishedTrial): Promi
       'tune never rewrites a finished trial',
     )
   await endTrials(sql, id, number)
-  const { document, points } = split(trial)
+  const { document, points } = splitTrial(trial)
   const digest = digestTrial({ experiment_id: id, number, trial: document }, points)
   await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [
     id,

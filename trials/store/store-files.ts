@@ -1,4 +1,4 @@
-/** The store's files: regular ones, readable by their owner alone. */
+/** Files of the SQLite store: checks, creation, and copies that only their owner can read. */
 import {
   closeSync,
   copyFileSync,
@@ -10,14 +10,14 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { makePrivateFolder, privateFile } from '../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../private-files.ts'
 import { StoreError } from './store-error.ts'
 
 /**
- * Makes the folder of a store, closed to others where it is new, and the file itself. Throws
- * StoreError.
+ * Creates the file of a store and its folder, which only their owner can read if they are new.
+ * @throws StoreError
  */
-export function makeStoreFile(file: string): void {
+export function createStoreFile(file: string): void {
   try {
     makePrivateFolder(dirname(file))
   } catch (error) {
@@ -28,19 +28,19 @@ export function makeStoreFile(file: string): void {
       { cause: error },
     )
   }
-  requireFile(file)
+  requireRegularFile(file)
   try {
-    closeSync(openSync(file, 'a', privateFile))
+    closeSync(openSync(file, 'a', privateFileMode))
   } catch {
-    // A read-only or full disk: opening reports the consequence.
+    // Ignored: opening the store reports a read-only or full disk.
   }
 }
 
 /**
- * Rejects an existing `file` that is no regular file: reading a device or pipe might never end.
- * Throws StoreError.
+ * Rejects an existing `file` that is not a regular file: reading a device or pipe might never end.
+ * @throws StoreError
  */
-export function requireFile(file: string): void {
+export function requireRegularFile(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found && !found.isFile())
     throw new StoreError(
@@ -53,16 +53,19 @@ export function requireFile(file: string): void {
 const describeKind = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>
   found.isDirectory() ? 'folder' : found.isFIFO() ? 'pipe' : 'device or socket'
 
-/** Whether the log may contain committed pages. */
-export const hasLog = (file: string): boolean =>
+/** Whether the write-ahead log may contain commits that are not in the main file. */
+export const hasWriteAheadLog = (file: string): boolean =>
   (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 
-/** Whether a process has it open, or ended without closing it. */
+/** Whether a process has the store open, or ended without closing it. */
 export const isInUse = (file: string): boolean =>
   existsSync(`${file}-shm`) || existsSync(`${file}-journal`)
 
-/** Works on a copy of a store and its log, in a private temporary folder. */
-export async function useCopy<T>(file: string, work: (copy: string) => Promise<T>): Promise<T> {
+/** Runs `work` on a copy of a store and its log, in a private temporary folder. */
+export async function withStoreCopy<T>(
+  file: string,
+  work: (copy: string) => Promise<T>,
+): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
   try {
     const copy = join(folder, 'tune.db')

@@ -50,7 +50,7 @@ export interface TrialRow {
   trial: string
   digest: string
 }
-/** A digest of 128 bits that detects changes of the parts. */
+/** Computes a digest of 128 bits that detects changes of the parts. */
 export const computeDigest = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
@@ -129,14 +129,17 @@ function parseResult(row: ExperimentRow, onDamage: OnDamage): { result?: unknown
   return {}
 }
 
-/** The experiment's row. Throws StoreError if there is none. */
+/**
+ * Requires the experiment's row.
+ * @throws StoreError if there is none
+ */
 export async function requireExperiment(sql: Transaction, id: string): Promise<ExperimentRow> {
-  const row = await find(sql, id)
+  const row = await findExperimentRow(sql, id)
   if (!row) throw createUnknownExperimentError(id)
   return row
 }
 
-/** The last known owner of a running experiment, and whether its process is alive. */
+/** Finds the last known owner of a running experiment, and whether its process is alive. */
 export function findHolder(
   row: Pick<ExperimentRow, 'state' | 'owner'>,
 ): { readonly owner: Owner; readonly state: OwnerState } | undefined {
@@ -144,12 +147,15 @@ export function findHolder(
   return owner && { owner, state: findOwnerState(owner) }
 }
 
-export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
+export async function findExperimentRow(
+  sql: Transaction,
+  id: string,
+): Promise<ExperimentRow | undefined> {
   const [row] = await sql.all<ExperimentRow>('SELECT * FROM experiments WHERE id = ?', [id])
   return row
 }
 
-/** Every experiment that can be read, oldest first, with its number of trials. */
+/** Reads every experiment that can be read, oldest first, with its number of trials. */
 export async function readExperiments(
   sql: Transaction,
   onDamage: OnDamage,
@@ -200,7 +206,9 @@ export async function readTrials(
   return rows.flatMap((row) => parseTrial(row, points.get(row.number) ?? [], onDamage) ?? [])
 }
 
-/** A trial with its load curve; undefined for damaged rows, which are reported to `onDamage`. */
+/**
+ * Parses a trial with its load curve; undefined for damaged rows, which are reported to `onDamage`.
+ */
 export function parseTrial(
   row: TrialRow,
   curve: readonly string[],
@@ -226,7 +234,7 @@ export function parseTrial(
 }
 
 /** The load curve apart from the rest of a trial, each as its row's text. */
-export function split(trial: FinishedTrial): {
+export function splitTrial(trial: FinishedTrial): {
   readonly document: string
   readonly points: readonly string[]
 } {
@@ -263,7 +271,7 @@ const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', '
 
 const changedSince = 'it has changed since it was written: its digest does not match'
 
-/** Keys may be damaged too. */
+/** An id in a message, escaped and cut: that of a damaged row may be anything. */
 export const formatPlace = (id: unknown): string =>
   JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 

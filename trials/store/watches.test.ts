@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Connection } from './connection.ts'
+import { backUpStore, checkStore } from './maintenance.ts'
 import { openStore } from './sqlite-store.ts'
-import { backUpStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
-import { dropWatch, keepWatch, readWatches } from './watches.ts'
+import { deleteWatch, readWatches, saveWatch } from './watches.ts'
 
 let folder: string
 let path: string
@@ -30,19 +30,19 @@ const at = '2026-11-20T10:00:00.000Z'
 
 test('kept by name, the later in the place of the earlier, and dropped by name', async () => {
   expect(await readWatches(path)).toEqual(new Map())
-  await keepWatch(path, 'shop', { windows: 1 }, at)
-  await keepWatch(path, 'bank', { windows: 2 }, at)
-  await keepWatch(path, 'shop', { windows: 3 }, at)
+  await saveWatch(path, 'shop', { windows: 1 }, at)
+  await saveWatch(path, 'bank', { windows: 2 }, at)
+  await saveWatch(path, 'shop', { windows: 3 }, at)
   expect([...(await readWatches(path))]).toEqual([
     ['bank', { windows: 2 }],
     ['shop', { windows: 3 }],
   ])
-  await dropWatch(path, 'shop')
+  await deleteWatch(path, 'shop')
   expect([...(await readWatches(path)).keys()]).toEqual(['bank'])
 })
 
 test('a damaged one is named, left out and not copied; the others stay', async () => {
-  for (const name of ['a', 'b', 'c']) await keepWatch(path, name, { name, windows: 5 }, at)
+  for (const name of ['a', 'b', 'c']) await saveWatch(path, name, { name, windows: 5 }, at)
   const connection = await Connection.open(path, 100)
   await connection.direct((sql) =>
     sql.exec(

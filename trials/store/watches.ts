@@ -13,7 +13,10 @@ interface WatchRow {
   readonly digest: string
 }
 
-/** All observations. Damaged ones are reported to `onDamage` and skipped. Throws StoreError. */
+/**
+ * Reads all observations. Damaged ones are reported to `onDamage` and skipped.
+ * @throws StoreError
+ */
 export const readWatches = (
   path: string,
   onDamage: OnDamage = () => {},
@@ -43,8 +46,11 @@ export async function queryWatches(
   return whole
 }
 
-/** Replaces the observation of the name. Throws StoreError. */
-export const keepWatch = (
+/**
+ * Replaces the observation of the name.
+ * @throws StoreError
+ */
+export const saveWatch = (
   path: string,
   name: string,
   state: unknown,
@@ -60,8 +66,11 @@ export const keepWatch = (
     }),
   )
 
-/** Removes the observation of the name. Throws StoreError. */
-export const dropWatch = (path: string, name: string): Promise<void> =>
+/**
+ * Removes the observation of the name.
+ * @throws StoreError
+ */
+export const deleteWatch = (path: string, name: string): Promise<void> =>
   writeOnce(path, (connection) =>
     connection.write((sql) => sql.run('DELETE FROM watches WHERE name = ?', [name])),
   )

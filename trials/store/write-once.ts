@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Connection } from './connection.ts'
 import { openForWriting } from './open-checked.ts'
 
-/** Throws StoreError. */
+/** @throws StoreError */
 export async function writeOnce(
   path: string,
   work: (connection: Connection) => Promise<void>,

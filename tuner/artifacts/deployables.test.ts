@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { beforeEach, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { chosenServers } from '../../reports/figures.ts'
+import { selectableServers } from '../../reports/figures.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
 import {
@@ -309,11 +309,11 @@ function faultsOf(
       faults.push(...checkProto(readTextProto(text), tritonModelConfig))
     if (name.endsWith('.pbtxt')) continue
     says(
-      text.includes('FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS') !== serving.figures.hold,
+      text.includes('FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS') !== serving.figures.apply,
       `${name}: its top does not say whether the figures hold`,
     )
     says(
-      serving.figures.hold ||
+      serving.figures.apply ||
         /tune verify --url (http|grpc):\/\/([-a-z0-9]+|ADDRESS)(:\d+)?( --protocol [-a-z0-9]+)?( --path \S+)?( --health-path \S+)?( --body '.*')? --model \S+ --rate \S+ --slo '/.test(
           text,
         ),
@@ -321,7 +321,7 @@ function faultsOf(
     )
   }
   const text = uncommented(files.map((file) => file.text).join('\n'))
-  if (!serving.figures.hold) {
+  if (!serving.figures.apply) {
     says(
       !/HorizontalPodAutoscaler|ScaledObject|scaleTarget:|autoScaling|hpaSpec|max_ongoing|autoscaling_config/.test(
         text,
@@ -372,7 +372,7 @@ test.each(kindNames)(
   async (kind) => {
     const outcomes: Record<string, string> = {}
     for (const target of specTargets)
-      for (const server of [undefined, ...chosenServers] as const)
+      for (const server of [undefined, ...selectableServers] as const)
         for (const modelUri of uris) {
           const cell = `${target}${server ? ` --server ${server}` : ''}${modelUri ? ` --model-uri ${modelUri}` : ''}`
           try {
@@ -381,7 +381,7 @@ test.each(kindNames)(
             expect(written.files.length).toBeGreaterThan(0)
             if (server === undefined)
               expect(
-                written.serving.figures.hold &&
+                written.serving.figures.apply &&
                   written.serving.deployed.server !== 'vllm' &&
                   !(await loadTarget(target)).implies,
                 cell,

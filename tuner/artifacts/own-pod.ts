@@ -10,16 +10,15 @@ import { selectGpu } from '../../trials/launchers/kubernetes/gpus/gpu-selection.
 import { createTrialPod, type Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { Experiment } from '../config/types.ts'
 
-/** Node selector of the priced instance type; the user's own selector takes precedence.
- */
+/** Node selector of the priced instance type; the user's own selector takes precedence. */
 const buildPodNodeSelector = (serving: Serving, { nodeSelector }: Json): Json =>
   serving.instanceType === undefined
     ? {}
     : { nodeSelector: { ...buildNodeSelector(serving), ...(nodeSelector as Json | undefined) } }
 
 /**
- * Puts the user's own pod into a serving, if the experiment has one. @throws LaunchError and
- * GpuSchemeError, as a trial does
+ * Puts the user's own pod into a serving, if the experiment has one.
+ * @throws LaunchError and GpuSchemeError, as a trial does
  */
 export function applyOwnPod(
   { kubernetes, predictor, space }: Experiment,
@@ -37,7 +36,7 @@ export function applyOwnPod(
   const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
   const port = kubernetes?.port ?? serving.container.port
   const gpu = selectGpu(requested, scheme, serving.dra)
-  const tuned = createTrialPod({
+  const trialPod = createTrialPod({
     name: serving.name,
     labels: {},
     owner: { name: '', uid: '' },
@@ -53,25 +52,25 @@ export function applyOwnPod(
     deadlineS: 0,
   })
   const claims = buildPodClaims(serving, gpu)
-  const { annotations } = tuned.metadata as Json
-  const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
+  const { annotations } = trialPod.metadata as Json
+  const { schedulerName, affinity, tolerations, containers } = trialPod.spec as Json
   // Take only what the configuration determines from the pod of a trial: deadline and
   // anti-affinity are for trials.
-  const own = pod.spec as Json
+  const podSpec = pod.spec as Json
   const { nodeAffinity } = affinity as Json
-  const secret = replacePodSecrets(
+  const replaced = replacePodSecrets(
     {
       metadata: {
         ...(pod.metadata as Json | undefined),
         ...(annotations === undefined ? {} : { annotations }),
       },
       spec: {
-        ...own,
+        ...podSpec,
         ...(schedulerName === undefined ? {} : { schedulerName }),
-        ...buildPodNodeSelector(serving, own),
+        ...buildPodNodeSelector(serving, podSpec),
         ...(nodeAffinity === undefined
           ? {}
-          : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
+          : { affinity: { ...(podSpec.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
         ...(claims && { resourceClaims: claims }),
         containers,
@@ -82,7 +81,7 @@ export function applyOwnPod(
   return {
     ...serving,
     gpuScheme: scheme,
-    container: { ...serving.container, port, secretEnv: secret.secretEnv },
-    pod: secret.pod,
+    container: { ...serving.container, port, secretEnv: replaced.secretEnv },
+    pod: replaced.pod,
   }
 }

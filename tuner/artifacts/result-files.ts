@@ -7,7 +7,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { createRecommendationJson } from '../../reports/report/recommendation-json.ts'
 import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
-import { renderSpec } from '../../reports/specs/index.ts'
+import { loadTarget, renderSpec } from '../../reports/specs/index.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
 import type { Pricing } from '../../search/replica-price.ts'
@@ -18,6 +18,7 @@ import type { Experiment } from '../config/types.ts'
 import { createRankingCriteria } from '../loop/problem.ts'
 import { applyOwnPod } from './own-pod.ts'
 import { resolveServing } from './serving.ts'
+import { renderStageSpecs, resolveStageServings } from './stage-servings.ts'
 
 interface Results {
   readonly outDir: string
@@ -28,7 +29,7 @@ interface Results {
   readonly label: (configuration: Configuration) => string
 }
 
-/** The configured folder, or one below the working directory. */
+/** Resolves the configured folder, or one below the working directory. */
 export const resolveResultsFolder = (
   { outDir }: Pick<Experiment, 'outDir'>,
   experimentId: string,
@@ -41,8 +42,8 @@ export const resultNames = ['recommendation.json', 'trials.csv'] as const
 export const specName = 'deployment.yaml'
 
 /**
- * Writes the result files, each atomically. Returns their paths, relative if below the working
- * directory.
+ * Writes the result files, each atomically.
+ * @returns their paths, relative if below the working directory
  */
 export async function writeResults({
   outDir,
@@ -61,12 +62,24 @@ export async function writeResults({
     ),
   }
   const texts: Record<string, string> = { ...always }
-  if (recommendation.best) {
-    const serving = applyOwnPod(
+  const { best } = recommendation
+  const { stages } = experiment
+  if (best !== undefined && stages === undefined) {
+    const serving = resolveServing(experiment, recommendation, best, trials)
+    Object.assign(texts, await renderDeployment(applyOwnPod(experiment, serving)))
+  } else if (best !== undefined && stages !== undefined) {
+    const target = await loadTarget('kubernetes')
+    const servings = resolveStageServings({
       experiment,
-      resolveServing(experiment, recommendation, recommendation.best, trials),
-    )
-    Object.assign(texts, await renderDeployment(serving))
+      stages,
+      recommendation,
+      candidate: best,
+      trials,
+      pricePerHour,
+      target,
+    })
+    const files = await renderStageSpecs('kubernetes', servings, { autoscaler: 'none' })
+    for (const { name, text } of files) texts[name] = text
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {

@@ -19,6 +19,7 @@ import {
 import { chooseTfservingImage } from '../../reports/specs/servers/tfserving.ts'
 import { tritonImage } from '../../reports/specs/servers/triton.ts'
 import type { Container, Evidence, Serving, ServingOptions } from '../../reports/specs/serving.ts'
+import { SpecError } from '../../reports/specs/spec-error.ts'
 import { getDemand } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
@@ -29,11 +30,14 @@ import {
   fillCommand,
   fillPrepare,
   fillReconfigure,
-  formatEnvironmentName,
-  type LauncherValues,
   listTunedParts,
   preparedPlaceholder,
 } from '../../trials/launchers/fill.ts'
+import {
+  formatEnvironmentName,
+  type LauncherValues,
+  listStageValues,
+} from '../../trials/launchers/placeholders.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -48,7 +52,7 @@ import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
-import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
+import { isUserPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 const [port, grpcPort] = [8000, 8001]
@@ -58,6 +62,10 @@ export interface DeployOptions extends Partial<ServingOptions> {
   readonly image?: string
   /** A server other than the measured or emulated one. */
   readonly server?: DeployedServer
+  /** Addresses of the stages that the predictor calls, by name. */
+  readonly stageUrls?: ReadonlyMap<string, string>
+  /** What was measured of a stage, in place of the figures of the whole pipeline. */
+  readonly stageEvidence?: Partial<Evidence>
 }
 
 /**
@@ -69,26 +77,31 @@ export function resolveServing(
   recommendation: Recommendation,
   candidate: Candidate,
   trials: readonly FinishedTrial[],
-  { image, server, ...options }: DeployOptions = {},
+  { image, server, stageUrls, stageEvidence, ...options }: DeployOptions = {},
 ): Serving {
+  if (experiment.stages !== undefined)
+    throw new SpecError(
+      'this does not deploy pipelines yet',
+      'deploy their stages by tune spec --target kubernetes or compose',
+    )
   const { objective, headroom } = experiment
   const { configuration } = candidate
   const measured = resolveMeasuredWith(experiment, recommendation.provenance, configuration)
-  const what = {
+  const target = {
     ...resolveDeployed(measured),
     ...(server === undefined ? {} : { server, engine: undefined }),
   }
   const modelUri =
-    options.modelUri ?? (isLanguageServer(what.server) ? findHubUri(measured) : undefined)
-  const weights = serversWithOwnWeights.has(what.server)
+    options.modelUri ?? (isLanguageServer(target.server) ? findHubUri(measured) : undefined)
+  const weights = serversWithOwnWeights.has(target.server)
     ? 'own'
     : modelUri === undefined
       ? 'missing'
       : 'given'
-  const deployed: Deployed = { ...what, weights }
+  const deployed: Deployed = { ...target, weights }
   // A language-model server needs the values of a variant; the container of the built-in predictor
   // has it already.
-  const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
+  const { [sourceParameter]: _, ...tuned } = isLanguageServer(target.server)
     ? applyVariant(experiment.predictor, configuration).configuration
     : configuration
   return createServing(
@@ -98,13 +111,14 @@ export function resolveServing(
       resources: parseResources(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(buildPlatformContainer(experiment, what.server, modelUri) ??
-          buildContainer(experiment, configuration, options)),
+        ...(buildPlatformContainer(experiment, target.server, modelUri) ??
+          buildContainer(experiment, configuration, { ...options, stageUrls })),
         ...(image === undefined ? {} : { image, isImageNamed: true }),
       },
       evidence: {
         ...collectEvidence(recommendation, candidate, trials, measured),
         batching: describeBatching(experiment, configuration),
+        ...stageEvidence,
       },
     },
     {
@@ -115,7 +129,7 @@ export function resolveServing(
       // their shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
-      overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
+      overlay: isUserPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
       ...dropUndefined({ ...options, modelUri }),
     },
   )
@@ -124,9 +138,9 @@ export function resolveServing(
 /** Batching of the measured built-in predictor; undefined for other servers. */
 function describeBatching(
   { predictor, own }: Experiment,
-  given: Configuration,
+  requested: Configuration,
 ): Evidence['batching'] {
-  const { template, configuration } = applyVariant(predictor, given)
+  const { template, configuration } = applyVariant(predictor, requested)
   if (template.kind !== 'builtin' || protocolTable[getBuiltinProtocol(template)].streams)
     return undefined
   const { gpu, cpuCores } = parseResources(configuration, {}, own.gpus)
@@ -155,8 +169,8 @@ const dropUndefined = (options: Partial<ServingOptions>): Partial<ServingOptions
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 /**
- * The container of a known server instead of the experiment's predictor: official image, probes and
- * metrics. Its settings go into its own configuration.
+ * Builds the container of a known server instead of the experiment's predictor: official image,
+ * probes and metrics. Its settings go into its own configuration.
  */
 function buildPlatformContainer(
   { model, space }: Experiment,
@@ -198,15 +212,19 @@ function buildPlatformContainer(
 }
 
 /**
- * The container of a configuration: the image of the built-in predictor, or the user's command in
- * the user's image.
+ * Builds the container of a configuration: the image of the built-in predictor, or the user's
+ * command in the user's image.
  */
 export function buildContainer(
-  { predictor: asked, space, own, kubernetes }: Experiment,
-  given: Configuration,
-  { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
+  { predictor: template, space, own, kubernetes }: Experiment,
+  requested: Configuration,
+  {
+    modelUri,
+    modelVersion,
+    stageUrls,
+  }: Pick<DeployOptions, 'modelUri' | 'modelVersion' | 'stageUrls'> = {},
 ): Container {
-  const { template: predictor, configuration } = applyVariant(asked, given)
+  const { template: predictor, configuration } = applyVariant(template, requested)
   const resources = parseResources(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin': {
@@ -269,6 +287,7 @@ export function buildContainer(
         dir: '/etc/predictor',
         cpuCores: resources.cpuCores,
         prepared: preparedFolder,
+        ...listStageValues(stageUrls),
       }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
       const parts = listTunedParts(predictor, space.parameters)
@@ -333,7 +352,7 @@ const describePrepare = ({ argv }: FilledPrepare): string =>
 const formatVersionPolicy = (version: string): string =>
   /^\d+$/.test(version) ? `specific:${version}` : version
 
-/** The measurement behind a candidate: its confirmation, or else its trial. */
+/** Collects the measurement behind a candidate: its confirmation, or else its trial. */
 function collectEvidence(
   recommendation: Recommendation,
   candidate: Candidate,
@@ -373,7 +392,9 @@ function collectEvidence(
   }
 }
 
-/** The verdict on a candidate; for an explicitly chosen trial it says which trial is recommended.
+/**
+ * Describes the verdict on a candidate; for an explicitly chosen trial it says which trial is
+ * recommended.
  */
 function describeVerdict(
   { best, verdict, provenance }: Recommendation,

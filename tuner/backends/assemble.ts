@@ -39,6 +39,7 @@ import { requireServable } from './estimate-table.ts'
 import { dependsOnHostCores } from './estimators.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { createLocalBackend } from './local-backend.ts'
+import { choosePipelineDefault } from './pipeline-model.ts'
 import { createSimulatedBackend } from './simulated-backend.ts'
 import { createUrlBackend } from './url-backend.ts'
 
@@ -77,7 +78,10 @@ export async function assemble(
       problem,
       spaceSize: countConfigurations(problem.space),
       estimateCapacityRps: createCapacityEstimator(experiment),
-      defaultConfiguration: chooseDefaultConfiguration(problem),
+      defaultConfiguration:
+        experiment.stages === undefined
+          ? chooseDefaultConfiguration(problem)
+          : choosePipelineDefault(problem, experiment.stages, pricePerHour),
       sampler: createSampler(experiment.sampler),
       assessStop: (known, observations, rng) =>
         assessStop(known, observations, rng, {
@@ -97,8 +101,10 @@ export async function assemble(
           confirm: experiment.confirm,
           maxTrials: experiment.budget.maxTrials,
           notices,
-          measuredWith: (configuration) =>
-            resolveMeasuredWith(experiment, provenance, configuration),
+          measuredWith:
+            experiment.stages === undefined
+              ? (configuration) => resolveMeasuredWith(experiment, provenance, configuration)
+              : undefined,
           ...createRankingCriteria(experiment, { pricePerHour, label }),
         }),
       label,

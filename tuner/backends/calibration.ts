@@ -33,7 +33,8 @@ export async function applyCalibration(
   experiment: Experiment,
   onDamage = createDamageReporter(experiment.dbPath),
 ): Promise<Experiment> {
-  const { calibration: named, predictor, model, own: ownDevices, dbPath } = experiment
+  const { calibration: named, predictor, model, own: ownDevices, dbPath, stages } = experiment
+  if (stages !== undefined) return experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
   const known = await readCalibrations(dbPath, onDamage)
   if (named !== undefined) {

@@ -13,7 +13,7 @@ import { planLoadJob } from '../../trials/launchers/kubernetes/launch/load-run.t
 import type { TrialObjects } from '../../trials/launchers/kubernetes/launch/planned-objects.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { PayloadMap } from '../../trials/launchers/kubernetes/manifests/payload-map.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
+import { requestDryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { JobBase } from './cluster-load.ts'
@@ -34,7 +34,7 @@ export async function dryRunObjects(
   job?: JobBase,
   files?: PayloadMap,
 ): Promise<void> {
-  await dryRun(
+  await requestDryRun(
     launcher.api,
     `/apis/batch/v1/namespaces/${launcher.api.namespace}/jobs`,
     launcher.ownerPlan('tune-check-lease'),
@@ -55,7 +55,7 @@ export async function dryRunObjects(
     )
   await requirePlaceable(launcher, pods, load?.pod)
   if (files)
-    await dryRun(
+    await requestDryRun(
       launcher.api,
       `/api/v1/namespaces/${launcher.api.namespace}/configmaps`,
       files.body(dryRunOwner),
@@ -96,12 +96,12 @@ async function findUnknownPodFields(
     try {
       for (const field of await dryRunPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
       if (secret !== undefined)
-        await dryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
+        await requestDryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
       if (service !== undefined)
-        await dryRun(api, `/api/v1/namespaces/${api.namespace}/services`, service)
+        await requestDryRun(api, `/api/v1/namespaces/${api.namespace}/services`, service)
       if (claimTemplate === undefined) continue
       const path = `/apis/${claimTemplate.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
-      for (const field of await dryRun(api, path, claimTemplate))
+      for (const field of await requestDryRun(api, path, claimTemplate))
         unknown.push(`resource claim template ${field}`)
     } catch (error) {
       if (!(error instanceof InfeasibleError)) throw error
@@ -128,7 +128,7 @@ async function requirePlaceable(
     )
 }
 
-/** A load Job, and the pod that the cluster would make of it. */
+/** Renders a load Job, and the pod that the cluster would make of it. */
 function renderLoadJob(job: JobBase): { readonly job: Json; readonly pod: Json } {
   const body = planLoadJob(
     { ...job, trial: 0, owner: dryRunOwner, task: '{}', deadlineS: 60 },
@@ -146,19 +146,19 @@ async function findUnknownJobFields(
   { api }: KubernetesLauncher,
   { job, pod }: ReturnType<typeof renderLoadJob>,
 ): Promise<string[]> {
-  const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, job)
+  const fields = await requestDryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, job)
   // Policies and quotas apply to pods, and a dry run of a Job creates none.
   await dryRunPod(api, pod, 'kubernetes.job')
   return fields.map((field) => `job ${field}`)
 }
 
 /**
- * @returns fields that the server does not know @throws the refusal of a policy or quota with a
- * hint; other errors unchanged
+ * @returns fields that the server does not know
+ * @throws the refusal of a policy or quota with a hint; other errors unchanged
  */
 async function dryRunPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
   try {
-    return await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)
+    return await requestDryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 403) throw error
     const refusal = classifyPodRefusal(error, key)

@@ -19,11 +19,11 @@ import {
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
-/** The restricted space, and what the launcher needs to know about the cluster's GPUs. */
+/** The restricted space, and facts about the cluster's GPUs for the launcher. */
 interface ClusterSpace {
   readonly space: SearchSpace
   readonly gpuScheme?: GpuScheme
-  readonly offers?: readonly ClusterGpu[]
+  readonly availableGpus?: readonly ClusterGpu[]
   /** GPUs of the cluster, if the user sets the scheme. */
   readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
@@ -61,17 +61,17 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
     (name) =>
       name === 'none' || facts.gpus.some(({ product }) => matchesProduct(product, String(name))),
   )
-  const there = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
+  const nodeModels = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
   if (values.length === 0) {
     const hint =
       'tune doctor --backend kubernetes lists them; set gpuScheme to keep the search space as written'
     throw new UserError(
-      `the cluster has none of ${gpu.values.join(', ')}: it has ${there}`,
+      `the cluster has none of ${gpu.values.join(', ')}: it has ${nodeModels}`,
       hint,
       exitCodes.usage,
     )
   }
-  const offers = facts.gpus.filter(({ product }) =>
+  const availableGpus = facts.gpus.filter(({ product }) =>
     values.some((name) => matchesProduct(product, String(name))),
   )
   const missing = gpu.values.filter((name) => !values.includes(name))
@@ -80,15 +80,17 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
   )
   return {
     space: { ...space, parameters },
-    offers,
+    availableGpus,
     dra,
-    draVersion: offers.some(({ scheme }) => scheme === 'dra') ? facts.dra?.version : undefined,
+    draVersion: availableGpus.some(({ scheme }) => scheme === 'dra')
+      ? facts.dra?.version
+      : undefined,
     notices: [
-      describeSchemes(offers),
+      describeSchemes(availableGpus),
       ...(facts.migFaults ?? []),
       ...(missing.length > 0
         ? [
-            `Left out of the search, because the cluster does not have them: ${missing.join(', ')} (it has ${there})`,
+            `Left out of the search, because the cluster does not have them: ${missing.join(', ')} (it has ${nodeModels})`,
           ]
         : []),
     ],
@@ -108,12 +110,12 @@ async function requireDra(api: Api): Promise<DraVersion> {
 }
 
 /** 'GPU scheme nvidia, from the setup of the nodes', or the scheme of each model. */
-function describeSchemes(offers: ClusterFacts['gpus']): string {
-  const schemes = [...new Set(offers.map(({ scheme }) => scheme))]
+function describeSchemes(availableGpus: ClusterFacts['gpus']): string {
+  const schemes = [...new Set(availableGpus.map(({ scheme }) => scheme))]
   if (schemes.length === 1) return `GPU scheme ${schemes[0]}, from the setup of the nodes`
   const models = schemes.map(
     (scheme) =>
-      `${scheme} (${[...new Set(offers.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
+      `${scheme} (${[...new Set(availableGpus.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
   )
   return `GPU schemes, from the setup of the nodes: ${models.join(', ')}; each trial uses the scheme that fits its share best`
 }

@@ -1,8 +1,7 @@
 /** Experiments on a real cluster, as their users run them. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { parse, stringify } from 'yaml'
 import {
   createNamespace,
   type TestNamespace,
@@ -24,8 +23,6 @@ afterEach(async () => {
   box.dispose()
   expect(await namespace.leftovers()).toEqual([])
 })
-
-type Tree = { [key: string]: Tree } & Tree[]
 
 interface Document {
   readonly [key: string]: unknown
@@ -63,10 +60,6 @@ interface Event {
     readonly measurement?: { readonly caveats: string[] }
     readonly usage?: { readonly peakRssMiB?: number }
   }
-  readonly recommendation?: {
-    readonly provenance: string
-    readonly best?: { readonly capacityRps: number }
-  }
 }
 const eventsOf = (stdout: string): Event[] =>
   stdout
@@ -101,6 +94,9 @@ describe('tune on a cluster', () => {
     // it is never ready.
     const starved = expect.stringMatching(/^(out-of-memory|never-ready)$/)
     expect(states, stderr).toEqual(['complete', 'complete', starved, starved])
+    // By the node's own counters, through the API server.
+    for (const { state, usage } of trials)
+      if (state === 'complete') expect(usage!.peakRssMiB).toBeGreaterThan(30)
     const order = events
       .map(({ type }) => type)
       .filter((type) => type === 'trial-started' || type === 'trial-finished')
@@ -124,101 +120,23 @@ describe('tune on a cluster', () => {
     expect(stderr).toContain('through the API server')
   })
 
-  test('load through a Service of the trial, by its name', async () => {
-    const args = experiment({ budget: { maxTrials: 1 } }, { through: 'service' })
+  test('load through a Service of the trial, by its name, with the bodies of a file', async () => {
+    const body = {
+      inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['a line of a file'] }],
+    }
+    writeFileSync(join(box.folder, 'bodies.jsonl'), `${JSON.stringify(body)}\n`)
+    const args = experiment(
+      { budget: { maxTrials: 1 }, load: { trialTime: '3s', payload: 'bodies.jsonl' } },
+      { through: 'service' },
+    )
     const { code, stdout, stderr } = await box.run([...args, '--events'])
     expect(code, stderr).toBe(0)
     expect(stdout + stderr).toContain('through one Service per trial')
     expect(eventsOf(stdout).flatMap(({ trial }) => trial?.state ?? [])).toEqual(['complete'])
   })
 
-  test('a ProfilingExperiment of Morphling, to a recommendation; the bodies of its load are a file’s', async () => {
-    const example = readFileSync(
-      new URL('../config/fixtures/experiment-mnist-grid.yaml', import.meta.url),
-      'utf8',
-    )
-    const document = parse(example) as Tree
-    const { tunableParameters, servicePodTemplate } = document.spec!
-    // Smaller than in the example, for one node of two cores, and with a server that this cluster
-    // has.
-    tunableParameters![0]!.parameters![0]!.feasibleSpace!.list = ['500m', '700m'] as never
-    Object.assign(document.spec!, { maxNumTrials: 2 })
-    const [server] = servicePodTemplate!.template!.spec!.containers!
-    const env = { ENGINE: 'tfjs', MODEL: 'bert-tiny', HOST: '0.0.0.0', PORT: '8500' }
-    Object.assign(server!, {
-      image: testImage(),
-      args: ['predictor'],
-      env: Object.entries(env).map(([name, value]) => ({ name, value })),
-      resources: {
-        requests: { cpu: '300m', memory: '500Mi' },
-        limits: { cpu: '300m', memory: '500Mi' },
-      },
-    })
-    writeFileSync(join(box.folder, 'pe.yaml'), stringify(document))
-    const body = {
-      inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['a line of a file'] }],
-    }
-    writeFileSync(join(box.folder, 'bodies.jsonl'), `${JSON.stringify(body)}\n`)
-    const goal = [
-      '--slo',
-      '2s',
-      '--max-price',
-      '$20',
-      '--model',
-      'bert-tiny',
-      '--protocol',
-      'oip-v2',
-      '--payload',
-      'bodies.jsonl',
-    ]
-    const limits = [
-      '--trial-time',
-      '3s',
-      '--no-confirm',
-      '--namespace',
-      namespace.name,
-      '--image',
-      testImage(),
-    ]
-    const { code, stdout, stderr } = await box.run([
-      '-f',
-      'pe.yaml',
-      ...goal,
-      ...limits,
-      '--events',
-    ])
-    expect(code, stderr).toBe(0)
-    const events = eventsOf(stdout)
-    const usages = events.flatMap(({ trial }) => (trial?.state === 'complete' ? [trial.usage] : []))
-    expect(usages.length, stderr).toBe(2)
-    // Memory by the node's own counters, through the API server; of CPU they say something where
-    // two of them came during the load.
-    for (const usage of usages) expect(usage!.peakRssMiB).toBeGreaterThan(30)
-    const { recommendation } = events.find(({ type }) => type === 'recommended')!
-    expect(recommendation).toMatchObject({
-      provenance: 'measured',
-      best: { configuration: { BATCH_SIZE: expect.any(Number) } },
-    })
-    expect(recommendation!.best!.capacityRps).toBeGreaterThan(0)
-  })
-
-  test('kill -9, and nobody comes back: within a minute the cluster itself has removed all of it', async () => {
-    const running = box.start([...experiment({ load: { trialTime: '60s' } }), '--plain'])
-    await running.said('ready after')
-    running.child.kill('SIGKILL')
-    const killedMs = performance.now()
-    await running.result
-    expect((await namespace.leftovers()).join(' ')).toMatch(/pods\/tune-.*leases\/tune-/)
-    await until(async () => (await namespace.leftovers()).length === 0)
-    const seconds = (performance.now() - killedMs) / 1000
-    console.info(`${seconds.toFixed(1)} s from the kill to the last object gone`)
-    // The machine's other work is the controllers' too; a minute is what a cluster that is not this
-    // busy keeps.
-    expect(seconds).toBeLessThan(75)
-  })
-
   test('kill -9 in the middle of a trial, then resume: leftovers swept, finished trials kept, the interrupted one run again', async () => {
-    const first = box.start([...experiment(), '--plain'])
+    const first = box.start([...experiment({ budget: { maxTrials: 2 } }), '--plain'])
     await first.said('✓ #')
     await first.said('trial 2 of')
     // The first trial's pod of load may still be there, and be gone a moment later.
@@ -236,7 +154,7 @@ describe('tune on a cluster', () => {
     expect(resumedTrials).toBeGreaterThanOrEqual(1)
     const numbers = events.flatMap(({ trial }) => (trial ? [trial.number] : []))
     expect(numbers[0]).toBe(resumedTrials + 1)
-    expect(numbers.length).toBeGreaterThanOrEqual(2)
+    expect(numbers.length).toBeGreaterThanOrEqual(1)
   })
 
   test('Ctrl-C ends the trial and leaves nothing', async () => {

@@ -7,7 +7,7 @@ import { computeCost, computeLogCost } from '../../search/objective.ts'
 import { type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
-import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
+import type { ConfigurationEstimate } from '../../trials/launchers/simulated/estimate.ts'
 import { variantParameter } from '../../trials/launchers/variants.ts'
 import { resourceParameters, servingParameters } from '../../trials/resources.ts'
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
@@ -23,6 +23,7 @@ interface EstimateRow extends ReplicaPrice {
   /** Standard error as a share of the capacity: about two of three true values are within it. */
   readonly relativeError: number
   readonly unloadedMs: number
+  /** What limits the capacity. */
   readonly binding: 'gpu' | 'cpu' | 'slo'
   readonly pricePerMillionRequests: number
   /** P(the GPU runs out of memory). */
@@ -54,20 +55,27 @@ export interface EstimateTable {
  * @throws UserError if the predictor is not modelled
  */
 export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
+  if (experiment.stages !== undefined)
+    throw new UserError(
+      'cannot estimate a pipeline yet',
+      'tune it with --backend simulated, or estimate its stages one by one',
+      exitCodes.usage,
+    )
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     throw new UserError(
       `cannot estimate a ${experiment.predictor.kind} predictor: its behaviour is unknown`,
       'measure it first (tune calibrate, with the same flags), run trials, or estimate the built-in predictor',
       exitCodes.usage,
     )
-  const of = createEstimatorLookup(experiment)
-  if (of === undefined)
+  const findEstimator = createEstimatorLookup(experiment)
+  if (findEstimator === undefined)
     throw new UserError(
       'cannot estimate your own model: its architecture is unknown',
       'set the most similar one: architecture: bert-base',
       exitCodes.usage,
     )
   const { configurations, complete } = findCandidates(
+    // Keep configurations that cannot serve, to count them and say why.
     { ...problem, cannotServe: undefined },
     [],
     createRng(experiment.seed),
@@ -80,12 +88,12 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
   for (const configuration of configurations) {
-    const asked = of(configuration)
-    const estimated = asked.estimator.estimate(asked.configuration)
-    if (!estimated.serves)
+    const { estimator, configuration: estimatedAs } = findEstimator(configuration)
+    const estimated = estimator.estimate(estimatedAs)
+    if (!estimated.isFeasible)
       failed.push({
         reason: `${label(configuration)}: ${estimated.reason}`,
-        nearness: estimated.memoryShare ?? 0,
+        nearness: estimated.availableOverNeededMemory ?? 0,
       })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else {
@@ -160,10 +168,10 @@ const describeCaveat = (experiment: Experiment): string => {
 function createRow(
   configuration: Configuration,
   label: string,
-  estimated: Extract<Estimated, { serves: true }>,
+  estimated: Extract<ConfigurationEstimate, { isFeasible: true }>,
   problem: Problem,
 ): EstimateRow {
-  const { capacityRps, relativeError, unloadedMs, binding, outOfMemory } = estimated
+  const { capacityRps, relativeError, unloadedMs, binding, outOfMemoryProbability } = estimated
   const price = resolveReplicaPrice(problem.pricePerHour, configuration)
   const { pricePerHour } = price
   return {
@@ -175,7 +183,7 @@ function createRow(
     binding,
     ...price,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
-    outOfMemory,
+    outOfMemory: outOfMemoryProbability,
     cost: computeCost(problem.objective, { ...price, capacityRps, unloadedMs }),
     logCost: computeLogCost(problem.objective, price, Math.log(capacityRps), Math.log(unloadedMs)),
   }
@@ -191,7 +199,7 @@ export function requireServable(experiment: Experiment, problem: Problem): void 
     findCandidates(problem, [], createRng(experiment.seed)).configurations.length > 0
   )
     return
-  const [nearest] = estimateAll(experiment, problem).reasons
+  const [nearest] = experiment.stages ? [] : estimateAll(experiment, problem).reasons
   throw new UserError(
     `no configuration of the search space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest is ${nearest}`}`,
     'add a larger GPU (--gpus), a larger share, a smaller batch, a lower precision or a longer maxModelLen to the search space',

@@ -66,7 +66,7 @@ export function createEstimatorLookup(experiment: Experiment): EstimatorLookup |
   })
 }
 
-/** The variants, or the model itself if there are none. */
+/** Lists the variants, or the model itself if there are none. */
 const listVariants = ({ variants }: Experiment): readonly (Variant | undefined)[] =>
   variants.length > 0 ? variants : [undefined]
 
@@ -98,7 +98,7 @@ export const resolveLlmModel = (
   }
 }
 
-/** The language-model server whose scheduler and host costs are modelled. */
+/** Resolves the language-model server whose scheduler and host costs are modelled. */
 export const resolveLlmEngine = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngineName =>
   (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
 
@@ -117,8 +117,8 @@ const resolvePrecision = (
 }
 
 /**
- * The server model besides the device: a calibration, or a typical server. Undefined for the
- * built-in one, on which the device model was fitted.
+ * Resolves the server model besides the device: a calibration, or a typical server. Undefined for
+ * the built-in one, on which the device model was fitted.
  */
 export function resolveAnchor(
   { calibrated, predictor, own }: Experiment,
@@ -145,7 +145,7 @@ function resolveVariantArchitecture(
   }
 }
 
-/** The known architectures among the names. */
+/** Finds the known architectures among the names. */
 export const findArchitectures = (
   names: readonly string[],
   own: CustomDevices,

@@ -21,7 +21,7 @@ import type { V1Job, V1Pod } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
 import { Api } from '../../trials/launchers/kubernetes/api/api.ts'
-import { connectToPod } from '../../trials/launchers/kubernetes/launch/reach.ts'
+import { connectToPod } from '../../trials/launchers/kubernetes/launch/pod-connection.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
   createNamespace,

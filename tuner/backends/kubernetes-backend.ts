@@ -23,7 +23,7 @@ import {
   isStarted,
 } from '../../trials/launchers/template.ts'
 import type { LoadOrigin } from '../config/names.ts'
-import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
+import { isUserPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'
@@ -126,7 +126,7 @@ function requirePodTemplate({
       'use --backend local',
       exitCodes.usage,
     )
-  if (predictor.kind === 'command' && !isOwnPredictor(kubernetes?.pod))
+  if (predictor.kind === 'command' && !isUserPredictor(kubernetes?.pod))
     throw new UserError(
       'on Kubernetes, a predictor needs an image',
       'set kubernetes: {pod: {spec: {containers: [...]}}}',
@@ -148,7 +148,7 @@ function createLauncherOptions(
   return {
     experimentId,
     template,
-    ...(isOwnPredictor(kubernetes.pod)
+    ...(isUserPredictor(kubernetes.pod)
       ? { own: { pod: pod!, container: kubernetes.container! } }
       : { overlay: pod }),
     ...resolveImages(experiment, template),
@@ -157,8 +157,8 @@ function createLauncherOptions(
     protocol: createProtocol(experiment).protocol,
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
-    reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
-    ...(kubernetes.through === 'service' && { throughService: true as const }),
+    connectivity: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
+    ...(kubernetes.through === 'service' && { usesService: true as const }),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS:
       podStartTimeoutS +
@@ -172,8 +172,8 @@ function createLauncherOptions(
 }
 
 /**
- * The user's image, or the default images of the engine for CPU and GPU. @throws UserError if no
- * default image has the engine
+ * Resolves the user's image, or the default images of the engine for CPU and GPU.
+ * @throws UserError if no default image has the engine
  */
 function resolveImages(
   { kubernetes, devicesUsed }: Experiment,

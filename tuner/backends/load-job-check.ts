@@ -25,13 +25,13 @@ export function addLoadJobCheck(inner: KubernetesLauncher, job: JobBase): Kubern
   }
 }
 
-/** The error line of a program's output, or its last line. */
+/** Finds the error line of a program's output, or its last line. */
 const findErrorLine = (said: readonly string[]): string | undefined =>
   said.find((line) => /error/i.test(line)) ?? said.at(-1)
 
 /**
- * Runs without the payload, whose ConfigMap does not exist yet. @throws LaunchError if the pod
- * fails or does not run `tune`
+ * Runs without the payload, whose ConfigMap does not exist yet.
+ * @throws LaunchError if the pod fails or does not run `tune`
  */
 async function runLoadJobOnce(
   { api, watch, owner, explainLoss }: KubernetesLauncher,
@@ -42,12 +42,14 @@ async function runLoadJobOnce(
   const said: string[] = []
   const onLine = (line: string): boolean => {
     said.push(line)
+    // The version is the last line awaited: nodes report the end of a pod late.
     return /^\d+\.\d+\.\d+/.test(line)
   }
   const code = await runLoad(
     { ...job, api, watch, explainLoss, trial, owner: await owner(signal), deadlineS, onLine },
     signal,
   )
+  // undefined: it printed its version.
   if (code === undefined || code === 0) return
   throw new LaunchError(
     `the load generator's pod ended with exit code ${code}: ${findErrorLine(said) ?? 'it printed nothing'}`,

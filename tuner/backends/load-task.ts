@@ -83,7 +83,10 @@ async function addMetricsInPod(
   }
 }
 
-/** Runs a task and prints its lines. Returns the exit code: 0 if it measured, else 1. */
+/**
+ * Runs a task and prints its lines.
+ * @returns the exit code: 0 if it measured, else 1
+ */
 export async function runLoadTask(
   text: string,
   print: (line: string) => void,

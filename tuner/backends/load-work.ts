@@ -1,6 +1,6 @@
 /**
- * Translates a measurement task into a call of the profiler, for this process and for a Job in a
- * cluster.
+ * Describes a measurement for the profiler, and runs it: in this process, or in a Kubernetes Job to
+ * which the description is sent.
  */
 import {
   type Arrivals,
@@ -21,7 +21,7 @@ import {
 import type { Experiment } from '../config/types.ts'
 import type { MeasureTask } from './backend.ts'
 
-/** JSON-safe. */
+/** A measurement to run; serialisable as JSON. */
 export interface LoadWork {
   readonly seed: number
   readonly measure:
@@ -29,19 +29,22 @@ export interface LoadWork {
     | {
         readonly kind: 'confirm'
         readonly rateRps: number
+        /** @see ConfirmOptions.minRps */
         readonly minRps?: number
+        /** @see ConfirmOptions.minProvenRps */
         readonly minProvenRps?: number
         readonly warmUpRequests?: number
+        /** Earlier measurements of the same configuration. */
         readonly earlier?: readonly EarlierMeasurement[]
         readonly seconds: number
         readonly arrivals: Arrivals
       }
 }
 
-/** Distance between the seeds of two trials: more than the windows of one trial. */
+/** Distance between the seeds of two trials; larger than the number of windows of a trial. */
 const seedsPerTrial = 10_000
 
-/** @param number of the trial, which seeds its arrivals */
+/** @param number number of the trial, which seeds its arrivals */
 export function createLoadWork(
   { seed, load }: Pick<Experiment, 'seed' | 'load'>,
   task: MeasureTask,
@@ -78,17 +81,23 @@ interface WorkContext {
 
 export const runLoadWork = (
   { seed, measure }: LoadWork,
-  { windows, ...place }: WorkContext,
+  { windows, ...context }: WorkContext,
 ): Promise<Measurement> =>
   measure.kind === 'capacity'
-    ? measureCapacity({ ...place, ...measure, seed })
-    : confirmCapacity({ ...place, ...measure, seed, windows })
+    ? measureCapacity({ ...context, ...measure, seed })
+    : confirmCapacity({ ...context, ...measure, seed, windows })
 
 /**
- * The most precise effort that the load time of a trial allows, but not more precise than required.
+ * Chooses the most precise effort that the load time of a trial allows, but not more precise than
+ * required.
+ * @param precision required half width of the interval, relative to the capacity
  */
 export function chooseEffort(trialSeconds: number, precision = 0): Effort {
   const { quick, standard, thorough } = efforts
-  const finest = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
-  return { ...finest, precision: Math.max(finest.precision, precision), budgetS: trialSeconds }
+  const mostPrecise = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
+  return {
+    ...mostPrecise,
+    precision: Math.max(mostPrecise.precision, precision),
+    budgetS: trialSeconds,
+  }
 }

@@ -1,15 +1,26 @@
 /** Backend of trials on this machine: predictors are processes. */
 import { join } from 'node:path'
-import type { Configuration } from '../../search/types.ts'
+import { sum } from 'simple-statistics'
+import type { Configuration, SearchSpace } from '../../search/types.ts'
+import type { LocalLauncherOptions } from '../../trials/launchers/local/launch.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
+import {
+  countPipelineCores,
+  createLocalPipelineLauncher,
+  type LocalPipelineOptions,
+} from '../../trials/launchers/local/pipeline-launcher.ts'
 import { reuseByReconfigure } from '../../trials/launchers/local/reconfigure.ts'
 import { canReuseBuiltin, reuseBuiltin } from '../../trials/launchers/local/reuse-builtin.ts'
-import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
+import {
+  type BuiltinTemplate,
+  type CommandTemplate,
+  isStarted,
+} from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { parseResources } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
-import type { Experiment } from '../config/types.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { createLocalLoad } from './local-load.ts'
 import { addAnswerChecks, createProtocol } from './predictor-protocol.ts'
@@ -20,17 +31,31 @@ export function createLocalBackend(
   experimentId: string,
   machine: MachineFacts,
 ): Backend {
-  const launcher = createLauncher(experiment, template, experimentId, machine)
+  const { space, stages } = experiment
+  const pipeline = stages && createPipelineOptions(experiment, stages, experimentId, machine)
+  const launcher =
+    pipeline === undefined
+      ? createLauncher(experiment, template, experimentId, machine)
+      : addAnswerChecks(
+          createLocalPipelineLauncher(pipeline),
+          experiment,
+          template,
+          resolveRunDirectory(experiment, experimentId),
+        )
+  const countCores = (configuration: Configuration): number =>
+    pipeline === undefined
+      ? Math.ceil(parseResources(configuration, {}, experiment.own.gpus).cpuCores)
+      : countPipelineCores(pipeline, configuration)
   const load = createLocalLoad(experiment)
+  const { length: availableCores } = machine.affinity
   return {
     launcher,
-    space: experiment.space,
+    space: pipeline === undefined ? space : limitCores(space, countCores, availableCores),
     notices: [],
     measure: load.measure,
     ...(separatesByCores(experiment, launcher, machine) && {
       canLaunchBeside: (measured, next) =>
-        countReservedCores([...measured, next], experiment) + generatorCores <=
-        machine.affinity.length,
+        sum([...measured, next].map(countCores)) + generatorCores <= availableCores,
     }),
     close: async () => {
       await launcher.close?.()
@@ -52,14 +77,66 @@ const separatesByCores = (
   { taskset }: MachineFacts,
 ): boolean => devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
 
-const countReservedCores = (
-  configurations: readonly Configuration[],
+/** Excludes pipelines whose stages do not fit in the cores of this machine together. */
+const limitCores = (
+  space: SearchSpace,
+  countCores: (configuration: Configuration) => number,
+  availableCores: number,
+): SearchSpace => ({
+  ...space,
+  constraints: [
+    ...space.constraints,
+    {
+      text: `all stages fit in the ${availableCores} cores of this machine`,
+      holds: (configuration) => countCores(configuration) <= availableCores,
+    },
+  ],
+})
+
+const resolveRunDirectory = ({ dbPath }: Experiment, experimentId: string): string =>
+  join(dbPath, '..', experimentId)
+
+function createPipelineOptions(
   { own }: Experiment,
-): number =>
-  configurations.reduce(
-    (sum, configuration) => sum + Math.ceil(parseResources(configuration, {}, own.gpus).cpuCores),
-    0,
-  )
+  stages: readonly ExperimentStage[],
+  experimentId: string,
+  machine: MachineFacts,
+): LocalPipelineOptions {
+  return {
+    pipeline: { stages },
+    machine,
+    ownGpus: own.gpus,
+    stages: new Map(
+      stages.map(({ name, experiment }) => [
+        name,
+        createLauncherOptions(experiment, requireStarted(experiment), experimentId, machine),
+      ]),
+    ),
+  }
+}
+
+/** The configuration checks that each stage of a local pipeline is started by its trials. */
+function requireStarted({ predictor }: Experiment): BuiltinTemplate | CommandTemplate {
+  if (isStarted(predictor)) return predictor
+  throw new TypeError(`a stage cannot be a predictor of kind ${predictor.kind}`)
+}
+
+function createLauncherOptions(
+  experiment: Experiment,
+  template: BuiltinTemplate | CommandTemplate,
+  experimentId: string,
+  machine: MachineFacts,
+): LocalLauncherOptions {
+  return {
+    template,
+    parameters: experiment.space.parameters,
+    ownGpus: experiment.own.gpus,
+    protocol: createProtocol(experiment).protocol,
+    payload: experiment.load.payload,
+    runDirectory: resolveRunDirectory(experiment, experimentId),
+    machine,
+  }
+}
 
 /**
  * The built-in server with an emulated GPU, Triton, and servers with a `reconfigure` command can
@@ -71,20 +148,10 @@ function createLauncher(
   experimentId: string,
   machine: MachineFacts,
 ): Launcher {
-  const { protocol } = createProtocol(experiment)
+  const options = createLauncherOptions(experiment, template, experimentId, machine)
+  const { protocol, payload, ownGpus, runDirectory } = options
   const { parameters } = experiment.space
-  const { payload } = experiment.load
-  const runDirectory = join(experiment.dbPath, '..', experimentId)
-  const { gpus: ownGpus } = experiment.own
-  const local = createLocalLauncher({
-    template,
-    parameters,
-    ownGpus,
-    protocol,
-    payload,
-    runDirectory,
-    machine,
-  })
+  const local = createLocalLauncher(options)
   const kept = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
   return addAnswerChecks(kept, experiment, template, runDirectory)
 }

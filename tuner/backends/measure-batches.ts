@@ -55,8 +55,8 @@ export async function measureBatches(
   const memory: { batch: number; gpuMemoryMiB: number }[] = []
   const generator = new HttpLoadGenerator()
   /**
-   * Runs a closed loop after a warm-up. Returns the latencies of answered requests and the number
-   * of all.
+   * Runs a closed loop after a warm-up.
+   * @returns the latencies of answered requests and the number of all
    */
   const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
     const asked = await protocol.prepare(target.url, model, addItems(payload, items), signal)

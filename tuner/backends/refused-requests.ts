@@ -21,7 +21,7 @@ const hints: Readonly<Record<string, string>> = {
 const minRequests = 20
 const minRefusedShare = 0.9
 
-/** The status that nearly all requests of a window got; undefined if they were served. */
+/** Finds the status that nearly all requests of a window got; undefined if they were served. */
 export function findRefusal({
   requests,
   errors,

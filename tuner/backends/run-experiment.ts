@@ -19,7 +19,7 @@ interface ExperimentRun {
   readonly onSwept?: () => Promise<void>
 }
 
-/** A warning as an event. */
+/** Creates a warning as an event. */
 export const createWarning = (message: string): TuneEvent => ({
   at: new Date(getSteadyNowMs()).toISOString(),
   type: 'warning',

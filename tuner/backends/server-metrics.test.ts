@@ -32,20 +32,29 @@ afterAll(async () => {
   server.close()
 })
 
+/** For what no length of the load changes. */
+const brief: HttpLoadGenerator['play'] = (target, load, signal) =>
+  generator.play(target, { ...load, durationS: 0.8 }, signal)
+
 const measured = { capacityRps: 100, caveats: [] } as unknown as Measurement
 const readFrom = async (
   target: ReturnType<typeof targetAt>,
   asked: MetricsRequest['asked'],
   directUrl?: string,
+  play = brief,
 ) => {
   const how = { asked, arrivals: { kind: 'constant' }, seed: 1, directUrl } as const
-  return (await addMetrics(measured, how, target, generator, new AbortController().signal)).metrics!
+  const load = { name: 'http', play, run: generator.run, close: async () => {} }
+  return (await addMetrics(measured, how, target, load, new AbortController().signal)).metrics!
 }
-const read = (...asked: MetricsRequest['asked']) =>
-  readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked)
+const wholeWindow: HttpLoadGenerator['play'] = (...load) => generator.play(...load)
+const readWith = (play: HttpLoadGenerator['play'], ...asked: MetricsRequest['asked']) =>
+  readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked, undefined, play)
+const read = (...asked: MetricsRequest['asked']) => readWith(brief, ...asked)
 
 test('they are read while the load runs, as it is asked itself', async () => {
-  const [rate, depth] = await read(
+  const [rate, depth] = await readWith(
+    wholeWindow,
     { name: 'requests_total', max: 50, from: '/metrics' },
     { name: 'depth', from: `${url}/metrics` },
   )
@@ -123,6 +132,8 @@ test('another port, or host, is asked without the keys of the server', async () 
     await readFrom(
       twice,
       [`:${port}`, `http://127.0.0.1:${port}/whole`].map((from) => ({ name: 'depth', from })),
+      undefined,
+      wholeWindow,
     )
     const ofPort = asked.filter((path) => path === '/metrics').length
     expect(ofPort).toBeGreaterThan(4)

@@ -1,5 +1,4 @@
-/** Reads a server's own metrics under load at the measured rate, and checks their bounds.
- */
+/** Reads a server's own metrics under load at the measured rate, and checks their bounds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Arrivals } from '../../profiler/model/load.ts'
 import type { LoadGenerator } from '../../profiler/model/load-generator.ts'
@@ -24,8 +23,7 @@ import type { MeasureTask } from './backend.ts'
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** Lead-in of the window, in which the queue fills, and the part whose scrapes count, seconds.
- */
+/** Lead-in of the window, in which the queue fills, and the part whose scrapes count, seconds. */
 const settleS = 0.5
 const windowS = 2.5
 const scrapeIntervalMs = 500
@@ -76,37 +74,37 @@ async function readMetricsUnderLoad(
   signal: AbortSignal,
   directUrl?: string,
 ): Promise<MetricReading[]> {
-  const at = directUrl === undefined ? target : { ...target, url: directUrl }
-  const places = new Map(asked.map(({ from }) => [from, resolveEndpoints(at, from)]))
-  const look = (from: string) =>
-    Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
+  const direct = directUrl === undefined ? target : { ...target, url: directUrl }
+  const endpointsOf = new Map(asked.map(({ from }) => [from, resolveEndpoints(direct, from)]))
+  const scrapeAll = (from: string) =>
+    Promise.all(endpointsOf.get(from)!.map((endpoint) => scrape(endpoint, signal)))
   // Scrape once before the load, so that a wrong path costs no window.
-  for (const from of places.keys()) await look(from)
-  let over = false
-  const played = generator
+  for (const from of endpointsOf.keys()) await scrapeAll(from)
+  let loadEnded = false
+  const loadRun = generator
     .play(target, { kind: 'open', ...load, durationS: metricsWindowS }, signal)
     .then((run) => ({ run, endS: performance.now() / 1000 }))
     .finally(() => {
-      over = true
+      loadEnded = true
     })
   try {
-    const seen = new Map<string, Scrape[][]>(
-      [...places].map(([from, servers]) => [from, servers.map(() => [])]),
+    const scrapesOf = new Map<string, Scrape[][]>(
+      [...endpointsOf].map(([from, servers]) => [from, servers.map(() => [])]),
     )
-    while (!over) {
-      await Promise.race([sleep(scrapeIntervalMs, undefined, { signal }), played])
-      for (const from of places.keys())
-        for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
+    while (!loadEnded) {
+      await Promise.race([sleep(scrapeIntervalMs, undefined, { signal }), loadRun])
+      for (const from of endpointsOf.keys())
+        for (const [i, one] of (await scrapeAll(from)).entries()) scrapesOf.get(from)![i]!.push(one)
     }
-    const { run, endS } = await played
+    const { run, endS } = await loadRun
     return asked.map(({ name, labels, max, from }) => {
-      const underLoad = seen.get(from)!.map((all) => selectScrapesUnderLoad(all, run, endS))
+      const underLoad = scrapesOf.get(from)!.map((all) => selectScrapesUnderLoad(all, run, endS))
       const value = evaluateMetric({ name, labels }, underLoad)
       if (
         value === undefined &&
-        !underLoad.every((looks) => hasMetric({ name, labels }, looks.at(-1)!.text))
+        !underLoad.every((scrapes) => hasMetric({ name, labels }, scrapes.at(-1)!.text))
       )
-        throw createMissingMetricError({ name, labels }, places.get(from)!, underLoad)
+        throw createMissingMetricError({ name, labels }, endpointsOf.get(from)!, underLoad)
       return {
         name,
         ...(labels && { labels }),
@@ -115,7 +113,7 @@ async function readMetricsUnderLoad(
       }
     })
   } finally {
-    await played.catch(() => undefined)
+    await loadRun.catch(() => undefined)
   }
 }
 
@@ -156,9 +154,9 @@ export function enforceBounds(
         ),
       ],
     }
-  const over = bounded.find(({ value, max }) => value > max!)
-  if (over === undefined) return measured
-  const words = `${formatMetric(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
+  const exceeded = bounded.find(({ value, max }) => value > max!)
+  if (exceeded === undefined) return measured
+  const words = `${formatMetric(exceeded)} is ${Number(exceeded.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${exceeded.max}`
   if (task === 'trial') throw new InfeasibleError('over-bound', words, logPath)
   return { ...measured, caveats: [...measured.caveats, words] }
 }
@@ -172,8 +170,7 @@ interface MetricsEndpoint {
   readonly access: Parameters<typeof get>[1]
 }
 
-/** A path or port is requested from every replica; a URL is a single page.
- */
+/** A path or port is requested from every replica; a URL is a single page. */
 function resolveEndpoints(target: HttpTarget, from: string): MetricsEndpoint[] {
   const servers = (target.spread ?? [target]).map(({ url, headers }) => ({
     ...target,
@@ -229,17 +226,17 @@ async function scrape({ url, access }: MetricsEndpoint, signal: AbortSignal): Pr
 /** Names the first of several servers that lacks the metric. */
 function createMissingMetricError(
   asked: Pick<ServerMetric, 'name' | 'labels'>,
-  places: readonly MetricsEndpoint[],
-  seen: readonly Scrapes[],
+  endpoints: readonly MetricsEndpoint[],
+  scrapes: readonly Scrapes[],
 ): LaunchError {
-  const pages = seen.map((looks) => listMetricNames(looks.at(-1)!.text))
+  const pages = scrapes.map((ofEndpoint) => listMetricNames(ofEndpoint.at(-1)!.text))
   const has = (names: readonly string[]) =>
     names.includes(asked.name) || names.includes(`${asked.name}_count`)
-  const at = Math.max(
+  const lacking = Math.max(
     0,
     pages.findIndex((names) => !has(names)),
   )
-  const names = pages[at]!
+  const names = pages[lacking]!
   const near = findClosestNames(asked.name, names)
   const hint = has(names)
     ? 'the server reported no values of it under load, or none with these labels'
@@ -247,7 +244,7 @@ function createMissingMetricError(
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`
   return new LaunchError(
-    `metrics: no ${formatMetric(asked)} at ${places[at]!.url}`,
+    `metrics: no ${formatMetric(asked)} at ${endpoints[lacking]!.url}`,
     hint,
     undefined,
     'experiment',

@@ -3,19 +3,25 @@ import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createSimulatedLlmLauncher } from '../../trials/launchers/simulated/llm-launcher.ts'
+import { createSimulatedPipelineLauncher } from '../../trials/launchers/simulated/pipeline-launcher.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
-import type { Experiment } from '../config/types.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'
 import { resolveAnchor, resolveLlmModel } from './estimators.ts'
 import { createLlmRequests } from './llm-requests.ts'
 import { createLoadWork, runLoadWork } from './load-work.ts'
+import { modelStages } from './pipeline-model.ts'
 
 export function createSimulatedBackend(experiment: Experiment): Backend {
   const { slo, seed, load } = experiment
   return {
-    launcher: simulatedLauncher(experiment),
+    launcher:
+      experiment.stages === undefined
+        ? simulatedLauncher(experiment)
+        : simulatedPipelineLauncher(experiment, experiment.stages),
     space: experiment.space,
     notices: [],
     measure: async ({ target }, task, { number, onStep }, signal) => {
@@ -41,6 +47,20 @@ export function createSimulatedBackend(experiment: Experiment): Backend {
     },
     close: async () => {},
   }
+}
+
+function simulatedPipelineLauncher(
+  experiment: Experiment,
+  stages: readonly ExperimentStage[],
+): Launcher {
+  const modelled = modelStages(experiment, stages)
+  if (modelled !== undefined) return createSimulatedPipelineLauncher(modelled)
+  const unknown = stages.filter((stage) => modelStages(experiment, [stage]) === undefined)
+  throw new UserError(
+    `cannot simulate ${unknown.map(({ name }) => `stage ${name}`).join(', ')}: the architecture is unknown`,
+    'set the most similar one: model: {path: ..., architecture: bert-base}',
+    exitCodes.usage,
+  )
 }
 
 /** One launcher per architecture, because variants may differ in it. */

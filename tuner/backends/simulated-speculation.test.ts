@@ -8,7 +8,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tune-speculation-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /**
- * What the search recommends among these numbers of draft tokens; undefined where none keeps the
+ * What the search recommends among these numbers of draft tokens; undefined if none keeps the
  * limit.
  */
 async function found(tpot: string, speculativeTokens: number[], maxNumSeqs: number[]) {

@@ -95,10 +95,13 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
         ...anchored.parameters.map(() => 1),
         ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd)),
       ],
-      at: (z) => {
+      applyFactors: (z) => {
         const logRate = logRateAt(z)
         const moved = z.map((_, j) => logRateAt(z.map((v, k) => (k === j ? v + step : v))))
-        return { logRate, sensitivities: (c) => moved.map((rate) => (rate(c) - logRate(c)) / step) }
+        return {
+          predictLogRate: logRate,
+          computeSensitivities: (c) => moved.map((rate) => (rate(c) - logRate(c)) / step),
+        }
       },
     },
   }

@@ -40,7 +40,7 @@ export async function experimentIn(folder: string): Promise<Experiment> {
 }
 
 /**
- * Costs by configuration, of all that serve by the device model, cheapest first. Empty where it
+ * Costs by configuration, of all that serve by the device model, cheapest first. Empty if it
  * knows nothing of the predictor.
  */
 export async function modelledCosts(

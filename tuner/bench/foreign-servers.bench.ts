@@ -116,7 +116,7 @@ class ForeignRun {
     }
   }
 
-  /** Undefined where a trial of it was measured, else what was said. */
+  /** Undefined if a trial of it was measured, else what was said. */
   async #tune(
     written: boolean,
     variables: Readonly<Record<string, string>>,

@@ -10,8 +10,9 @@ import { type Architecture, findArchitecture } from '../../trials/devices/archit
 import { computeGpuFeatures } from '../../trials/devices/gpu-features.ts'
 import { createCpuStage } from '../../trials/launchers/simulated/cpu-stage.ts'
 import { type ModelledServer, modelServer } from '../../trials/launchers/simulated/device.ts'
-import { createEstimator, createQueueingModel } from '../../trials/launchers/simulated/estimate.ts'
+import { createEstimator } from '../../trials/launchers/simulated/estimate.ts'
 import { predictCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
+import { createQueueingModel } from '../../trials/launchers/simulated/queueing-model.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { createPricing } from '../loop/problem.ts'
 

@@ -16,7 +16,7 @@ export interface RecordedServer {
 /**
  * The recorded batch servers as a load test would see them: the rate that a server of some largest
  * batch serves within the limit is the best of the batches up to it whose recorded latency keeps
- * it, none where even one request misses it; the constraint is the latency of one request.
+ * it, none if even one request misses it; the constraint is the latency of one request.
  */
 export function recordedServers(): RecordedServer[] {
   const tasks = readTasks(

@@ -1,6 +1,6 @@
 /** Costs that were measured in several rounds, and how surely one of them is near the least. */
 import { median } from 'simple-statistics'
-import { seeded } from '../../profiler/seeded-random.ts'
+import { createUniform } from '../../profiler/seeded-random.ts'
 
 const resamples = 2000
 
@@ -21,7 +21,7 @@ export function sureWithin(
   which: number,
   allowed: number,
 ): number {
-  const uniform = seeded(1)
+  const uniform = createUniform(1)
   let within = 0
   for (let i = 0; i < resamples; i++) {
     const medians = costs.map((rounds) =>

@@ -93,7 +93,7 @@ async function isModel(word: string): Promise<boolean> {
   }
 }
 
-/** @throws UserError where the first word, or what help is requested for, is no command. */
+/** @throws UserError if the first word, or what help is requested for, is no command. */
 async function checkCommand(words: readonly string[]): Promise<void> {
   const word = words[0] === 'help' ? words[1] : words[0]
   const known = [...Object.keys(commands), 'help']

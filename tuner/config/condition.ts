@@ -1,16 +1,18 @@
 /**
- * Conditions of a search space: `batchSize <= queueSize and not (gpu == 'T4' and precision ==
- * 'fp8')`.
+ * Parses conditions of a search space, such as
+ * `batchSize <= queueSize and not (gpu == 'T4' and precision == 'fp8')`. The grammar:
  *
  *     or     = and { ("or" | "||") and }
  *     and    = not { ("and" | "&&") not }
  *     not    = ("not" | "!") not | chain
- *     chain = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum } | sum ["not"] "in" "[" sum
- *     { "," sum } "]" sum = term { ("+" | "-") term } term = unary { ("*" | "/" | "%") unary }
- *     unary = "-" unary | number | 'text' | name | `name with odd signs` | "(" or ")"
+ *     chain  = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum }
+ *            | sum ["not"] "in" "[" sum { "," sum } "]"
+ *     sum    = term { ("+" | "-") term }
+ *     term   = unary { ("*" | "/" | "%") unary }
+ *     unary  = "-" unary | number | 'text' | name | `name with special characters` | "(" or ")"
  *
- * Types are checked when a condition is read, so `holds` never throws. Nothing is ever evaluated as
- * JavaScript.
+ * Types are checked when a condition is parsed, so `holds` never throws. No part of a condition is
+ * evaluated as JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
 import { suggestNames } from '../../trials/near-names.ts'
@@ -21,7 +23,7 @@ export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>
 export class ConditionError extends Error {
   constructor(
     message: string,
-    /** Where in the text, from 0. */
+    /** Position of the fault in the condition, in characters from 0. */
     readonly offset: number,
     readonly hint: string,
     /** The condition names an unknown parameter. */
@@ -36,28 +38,29 @@ type Type = 'boolean' | 'number' | 'string'
 type Value = boolean | number | string
 interface Expression {
   readonly type: Type
-  readonly at: number
-  readonly of: (configuration: Configuration) => Value
+  /** Position of its first character in the condition, from 0. */
+  readonly offset: number
+  readonly evaluate: (configuration: Configuration) => Value
 }
 interface Token {
-  readonly kind: 'number' | 'string' | 'name' | 'sign' | 'end'
+  readonly kind: 'number' | 'string' | 'name' | 'operator' | 'end'
   readonly text: string
-  readonly at: number
+  readonly offset: number
 }
 
 const tokenPattern =
-  /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_][\w]*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
+  /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
 
 /** Longer conditions could nest deeper than the call stack allows. */
 const maxCharacters = 10_000
 
-function tokenize(text: string): Token[] {
-  const found: Token[] = []
+function readTokens(text: string): Token[] {
+  const tokens: Token[] = []
   tokenPattern.lastIndex = 0
   let end = text.trimEnd().length
   if (end > maxCharacters)
     throw new ConditionError(
-      `a condition of ${end} characters`,
+      `the condition has ${end} characters`,
       0,
       `use at most ${maxCharacters}; write several conditions instead, which must all hold`,
     )
@@ -67,11 +70,11 @@ function tokenize(text: string): Token[] {
       0,
       "write, for example, 'batchSize <= queueSize'",
     )
-  let at = 0
-  while (at < end) {
-    tokenPattern.lastIndex = at
+  let offset = 0
+  while (offset < end) {
+    tokenPattern.lastIndex = offset
     const match = tokenPattern.exec(text)
-    const start = at + (/^\s*/.exec(text.slice(at))?.[0].length ?? 0)
+    const start = offset + (/^\s*/.exec(text.slice(offset))?.[0].length ?? 0)
     if (!match) {
       const quote = /['"`]/.test(text[start]!)
       throw new ConditionError(
@@ -80,29 +83,37 @@ function tokenize(text: string): Token[] {
         '',
       )
     }
-    const [, number, single, double, quotedName, name, sign] = match
-    if (number !== undefined) found.push({ kind: 'number', text: number, at: start })
+    const [, number, single, double, quotedName, name, operator] = match
+    if (number !== undefined) tokens.push({ kind: 'number', text: number, offset: start })
     else if (single !== undefined || double !== undefined)
-      found.push({ kind: 'string', text: single ?? double ?? '', at: start })
-    else if (quotedName !== undefined) found.push({ kind: 'name', text: quotedName, at: start })
+      tokens.push({ kind: 'string', text: single ?? double ?? '', offset: start })
+    else if (quotedName !== undefined)
+      tokens.push({ kind: 'name', text: quotedName, offset: start })
     else if (name !== undefined)
-      found.push({ kind: /^(and|or|not|in)$/i.test(name) ? 'sign' : 'name', text: name, at: start })
-    else found.push({ kind: 'sign', text: sign!, at: start })
-    at = tokenPattern.lastIndex
+      tokens.push({
+        kind: /^(and|or|not|in)$/i.test(name) ? 'operator' : 'name',
+        text: name,
+        offset: start,
+      })
+    else tokens.push({ kind: 'operator', text: operator!, offset: start })
+    offset = tokenPattern.lastIndex
   }
   end = text.length
-  return [...found, { kind: 'end', text: '', at: end }]
+  return [...tokens, { kind: 'end', text: '', offset: end }]
 }
 
 /**
- * Reads a condition over the named parameters.
- * @throws ConditionError with the offset of what is wrong: a name that is no parameter, a number
- * compared with a text, a syntax error.
+ * Parses a condition over the named parameters.
+ * @throws ConditionError with the position of the fault: a name that is no parameter, a number
+ * compared with a text, or a syntax error
  */
 export function parseCondition(text: string, names: ConditionNames): Condition {
-  const parser = new ConditionParser(tokenize(text), names)
-  const expression = parser.whole()
-  return { text: text.trim(), holds: (configuration) => expression.of(configuration) === true }
+  const parser = new ConditionParser(readTokens(text), names)
+  const expression = parser.parseWhole()
+  return {
+    text: text.trim(),
+    holds: (configuration) => expression.evaluate(configuration) === true,
+  }
 }
 
 const comparisons: Record<string, (a: Value, b: Value) => boolean> = {
@@ -121,6 +132,7 @@ const operations: Record<string, (a: number, b: number) => number> = {
   '/': (a, b) => a / b,
   '%': (a, b) => a % b,
 }
+/** Limit of nested parentheses, minus signs and `not`, because each nesting uses the call stack. */
 const maxDepth = 100
 
 class ConditionParser {
@@ -131,196 +143,223 @@ class ConditionParser {
     private readonly names: ConditionNames,
   ) {}
 
-  whole(): Expression {
-    const expression = this.or()
-    const rest = this.peek()
-    if (rest.kind !== 'end')
+  parseWhole(): Expression {
+    const expression = this.parseOr()
+    const token = this.peek()
+    if (token.kind !== 'end')
       throw new ConditionError(
-        `unexpected '${rest.text}'`,
-        rest.at,
+        `unexpected '${token.text}'`,
+        token.offset,
         "join conditions with 'and' or 'or'",
       )
-    return this.need(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
+    return this.requireType(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
   }
 
   private peek = () => this.tokens[this.position]!
-  private take(...signs: string[]): Token | undefined {
+  private takeOperator(...operators: string[]): Token | undefined {
     const token = this.peek()
-    if (token.kind !== 'sign' || !signs.includes(token.text.toLowerCase())) return undefined
+    if (token.kind !== 'operator' || !operators.includes(token.text.toLowerCase())) return undefined
     this.position++
     return token
   }
-  private need(expression: Expression, type: Type, hint: string): Expression {
+  private requireType(expression: Expression, type: Type, hint: string): Expression {
     if (expression.type === type) return expression
-    const words = { boolean: 'a comparison', number: 'a number', string: 'a text' }
+    const typeNames = { boolean: 'a comparison', number: 'a number', string: 'a text' }
     throw new ConditionError(
-      `expected ${words[type]}, found ${words[expression.type]}`,
-      expression.at,
+      `expected ${typeNames[type]}, found ${typeNames[expression.type]}`,
+      expression.offset,
       hint,
     )
   }
 
-  private or = (): Expression => this.joined(this.and, ['or', '||'], (a, b) => a || b)
-  private and = (): Expression => this.joined(this.not, ['and', '&&'], (a, b) => a && b)
-  private joined(
+  private parseOr = (): Expression =>
+    this.parseJoined(this.parseAnd, ['or', '||'], (a, b) => a || b)
+  private parseAnd = (): Expression =>
+    this.parseJoined(this.parseNot, ['and', '&&'], (a, b) => a && b)
+  private parseJoined(
     part: () => Expression,
-    signs: string[],
+    operators: string[],
     join: (a: Value, b: Value) => Value,
   ): Expression {
     let left = part()
-    for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
-      const hint = `both sides of '${sign.text}' must be comparisons`
-      const a = this.need(left, 'boolean', hint)
-      const b = this.need(part(), 'boolean', hint)
-      left = { type: 'boolean', at: a.at, of: (c) => join(a.of(c), b.of(c)) }
+    for (
+      let operator = this.takeOperator(...operators);
+      operator;
+      operator = this.takeOperator(...operators)
+    ) {
+      const hint = `both sides of '${operator.text}' must be comparisons`
+      const a = this.requireType(left, 'boolean', hint)
+      const b = this.requireType(part(), 'boolean', hint)
+      left = {
+        type: 'boolean',
+        offset: a.offset,
+        evaluate: (c) => join(a.evaluate(c), b.evaluate(c)),
+      }
     }
     return left
   }
-  private not = (): Expression => {
-    const sign = this.take('not', '!')
-    if (!sign) return this.chain()
-    const inner = this.nested(sign.at, () =>
-      this.need(this.not(), 'boolean', "write 'not' before a comparison in parentheses"),
+  private parseNot = (): Expression => {
+    const operator = this.takeOperator('not', '!')
+    if (!operator) return this.parseComparisons()
+    const inner = this.parseNested(operator.offset, () =>
+      this.requireType(
+        this.parseNot(),
+        'boolean',
+        "write 'not' before a comparison in parentheses",
+      ),
     )
-    return { type: 'boolean', at: sign.at, of: (c) => !inner.of(c) }
+    return { type: 'boolean', offset: operator.offset, evaluate: (c) => !inner.evaluate(c) }
   }
 
-  private chain(): Expression {
-    const first = this.sum()
-    const negated = this.peek().text.toLowerCase() === 'not' ? this.take('not') : undefined
-    if (this.take('in')) return this.parseMembership(first, negated !== undefined)
+  private parseComparisons(): Expression {
+    const first = this.parseSum()
+    const negated = this.peek().text.toLowerCase() === 'not' ? this.takeOperator('not') : undefined
+    if (this.takeOperator('in')) return this.parseMembership(first, negated !== undefined)
     if (negated)
       throw new ConditionError(
         "'not' without 'in'",
-        negated.at,
+        negated.offset,
         "write `gpu not in ['T4', 'L4']` or `not (...)`",
       )
     const links: { left: Expression; holds: (a: Value, b: Value) => boolean; right: Expression }[] =
       []
     let left = first
     for (
-      let sign = this.take(...Object.keys(comparisons));
-      sign;
-      sign = this.take(...Object.keys(comparisons))
+      let operator = this.takeOperator(...Object.keys(comparisons));
+      operator;
+      operator = this.takeOperator(...Object.keys(comparisons))
     ) {
-      const right = this.sum()
-      this.checkComparable(left, right, sign)
-      links.push({ left, holds: comparisons[sign.text]!, right })
+      const right = this.parseSum()
+      this.checkComparable(left, right, operator)
+      links.push({ left, holds: comparisons[operator.text]!, right })
       left = right
     }
     if (links.length === 0) return first
     return {
       type: 'boolean',
-      at: first.at,
-      of: (c) => links.every((link) => link.holds(link.left.of(c), link.right.of(c))),
+      offset: first.offset,
+      evaluate: (c) =>
+        links.every((link) => link.holds(link.left.evaluate(c), link.right.evaluate(c))),
     }
   }
-  private checkComparable(left: Expression, right: Expression, sign: Token): void {
+  private checkComparable(left: Expression, right: Expression, operator: Token): void {
     if (left.type !== right.type)
       throw new ConditionError(
-        `'${sign.text}' compares a ${left.type} with a ${right.type}`,
-        sign.at,
+        `'${operator.text}' compares a ${left.type} with a ${right.type}`,
+        operator.offset,
         '',
       )
-    if (left.type !== 'number' && !['==', '=', '!='].includes(sign.text))
+    if (left.type !== 'number' && !['==', '=', '!='].includes(operator.text))
       throw new ConditionError(
-        `'${sign.text}' needs numbers`,
-        sign.at,
+        `'${operator.text}' needs numbers`,
+        operator.offset,
         'compare texts with == or !=',
       )
   }
   private parseMembership(first: Expression, negated: boolean): Expression {
-    const open = this.expect('[', "write `gpu in ['T4', 'L4']`")
+    const open = this.expectOperator('[', "write `gpu in ['T4', 'L4']`")
     const members: Expression[] = []
     do {
-      const member = this.sum()
+      const member = this.parseSum()
       this.checkComparable(first, member, { ...open, text: '==' })
       members.push(member)
-    } while (this.take(','))
-    this.expect(']', 'close the list')
+    } while (this.takeOperator(','))
+    this.expectOperator(']', 'close the list')
     return {
       type: 'boolean',
-      at: first.at,
-      of: (c) => members.some((member) => member.of(c) === first.of(c)) !== negated,
+      offset: first.offset,
+      evaluate: (c) =>
+        members.some((member) => member.evaluate(c) === first.evaluate(c)) !== negated,
     }
   }
 
-  private sum = (): Expression => this.computed(this.term, ['+', '-'])
-  private term = (): Expression => this.computed(this.unary, ['*', '/', '%'])
-  private computed(part: () => Expression, signs: string[]): Expression {
+  private parseSum = (): Expression => this.parseOperations(this.parseTerm, ['+', '-'])
+  private parseTerm = (): Expression => this.parseOperations(this.parseUnary, ['*', '/', '%'])
+  private parseOperations(part: () => Expression, operators: string[]): Expression {
     let left = part()
-    for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
-      const operation = operations[sign.text]!
-      const a = this.need(left, 'number', `'${sign.text}' needs numbers`)
-      const b = this.need(part(), 'number', `'${sign.text}' needs numbers`)
+    for (
+      let operator = this.takeOperator(...operators);
+      operator;
+      operator = this.takeOperator(...operators)
+    ) {
+      const operation = operations[operator.text]!
+      const a = this.requireType(left, 'number', `'${operator.text}' needs numbers`)
+      const b = this.requireType(part(), 'number', `'${operator.text}' needs numbers`)
       left = {
         type: 'number',
-        at: a.at,
-        of: (c) => operation(a.of(c) as number, b.of(c) as number),
+        offset: a.offset,
+        evaluate: (c) => operation(a.evaluate(c) as number, b.evaluate(c) as number),
       }
     }
     return left
   }
 
-  private unary = (): Expression => {
-    const minus = this.take('-')
+  private parseUnary = (): Expression => {
+    const minus = this.takeOperator('-')
     if (minus) {
-      const inner = this.nested(minus.at, () =>
-        this.need(this.unary(), 'number', "'-' needs a number"),
+      const inner = this.parseNested(minus.offset, () =>
+        this.requireType(this.parseUnary(), 'number', "'-' needs a number"),
       )
-      return { type: 'number', at: minus.at, of: (c) => -(inner.of(c) as number) }
+      return {
+        type: 'number',
+        offset: minus.offset,
+        evaluate: (c) => -(inner.evaluate(c) as number),
+      }
     }
-    const open = this.take('(')
+    const open = this.takeOperator('(')
     if (open) {
-      const inner = this.nested(open.at, () => this.or())
-      this.expect(')', `close the parenthesis of column ${open.at + 1}`)
+      const inner = this.parseNested(open.offset, () => this.parseOr())
+      this.expectOperator(')', `close the parenthesis of column ${open.offset + 1}`)
       return inner
     }
     const token = this.peek()
     this.position++
     if (token.kind === 'number')
-      return { type: 'number', at: token.at, of: () => Number(token.text) }
-    if (token.kind === 'string') return { type: 'string', at: token.at, of: () => token.text }
-    if (token.kind === 'name') return this.named(token)
+      return { type: 'number', offset: token.offset, evaluate: () => Number(token.text) }
+    if (token.kind === 'string')
+      return { type: 'string', offset: token.offset, evaluate: () => token.text }
+    if (token.kind === 'name') return this.parseName(token)
     throw new ConditionError(
       token.kind === 'end' ? 'the condition is incomplete' : `unexpected '${token.text}'`,
-      token.at,
+      token.offset,
       'write a number, a name or a text here',
     )
   }
-  private named(token: Token): Expression {
-    const known = this.names.get(token.text)
-    if (known)
+  private parseName(token: Token): Expression {
+    const values = this.names.get(token.text)
+    if (values)
       return {
-        type: known === 'number' ? 'number' : 'string',
-        at: token.at,
-        of: (c) => c[token.text]!,
+        type: values === 'number' ? 'number' : 'string',
+        offset: token.offset,
+        evaluate: (c) => c[token.text]!,
       }
     const isValue = [...this.names.values()].some(
       (values) => values !== 'number' && values.includes(token.text),
     )
-    if (isValue) return { type: 'string', at: token.at, of: () => token.text }
+    if (isValue) return { type: 'string', offset: token.offset, evaluate: () => token.text }
     throw new ConditionError(
       `'${token.text}' is not a parameter`,
-      token.at,
+      token.offset,
       suggestNames(token.text, [...this.names.keys()]),
       'no-parameter',
     )
   }
 
-  private expect(sign: string, hint: string): Token {
-    const token = this.take(sign)
+  private expectOperator(operator: string, hint: string): Token {
+    const token = this.takeOperator(operator)
     if (token) return token
     const found = this.peek()
     throw new ConditionError(
-      found.kind === 'end' ? `'${sign}' is missing` : `expected '${sign}', found '${found.text}'`,
-      found.at,
+      found.kind === 'end'
+        ? `'${operator}' is missing`
+        : `expected '${operator}', found '${found.text}'`,
+      found.offset,
       hint,
     )
   }
-  private nested<T>(at: number, inner: () => T): T {
+  private parseNested<T>(offset: number, inner: () => T): T {
     if (++this.depth > maxDepth)
-      throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'use fewer parentheses')
+      throw new ConditionError(`nested more than ${maxDepth} deep`, offset, 'use fewer parentheses')
     const result = inner()
     this.depth--
     return result

@@ -19,6 +19,8 @@ export interface HostContext {
    * The experiment is only displayed or re-ranked. Files and folders that it names may be missing.
    */
   readonly isReadOnly?: boolean
+  /** Names of the stages that the predictor calls, if it is a stage of a pipeline. */
+  readonly calledStages?: readonly string[]
 }
 
 /** Whether a path is missing that a run would need. */

@@ -23,7 +23,7 @@ import { listPowersOfTwo } from './flags/shorthand.ts'
 import { buildMigConditions, type LocalGpu, listDivisionParameters } from './local-gpus.ts'
 import type { Backend } from './names.ts'
 import { buildParameter, findKnownParameter, knownParameters } from './parameters.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { buildPoolConditions } from './settings/pool-settings.ts'
 import {
   listDefaultSplits,
@@ -57,7 +57,7 @@ interface SpaceContext {
   readonly gpus: readonly string[]
   /** GPUs of this machine, if trials run on them; undefined for emulated or cluster GPUs. */
   readonly localGpus?: readonly LocalGpu[]
-  /** What enforces a share of a local GPU. */
+  /** Mechanism that enforces a share of a local GPU. */
   readonly bound?: ShareBound
   /** The entries come from the trial store and are complete. */
   readonly isStored?: boolean
@@ -110,7 +110,7 @@ interface SpaceEntries {
 }
 
 /** Dimensions of the Halton sequence of the initial design (search/space). */
-const maxParameters = 20
+export const maxParameters = 20
 
 /**
  * Builds the search space. Problems are reported with their path in the experiment file, and the
@@ -167,13 +167,13 @@ export function buildSpace(
       refused = true
       continue
     }
-    const made =
+    const result =
       Object.hasOwn(defaults, name) || Object.hasOwn(user, name)
         ? buildParameter(name, entry, ownGpus)
         : { faults: [] }
-    for (const fault of made.faults)
+    for (const fault of result.faults)
       report(fault.at ? [...at, fault.at] : at, `${name}: ${fault.what}`, fault.hint)
-    if (made.faults.length > 0) {
+    if (result.faults.length > 0) {
       refused = true
       continue
     }
@@ -182,12 +182,12 @@ export function buildSpace(
           name,
           pin[name]!,
           entry,
-          made.parameter,
+          result.parameter,
           Object.hasOwn(user, name),
           ownGpus,
           report,
         )
-      : { parameter: made.parameter, from: entry }
+      : { parameter: result.parameter, from: entry }
     if (!parameter) {
       refused = true
       continue
@@ -214,7 +214,7 @@ export function buildSpace(
     conditionNames.set(name, parameter.kind === 'categorical' ? parameter.values : 'number')
   }
 
-  const own = entries.constraints ?? []
+  const userConstraints = entries.constraints ?? []
   const paired =
     setting.isStored || Object.hasOwn(user, 'migProfile')
       ? []
@@ -228,8 +228,8 @@ export function buildSpace(
       ? []
       : buildSplitConditions(setting.split.architecture, parameters, ownGpus)
   const pooled = setting.isStored ? [] : buildPoolConditions(parameters, setting.split?.server)
-  const constraints = [...own, ...paired, ...split, ...pooled].flatMap((text, i) =>
-    refused && namesUnknownParameter(text, conditionNames)
+  const constraints = [...userConstraints, ...paired, ...split, ...pooled].flatMap((text, i) =>
+    refused && hasUnknownParameter(text, conditionNames)
       ? []
       : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
@@ -281,15 +281,16 @@ function checkName(
     )
     return false
   }
-  const own = declared && (entry.category !== undefined || setting.predictor !== 'builtin')
-  const meant = own && entry.category === undefined ? findIntendedName(name) : undefined
+  const isUserParameter =
+    declared && (entry.category !== undefined || setting.predictor !== 'builtin')
+  const meant = isUserParameter && entry.category === undefined ? findIntendedName(name) : undefined
   if (meant)
     report(
       at,
       `'${name}' looks like ${meant}`,
       `write ${meant}, or add category: env if ${name} is your own parameter`,
     )
-  if (findKnownParameter(name) || own) return meant === undefined
+  if (findKnownParameter(name) || isUserParameter) return meant === undefined
   if (!declared) report(at, `no parameter is called '${name}'`, suggestNames(name, candidates))
   else
     report(
@@ -301,7 +302,7 @@ function checkName(
 }
 
 /**
- * The standard parameter that a name probably misspells. Names in capitals are environment
+ * Finds the standard parameter that a name probably misspells. Names in capitals are environment
  * variables and are left alone.
  */
 function findIntendedName(name: string): string | undefined {
@@ -311,8 +312,8 @@ function findIntendedName(name: string): string | undefined {
 }
 
 /**
- * The parameter fixed at one value. A value outside the user's own list is rejected; one outside a
- * default list is accepted.
+ * Creates the parameter fixed at one value. A value outside the user's own list is rejected; one
+ * outside a default list is accepted.
  */
 function createPinParameter(
   name: string,
@@ -330,12 +331,12 @@ function createPinParameter(
     concurrency: entry.concurrency,
     kind: parameter?.kind === 'categorical' ? 'categorical' : undefined,
   }
-  const made = buildParameter(name, from, ownGpus)
-  for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
-  if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
-  const held = listParameterValues(made.parameter)![0]!
+  const result = buildParameter(name, from, ownGpus)
+  for (const fault of result.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
+  if (!result.parameter || !parameter || !declared) return { parameter: result.parameter, from }
+  const held = listParameterValues(result.parameter)![0]!
   const near = listNearestValues(parameter, held)
-  if (near === undefined) return { parameter: made.parameter, from }
+  if (near === undefined) return { parameter: result.parameter, from }
   report(
     ['pin', name],
     `${name}: ${held} is outside its values ${describeDomain(parameter)}`,
@@ -344,7 +345,7 @@ function createPinParameter(
   return { from }
 }
 
-/** Undefined where the value is one of the parameter's. */
+/** Undefined if the value is one of the parameter's. */
 function listNearestValues(
   parameter: Parameter,
   value: number | string,
@@ -415,23 +416,23 @@ function buildSplitConditions(
   parameters: readonly Parameter[],
   ownGpus: readonly Gpu[],
 ): string[] {
-  const splitsBy = (name: SplitParameter) => {
+  const listSplits = (name: SplitParameter) => {
     const splits = parameters.find((parameter) => parameter.name === name)
     return splits === undefined
       ? undefined
       : listParameterValues(splits)?.filter((value) => typeof value === 'number')
   }
-  const beside = parameters
+  const memorySettings = parameters
     .filter(({ name }) => memoryParameters.has(name))
     .map((one) => [one.name, listParameterValues(one) ?? []] as const)
-  const gpus = beside.some(([, values]) => values.length !== 1)
+  const gpus = memorySettings.some(([, values]) => values.length !== 1)
     ? []
     : listCategories(parameters, 'gpu').filter((name) => name !== 'none')
   const fixed = Object.fromEntries(
-    beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
+    memorySettings.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])),
   )
   return splitParameters.flatMap((name) =>
-    splitConditions(architecture, { name, gpus, splits: splitsBy(name) ?? [], fixed }, ownGpus),
+    splitConditions(architecture, { name, gpus, splits: listSplits(name) ?? [], fixed }, ownGpus),
   )
 }
 
@@ -446,22 +447,22 @@ const memoryParameters: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The user's condition. Without one, GPU shares require a GPU and decodeGpus requires decode
- * servers, in addition to the default's condition.
+ * Resolves the user's condition. Without one, GPU shares require a GPU and decodeGpus requires
+ * decode servers, in addition to the default's condition.
  */
 function resolveCondition(
   name: string,
   entry: ParameterEntry,
-  said: boolean,
+  isWritten: boolean,
   before: readonly Parameter[],
 ): string | undefined {
   if (
-    !said &&
+    !isWritten &&
     name === 'decodeGpus' &&
     before.some((parameter) => parameter.name === 'decodeReplicas')
   )
     return 'decodeReplicas > 0'
-  if (said || !gpuDivisionParameters.has(name)) return entry.when
+  if (isWritten || !gpuDivisionParameters.has(name)) return entry.when
   const both = [buildGpuCondition(before), entry.when].filter(
     (condition) => condition !== undefined,
   )
@@ -497,7 +498,21 @@ function readCondition(
   }
 }
 
-const namesUnknownParameter = (text: string, names: ConditionNames): boolean => {
+/** Conditions over some parameters. */
+export const buildConditions = (
+  texts: readonly string[],
+  parameters: readonly Parameter[],
+  report: Report,
+): Condition[] => {
+  const names = new Map(
+    parameters.map(
+      (one) => [one.name, one.kind === 'categorical' ? one.values : 'number'] as const,
+    ),
+  )
+  return texts.flatMap((text, i) => readCondition(text, names, ['constraints', i], report) ?? [])
+}
+
+const hasUnknownParameter = (text: string, names: ConditionNames): boolean => {
   try {
     parseCondition(text, names)
     return false
@@ -509,7 +524,8 @@ const namesUnknownParameter = (text: string, names: ConditionNames): boolean => 
 
 const maxSampledConfigurations = 20_000
 
-function checkNotEmpty(space: SearchSpace, report: Report): void {
+/** Reports a space whose constraints leave no configuration. */
+export function checkNotEmpty(space: SearchSpace, report: Report): void {
   if (space.constraints.length === 0) return
   const whole = countGridCells(space) <= maxEnumeratedConfigurations
   const without = { ...space, constraints: [] }

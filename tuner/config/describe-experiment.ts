@@ -1,13 +1,13 @@
 /** Every effective value of an experiment and where it came from, as `tune config` shows them. */
 
+import { nameStageParameter, replicasParameter } from '../../trials/pipeline/stage-configuration.ts'
 import { describeDomain } from './default-space.ts'
-import { joinPath, type Merged, showOrigin } from './layers.ts'
-import { isOwnPredictor, listContainers } from './settings/kubernetes-settings.ts'
+import { getValueAt, joinPath, type Merged, showOrigin } from './layers.ts'
+import { isUserPredictor, listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
-/** The rows of `tune config`: parameters, and every setting that is no section.
- */
+/** Lists the rows of `tune config`: parameters, and every setting that is no section. */
 function listLeaves(document: ExperimentDocument): [Path, unknown][] {
   const parents = new Set([
     'model',
@@ -22,16 +22,26 @@ function listLeaves(document: ExperimentDocument): [Path, unknown][] {
     'budget',
     'stop',
   ])
-  return Object.entries(document).flatMap(([key, value]): [Path, unknown][] =>
-    parents.has(key) && typeof value === 'object' && value !== null
-      ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[key, inner], leaf])
-      : [[[key], value]],
-  )
+  const list = (of: object, at: Path): [Path, unknown][] =>
+    Object.entries(of).flatMap(([key, value]): [Path, unknown][] => {
+      const path = [...at, key]
+      if (typeof value !== 'object' || value === null) return [[path, value]]
+      if (key === 'stages' && at.length === 0)
+        return Object.entries(value).flatMap(([name, stage]) => list(stage as object, [key, name]))
+      return parents.has(key)
+        ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[...path, inner], leaf])
+        : [[path, value]]
+    })
+  return list(document, [])
 }
 
+/** The path in the settings of one predictor, and the stage that it belongs to. */
+const splitStage = (path: Path): { readonly stage?: string; readonly own: Path } =>
+  path[0] === 'stages' ? { stage: String(path[1]), own: path.slice(2) } : { own: path }
+
 /**
- * The origin of each leaf of the document. A value that no layer set is a default; a derived
- * default names what it follows from.
+ * Resolves the origin of each leaf of the document. A value that no layer set is a default; a
+ * derived default names what it follows from.
  */
 export function resolveOrigins(
   document: ExperimentDocument,
@@ -49,19 +59,26 @@ export function resolveOrigins(
   }
   return Object.fromEntries(
     listLeaves(document).map(([path]): [string, Origin] => {
-      const [section, name] = path
-      const pinned = section === 'space' ? merged.findOrigin(['pin', name!]) : undefined
+      const { stage, own } = splitStage(path)
+      const [section, name] = own
+      const before: Path = stage === undefined ? [] : ['stages', stage]
+      // The layer of a pipeline owns all of its stages, with what it leaves to the defaults.
+      const find = (wanted: Path) =>
+        stage === undefined || getValueAt(settings, wanted) !== undefined
+          ? merged.findOrigin(wanted)
+          : undefined
+      const pinned = section === 'space' ? find([...before, 'pin', name!]) : undefined
       return [
         joinPath(path),
-        pinned ?? merged.findOrigin(path) ?? { kind: 'default', reason: reasons[joinPath(path)] },
+        pinned ?? find(path) ?? { kind: 'default', reason: reasons[joinPath(own)] },
       ]
     }),
   )
 }
 
 /**
- * Every effective value and where it came from, in the order of the experiment file: the rows of
- * `tune config`.
+ * Describes every effective value and where it came from, in the order of the experiment file: the
+ * rows of `tune config`.
  */
 export function describeExperiment(experiment: Experiment): ConfigRow[] {
   return listLeaves(experiment.document).map(([path, value]) => {
@@ -75,8 +92,15 @@ export function describeExperiment(experiment: Experiment): ConfigRow[] {
 }
 
 function describeLeaf(experiment: Experiment, path: Path, value: unknown): string {
-  if (path[0] === 'space') return describeParameter(experiment, String(path[1]))
-  switch (joinPath(path)) {
+  const { stage, own } = splitStage(path)
+  if (own[0] === 'space' || own[0] === replicasParameter) {
+    const name = String(own.at(-1))
+    return describeParameter(
+      experiment,
+      stage === undefined ? name : nameStageParameter(stage, name),
+    )
+  }
+  switch (joinPath(own)) {
     case 'kubernetes.pod':
     case 'kubernetes.job':
       return describePod(value)
@@ -100,7 +124,7 @@ function describePod(pod: unknown): string {
     name?: unknown
     image?: unknown
   }[]
-  return isOwnPredictor(pod as Record<string, unknown>)
+  return isUserPredictor(pod as Record<string, unknown>)
     ? containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
     : JSON.stringify(pod)
 }

@@ -11,7 +11,7 @@ export interface Draft {
 export function createDraft(folder: string): Draft {
   const raw: Record<string, unknown> = {}
   const origins = new Map<string, Origin>()
-  const nearest = (path: Path): Origin | undefined => {
+  const findNearestOrigin = (path: Path): Origin | undefined => {
     for (let length = path.length; length > 0; length--) {
       const origin = origins.get(path.slice(0, length).join('\0'))
       if (origin) return origin
@@ -28,6 +28,6 @@ export function createDraft(folder: string): Draft {
       owner[String(path.at(-1))] = value
       origins.set(path.join('\0'), origin)
     },
-    layer: () => ({ raw, findOrigin: nearest, findKeyOrigin: nearest, folder }),
+    layer: () => ({ raw, findOrigin: findNearestOrigin, findKeyOrigin: findNearestOrigin, folder }),
   }
 }

@@ -43,9 +43,9 @@ export function checkNoSecretChoices({ entries, report }: Context, space: Search
       !parameter.values.some((value) => isSecretChoice(parameter.name, value))
     )
       continue
-    const at = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
+    const section = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
     report(
-      [at, parameter.name],
+      [section, parameter.name],
       `the values of ${parameter.name} contain a secret`,
       'a secret cannot be tuned: put it into predictor.env',
     )
@@ -61,9 +61,9 @@ export function checkGpus(
 ): void {
   const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
   if (gpu?.kind !== 'categorical') {
-    const said = (name: string) =>
+    const isWritten = (name: string) =>
       Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
-    for (const name of said('gpu') ? [] : gpuParameters.filter(said))
+    for (const name of isWritten('gpu') ? [] : gpuParameters.filter(isWritten))
       report(
         Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
         `${name} has no effect without a GPU`,
@@ -71,26 +71,26 @@ export function checkGpus(
       )
     return
   }
-  const here = listLocalGpus(host.machine, own.gpus)
+  const localGpus = listLocalGpus(host.machine, own.gpus)
   const local = entries.backend === 'local' && findServerUrl(entries.predictor) === undefined
-  const held = devicesUsed === 'gpu' && local && here.length > 0
-  const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
+  const mustExistHere = devicesUsed === 'gpu' && local && localGpus.length > 0
+  const gpuPath: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
-    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'remove one of them')
+    report(gpuPath, `GPUs (${names.join(', ')}) with devices: cpu`, 'remove one of them')
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
-    if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
+    if (!book.gpus[name]) reportUnpriced(report, gpuPath, name, names, book)
     else if (book.instances)
-      checkInstances(report, at, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
-    if (held && !here.some((offer) => offer.name === name))
+      checkInstances(report, gpuPath, { ...findLargestReplica(space), gpu: name }, book, own.gpus)
+    if (mustExistHere && !localGpus.some((offer) => offer.name === name))
       report(
-        at,
+        gpuPath,
         `this machine has no GPU ${name}`,
-        `it has ${here.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
+        `it has ${localGpus.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
       )
   }
-  if (held && !host.isStored) checkCount(report, space, here)
+  if (mustExistHere && !host.isStored) checkCount(report, space, localGpus)
 }
 
 function reportUnpriced(
@@ -106,9 +106,9 @@ function reportUnpriced(
   report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
 
-/** The largest value of each resource in the space. */
+/** Finds the largest value of each resource in the space. */
 function findLargestReplica({ parameters }: SearchSpace): Configuration {
-  const most = Object.fromEntries(
+  const maxima = Object.fromEntries(
     parameters.flatMap((p) =>
       p.kind === 'categorical' ||
       !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
@@ -116,8 +116,8 @@ function findLargestReplica({ parameters }: SearchSpace): Configuration {
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
   )
-  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = most
-  return prefillReplicas > 0 && decodeReplicas > 0 ? most : others
+  const { prefillReplicas = 0, decodeReplicas = 0, decodeGpus: _, ...others } = maxima
+  return prefillReplicas > 0 && decodeReplicas > 0 ? maxima : others
 }
 
 /** If GPUs are sold as instances, one instance must hold the largest replica. */
@@ -140,16 +140,16 @@ function checkInstances(
 function checkCount(report: Report, space: SearchSpace, here: readonly LocalGpu[]): void {
   const parameter = space.parameters.find(({ name }) => name === 'gpus')
   if (parameter === undefined || parameter.kind === 'categorical') return
-  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  const most = Math.max(
+  const maxRequested = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  const maxPerModel = Math.max(
     ...here.map(({ wholeCount, slices }) =>
       wholeCount === 0 && slices.length > 0 ? 1 : wholeCount,
     ),
   )
-  if (asked > most)
+  if (maxRequested > maxPerModel)
     report(
       ['space', 'gpus'],
-      `gpus: ${asked} GPUs per replica, but this machine has ${most}`,
+      `gpus: ${maxRequested} GPUs per replica, but this machine has ${maxPerModel}`,
       'use fewer',
     )
 }
@@ -168,12 +168,12 @@ export function checkSequences(
     parameter.kind === 'categorical'
   )
     return
-  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  if (asked <= maxGgufSequences) return
-  const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
+  const maxRequested = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  if (maxRequested <= maxGgufSequences) return
+  const section = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
   report(
-    [at, 'maxNumSeqs'],
-    `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
+    [section, 'maxNumSeqs'],
+    `maxNumSeqs: ${maxRequested} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
     'use fewer',
   )
 }
@@ -190,15 +190,15 @@ function checkMigProfiles(
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
   const models = gpus.map((gpu) => findGpu(gpu, own))
-  const known = models.flatMap(listMigProfiles).map(({ name }) => name)
+  const profiles = models.flatMap(listMigProfiles).map(({ name }) => name)
   const exists = (profile: string) =>
     models.some((gpu) => matchMigProfile(gpu, profile) !== undefined)
   for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
-      known.length > 0
-        ? suggestNames(profile, [...new Set(known)])
+      profiles.length > 0
+        ? suggestNames(profile, [...new Set(profiles)])
         : 'only A30, A100, H100 and later GPUs support MIG',
     )
 }

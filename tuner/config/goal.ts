@@ -42,8 +42,9 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
   const metric = entry.metric ?? 'e2e'
   if (limit !== undefined && entry[metric] !== undefined)
     report(['slo', 'limit'], `two limits for ${metric}`, 'use only the stricter one')
-  const written = [...limits, ...ofClasses]
-  const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
+  const configuredLimits = [...limits, ...ofClasses]
+  const all =
+    configuredLimits.length > 0 ? configuredLimits : [{ metric: 'e2e', limitMs: 1 } as const]
   const classes = Object.keys(entries.load.payload?.classes ?? {})
   return {
     ...createSlo(all, percentile, errorRate),
@@ -109,8 +110,8 @@ export function resolveObjective({ entries, report, invalidKeys }: Context): Obj
 }
 
 /**
- * The metric that `objectiveMetric` names, with or without labels; by default the only configured
- * metric.
+ * Resolves the metric that `objectiveMetric` names, with or without labels; by default the only
+ * configured metric.
  */
 function resolveRankedMetric({
   entries,

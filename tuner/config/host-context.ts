@@ -1,12 +1,12 @@
 /** The facts about this machine that resolving an experiment needs. */
-import { findMissingGguf, findMissingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { findGpuSupportFault, findMissingGguf } from '../../trials/launchers/builtin.ts'
 import { findShareBound, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { HostContext } from './context.ts'
 
 /**
- * The built-in predictor can use a GPU only if the package that drives it works. The user's own
- * command may use every GPU.
+ * What this machine offers: whole GPUs, MIG slices, what enforces GPU shares (`shareBound`), and
+ * whether an engine of the built-in predictor can use the GPUs (`drivesGpus`).
  */
 export function createHostContext(machine: MachineFacts): HostContext {
   const gpus = machine.gpus.filter(isWhole).map(({ name }) => name)
@@ -27,7 +27,7 @@ export function createHostContext(machine: MachineFacts): HostContext {
       ),
       slices,
       shareBound: (serverBounds) => findShareBound(machine.gpus, machine.mps, serverBounds),
-      drivesGpus: (engine) => findMissingGpuDriver(engine, machine) === undefined,
+      drivesGpus: (engine) => findGpuSupportFault(engine, machine) === undefined,
       missingGguf: findMissingGguf(machine),
     },
   }

@@ -57,8 +57,8 @@ export function resolveGpus({
 }
 
 /**
- * The architecture of a file of dimensions. @returns undefined if the file is unusable, which is
- * reported
+ * Resolves the architecture of a file of dimensions.
+ * @returns undefined if the file is unusable, which is reported
  */
 export function resolveArchitecture(
   { report, host }: SettingsContext,
@@ -107,12 +107,16 @@ export function resolveArrivals({ entries, report, host }: Context): {
   arrivals: Arrivals
   order?: PayloadOrder
 } {
-  const given = entries.load.arrivals
-  if (given.kind === 'on-off')
-    return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
-  if (given.kind !== 'trace') return { arrivals: given }
+  const arrivals = entries.load.arrivals
+  if (arrivals.kind === 'on-off')
+    return { arrivals: { kind: 'on-off', onS: arrivals.on / 1000, offS: arrivals.off / 1000 } }
+  if (arrivals.kind !== 'trace') return { arrivals }
   try {
-    const { atMs, order, readAs } = readTrace(given.file, shortenPath(given.file, host), given.unit)
+    const { atMs, order, readAs } = readTrace(
+      arrivals.file,
+      shortenPath(arrivals.file, host),
+      arrivals.unit,
+    )
     return { arrivals: { kind: 'trace', atMs, readAs }, order }
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
@@ -152,12 +156,12 @@ export function resolvePayload(
   streamed: boolean,
 ): PayloadSource {
   const { entries, report, host } = context
-  const given = entries.load.payload ?? {}
-  const { items, count, tokenizer } = given
+  const payload = entries.load.payload ?? {}
+  const { items, count, tokenizer } = payload
   const { seed } = entries
   const at: Path = ['load', 'payload']
-  const lengthsAt = (file: string) => {
-    if (given.inputTokens !== undefined || given.outputTokens !== undefined)
+  const tryReadLengths = (file: string) => {
+    if (payload.inputTokens !== undefined || payload.outputTokens !== undefined)
       report([...at, 'lengths'], 'both recorded and sampled lengths', 'use only one of them')
     try {
       return readLengths(file, shortenPath(file, host))
@@ -167,17 +171,22 @@ export function resolvePayload(
       return undefined
     }
   }
-  const path = given.file === 'generated' ? undefined : given.file
-  const said = streamed && path !== undefined && isConversations(path) ? path : undefined
-  if (given.conversations !== undefined && given.turns === undefined && said === undefined)
+  const path = payload.file === 'generated' ? undefined : payload.file
+  const conversationsPath =
+    streamed && path !== undefined && isConversations(path) ? path : undefined
+  if (
+    payload.conversations !== undefined &&
+    payload.turns === undefined &&
+    conversationsPath === undefined
+  )
     report(
       [...at, 'conversations'],
       'conversations without turns',
       'add turns, such as turns: 1..6',
     )
-  if (given.turns !== undefined && given.lengths !== undefined)
+  if (payload.turns !== undefined && payload.lengths !== undefined)
     report([...at, 'turns'], 'both turns and recorded lengths', 'use only one of them')
-  const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
+  const recorded = payload.lengths === undefined ? undefined : tryReadLengths(payload.lengths)
   if (tokenizer !== undefined)
     try {
       loadTokenCounter(tokenizer)
@@ -189,9 +198,10 @@ export function resolvePayload(
         error.hint ?? 'use another file, or none: then one word counts as one token',
       )
     }
-  const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
-  const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
-  const prompts = resolvePrompts(given, { recorded, classes, file: said })
+  const generatedCount = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
+  const classes =
+    payload.classes && resolveClasses(context, payload.classes, payload, generatedCount, streamed)
+  const prompts = resolvePrompts(payload, { recorded, classes, file: conversationsPath })
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'the trace already sets the items per request', 'use only one of them')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
@@ -201,17 +211,17 @@ export function resolvePayload(
       'leave the items out, or use --backend local',
     )
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  for (const key of said === undefined ? [] : promptLengthKeys)
-    if (given[key] !== undefined)
+  for (const key of conversationsPath === undefined ? [] : promptLengthKeys)
+    if (payload[key] !== undefined)
       report(
         [...at, key],
         `both ${key} and recorded conversations`,
         'recorded conversations have fixed lengths: use only one of them',
       )
-  if (path === undefined || said !== undefined)
+  if (path === undefined || conversationsPath !== undefined)
     return {
       kind: 'generated',
-      count: made,
+      count: generatedCount,
       ...(prompts && { prompts }),
       ...(streamed && isSequenceLengthTuned(entries) && { keepOverlongPrompts: true }),
       ...common,
@@ -255,12 +265,12 @@ function resolvePayloadKind(
 /** Warm-up requests; undefined if none are configured. */
 export function resolveWarmUp(context: Context): WarmUp | undefined {
   const { entries, report } = context
-  const given = entries.load.warmUp
-  if (given === undefined) return undefined
+  const warmUp = entries.load.warmUp
+  if (warmUp === undefined) return undefined
   const at: Path = ['load', 'warmUp']
   if (entries.backend === 'simulated')
     report(at, 'a simulated predictor is always warm', 'leave it out, or use --backend local')
-  const { requests, atOnce, payload } = given
+  const { requests, atOnce, payload } = warmUp
   if (requests === undefined && payload === undefined)
     report(at, 'no warm-up requests', 'set their number: warmUp: 100')
   const common = {

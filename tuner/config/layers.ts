@@ -12,9 +12,9 @@ import {
   createExperimentJsonSchema,
   type ExperimentEntries,
   experimentFileSchema,
-  type ParameterEntry,
   type Settings,
 } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { parseOnce, withBaseFolder } from './schema/schema-parts.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -44,8 +44,8 @@ const namedEntryFlags = new Set(
 )
 
 /**
- * A problem with the value at a path. For a flag the path is omitted: '--slo: '50' has no unit',
- * not '--slo: slo.limit: ...'.
+ * Creates a problem with the value at a path. For a flag the path is omitted: '--slo: '50' has no
+ * unit', not '--slo: slo.limit: ...'.
  */
 export function createConfigProblem(
   origin: Origin | undefined,
@@ -64,7 +64,7 @@ export function createConfigProblem(
   return { where, what: prefix ? what.slice(prefix.length) : what, hint }
 }
 
-/** A layer whose values all have one origin. */
+/** Creates a layer whose values all have one origin. */
 export const createUniformLayer = (raw: unknown, origin: Origin, folder: string): Layer => ({
   raw,
   findOrigin: () => origin,
@@ -155,21 +155,21 @@ function describeIssue(issue: Issue, layer: Layer): ConfigProblem[] {
       what: `unknown key '${joinPath([...path, key])}'${i === maxKeysNamed - 1 && issue.keys.length > maxKeysNamed ? `, and ${issue.keys.length - maxKeysNamed} more` : ''}`,
       hint: suggestKeyCorrection(key, path),
     }))
-  const found = valueAt(layer.raw, path)
+  const actual = getValueAt(layer.raw, path)
   const hint =
     issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
   const saysWhat = issue.code === 'custom' || issue.code === 'too_small'
   const name = path.length === 0 ? 'the experiment' : joinPath(path)
   const near =
-    issue.code === 'invalid_value' && typeof found === 'string'
-      ? suggestValues(found, issue.values.map(String))
+    issue.code === 'invalid_value' && typeof actual === 'string'
+      ? suggestValues(actual, issue.values.map(String))
       : []
   // A key without a value: its settings were probably not indented.
   const isEmptySection =
-    found === null && issue.code === 'invalid_type' && issue.expected === 'object'
+    actual === null && issue.code === 'invalid_type' && issue.expected === 'object'
   const what = isEmptySection
     ? `${name}: empty`
-    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${formatFoundValue(found)}`}`
+    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${formatFoundValue(actual)}`}`
   return [
     createConfigProblem(
       layer.findOrigin(path),
@@ -214,7 +214,7 @@ function formatFoundValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }
 
-export function valueAt(value: unknown, path: Path): unknown {
+export function getValueAt(value: unknown, path: Path): unknown {
   let inner = value
   for (const step of path) {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
@@ -230,15 +230,16 @@ export function valueAt(value: unknown, path: Path): unknown {
 function removeInvalid(raw: unknown, issue: Issue): void {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys') {
-    const owner = valueAt(raw, path)
+    const owner = getValueAt(raw, path)
     for (const key of issue.keys) if (isRecord(owner)) Reflect.deleteProperty(owner, key)
     return
   }
   let whole = path[0] === 'space' ? path.slice(0, 2) : path
   const mustGoUp = (owner: unknown) =>
     Array.isArray(owner) || !isRecord(owner) || !Object.hasOwn(owner, whole.at(-1)!)
-  while (whole.length > 1 && mustGoUp(valueAt(raw, whole.slice(0, -1)))) whole = whole.slice(0, -1)
-  const owner = valueAt(raw, whole.slice(0, -1))
+  while (whole.length > 1 && mustGoUp(getValueAt(raw, whole.slice(0, -1))))
+    whole = whole.slice(0, -1)
+  const owner = getValueAt(raw, whole.slice(0, -1))
   if (isRecord(owner)) Reflect.deleteProperty(owner, whole.at(-1)!)
 }
 
@@ -256,11 +257,11 @@ let jsonSchema: JsonSchema | undefined
 /** Keys that the schema knows at a path, and every key anywhere in it with its full path. */
 function listKnownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
   const everywhere: [string, string][] = []
-  const here: string[] = []
+  const keysAtPath: string[] = []
   const walk = (schema: JsonSchema, at: readonly string[], rest: Path | undefined): void => {
     for (const part of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) walk(part, at, rest)
     for (const [key, inner] of Object.entries(schema.properties ?? {})) {
-      if (rest?.length === 0) here.push(key)
+      if (rest?.length === 0) keysAtPath.push(key)
       everywhere.push([key, [...at, key].join('.')])
       walk(inner, [...at, key], rest && rest[0] === key ? rest.slice(1) : undefined)
     }
@@ -269,7 +270,7 @@ function listKnownKeys(path: Path): { here: string[]; everywhere: [name: string,
   }
   jsonSchema ??= createExperimentJsonSchema() as JsonSchema
   walk(jsonSchema, [], path)
-  return { here: [...new Set(here)], everywhere }
+  return { here: [...new Set(keysAtPath)], everywhere }
 }
 
 /** Common synonyms of keys, each with the key to suggest. */
@@ -308,8 +309,8 @@ function suggestKeyCorrection(key: string, path: Path): string {
   if (synonym !== undefined) return `did you mean ${keySynonyms[synonym]}?`
   const names = [...new Set(everywhere.map(([name]) => name))]
   const other = names.includes(key) ? key : findClosestNames(key, names)[0]
-  const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))
-  return place ? `did you mean ${place[1]}?` : suggestNames(key, here)
+  const match = everywhere.find(([name, where]) => name === other && !where.includes('*'))
+  return match ? `did you mean ${match[1]}?` : suggestNames(key, here)
 }
 
 const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const
@@ -319,22 +320,21 @@ const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', '
  * stay unless they are set again.
  */
 function mergeParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
-  const kept: Record<string, unknown> = { ...below }
+  const retained: Record<string, unknown> = { ...below }
   if (domainKeys.some((key) => above[key] !== undefined))
-    for (const key of domainKeys) delete kept[key]
-  return { ...kept, ...above } as ParameterEntry
+    for (const key of domainKeys) delete retained[key]
+  return { ...retained, ...above } as ParameterEntry
 }
 
 export interface Merged {
   readonly settings: Settings
-  /** The layer that set a value. Undefined where no layer did. */
+  /** The layer that set a value. Undefined if no layer did. */
   readonly findLayer: (path: Path) => Layer | undefined
   /** Origin of a value that the user set. Undefined for a default. */
   readonly findOrigin: (path: Path) => Origin | undefined
 }
 
-/** Sections that are merged entry by entry. Any other value replaces the lower one as a whole.
- */
+/** Sections that are merged entry by entry. Any other value replaces the lower one as a whole. */
 const sections = new Set([
   'slo',
   'load',
@@ -355,8 +355,8 @@ const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
   key === 'predictor' &&
   predictorKindKeys.some(
     (name) =>
-      name in asRecord(value) &&
-      !(urlKeys.includes(name) && urlKeys.some((key) => key in asRecord(below))),
+      name in toRecord(value) &&
+      !(urlKeys.includes(name) && urlKeys.some((key) => key in toRecord(below))),
   )
 const urlKeys: readonly string[] = ['url', 'urls']
 
@@ -403,14 +403,14 @@ export function mergeLayers(
       if (value === undefined) continue
       const inner = [...path, key]
       if (sections.has(joinPath(inner))) {
-        const kept = isAnotherPredictor(key, below[key], value)
+        const retained = isAnotherPredictor(key, below[key], value)
           ? {}
           : key === 'slo'
-            ? dropReplacedLimits(asRecord(below[key]), asRecord(value))
+            ? dropReplacedLimits(toRecord(below[key]), toRecord(value))
             : key === 'predictor'
-              ? dropReplacedUrls(asRecord(below[key]), asRecord(value))
-              : asRecord(below[key])
-        merged[key] = mergeInto(kept, asRecord(value), layer, inner)
+              ? dropReplacedUrls(toRecord(below[key]), toRecord(value))
+              : toRecord(below[key])
+        merged[key] = mergeInto(retained, toRecord(value), layer, inner)
       } else {
         merged[key] =
           path[0] === 'space'
@@ -441,5 +441,5 @@ export function mergeLayers(
   }
 }
 
-const asRecord = (value: unknown): Record<string, unknown> =>
+const toRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}

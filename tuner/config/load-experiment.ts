@@ -11,9 +11,15 @@
  */
 import type { HostContext } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
-import { defaultsLayer, environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
+import {
+  createDefaultsLayer,
+  createEnvironmentLayer,
+  createFlagsLayer,
+  type FlagValues,
+} from './flags/flags.ts'
 import { checkLayer, createUniformLayer, mergeLayers } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
+import { resolvePipeline } from './resolve-pipeline.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
 import { extractSecrets } from './secret-values.ts'
 import {
@@ -38,8 +44,8 @@ export interface ExperimentRequest extends HostContext {
 }
 
 /**
- * The effective experiment: defaults, file, object of a program, environment (TUNE_*) and flags;
- * later ones win.
+ * Loads the effective experiment: defaults, file, object of a program, environment (TUNE_*) and
+ * flags; later ones win.
  * @throws ConfigError with all problems, each with its file:line:column or flag
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
@@ -56,10 +62,10 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
     else unread = true
   }
   if (given !== undefined) layers.push(createUniformLayer(given, { kind: 'given' }, cwd))
-  const fromFlags = flagsToLayer(flags, cwd)
+  const fromFlags = createFlagsLayer(flags, cwd)
   problems.push(...fromFlags.problems)
   const experiment = assemble(
-    [...layers, environmentToLayer(environment, cwd), fromFlags.layer],
+    [...layers, createEnvironmentLayer(environment, cwd), fromFlags.layer],
     problems,
     unread,
     file ?? (given === undefined ? 'command line' : 'experiment'),
@@ -69,7 +75,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
 }
 
 /**
- * The experiment of a stored document, with flags merged in (a larger budget for `resume`).
+ * Loads the experiment of a stored document, with flags merged in (a larger budget for `resume`).
  * @throws ConfigError as loadExperiment does.
  */
 export function loadExperimentDocument(
@@ -79,29 +85,32 @@ export function loadExperimentDocument(
   flags: FlagValues = {},
 ): Experiment {
   const stored = createUniformLayer(document, { kind: 'stored', id }, host.cwd)
-  const fromFlags = flagsToLayer(flags, host.cwd)
+  const fromFlags = createFlagsLayer(flags, host.cwd)
   return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, {
     ...host,
     isStored: true,
   })
 }
 
+/** @param problemPlace place of problems without an origin: the file's name or 'command line' */
 function assemble(
   layers: readonly Layer[],
-  found: readonly ConfigProblem[],
+  earlierProblems: readonly ConfigProblem[],
   unread: boolean,
-  fallback: string,
+  problemPlace: string,
   host: HostContext,
 ): Experiment {
-  const checked = [defaultsLayer(host.cwd), ...layers].map((layer) => {
-    const found = checkLayer(layer)
-    return { layer, ...found, ...extractSecrets(found.entries, layer) }
+  const checked = [createDefaultsLayer(host.cwd), ...layers].map((layer) => {
+    const checkedLayer = checkLayer(layer)
+    return { layer, ...checkedLayer, ...extractSecrets(checkedLayer.entries, layer) }
   })
-  const problems = [...found, ...checked.flatMap((layer) => layer.problems)]
+  const problems = [...earlierProblems, ...checked.flatMap((layer) => layer.problems)]
   const invalidKeys = new Set(checked.flatMap((layer) => [...layer.invalidKeys]))
   // An unreadable file may contain what seems to be missing, so nothing is reported as missing.
   if (unread) throw new ConfigError(sortProblems(problems))
-  const resolved = resolveExperiment(mergeLayers(checked), fallback, invalidKeys, host)
+  const merged = mergeLayers(checked)
+  const resolve = merged.settings.stages === undefined ? resolveExperiment : resolvePipeline
+  const resolved = resolve(merged, problemPlace, invalidKeys, host)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sortProblems(problems))
   return {
@@ -110,20 +119,23 @@ function assemble(
   }
 }
 
-/** Problems that are listed; more usually mean a wrong file. */
+/** Maximum number of listed problems; more usually mean a wrong file. */
 const maxProblems = 50
 
-/** By file, line and column, then flags. Without duplicates, at most `maxProblems`. */
+/**
+ * Sorts problems by file, line and column, then flags; removes duplicates, and keeps at most
+ * `maxProblems`.
+ */
 function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[] {
-  const once = [
+  const unique = [
     ...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values(),
   ]
-  const inOrder = once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
-  const more = inOrder.length - maxProblems
+  const sorted = unique.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
+  const more = sorted.length - maxProblems
   return more <= 0
-    ? inOrder
+    ? sorted
     : [
-        ...inOrder.slice(0, maxProblems),
-        { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' },
+        ...sorted.slice(0, maxProblems),
+        { where: sorted[0]!.where, what: `and ${more} more problems`, hint: '' },
       ]
 }

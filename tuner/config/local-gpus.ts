@@ -1,11 +1,10 @@
-/** GPUs of this machine that trials can use, and the parameters that choose among them.
- */
+/** GPUs of this machine that trials can use, and the parameters that choose among them. */
 import { findVendor, type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
 import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import type { MachineCapabilities } from './types.ts'
 
 /** All GPUs of one model in this machine. */
@@ -24,23 +23,27 @@ export function listLocalGpus(
   { gpus, slices = [] }: MachineCapabilities,
   ownGpus: readonly Gpu[],
 ): LocalGpu[] {
-  const called = (name: string) => findCatalogueName(name, ownGpus)
-  const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
+  const toCatalogueName = (name: string) => findCatalogueName(name, ownGpus)
+  const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(toCatalogueName))]
   return names.map((name) => {
-    const wholeCount = gpus.filter((gpu) => called(gpu) === name).length
-    const made = [
-      ...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : []))),
+    const wholeCount = gpus.filter((gpu) => toCatalogueName(gpu) === name).length
+    const profiles = [
+      ...new Set(
+        slices.flatMap(({ gpu, profile }) => (toCatalogueName(gpu) === name ? [profile] : [])),
+      ),
     ]
     const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
-    const known = made.filter((profile) => model === undefined || matchMigProfile(model, profile))
+    const knownProfiles = profiles.filter(
+      (profile) => model === undefined || matchMigProfile(model, profile),
+    )
     // If the model offers nothing else, unknown profiles stay, and checkMigProfiles reports them.
-    return wholeCount + known.length === 0
-      ? { name, wholeCount, slices: made, unknownSlices: [] }
+    return wholeCount + knownProfiles.length === 0
+      ? { name, wholeCount, slices: profiles, unknownSlices: [] }
       : {
           name,
           wholeCount,
-          slices: known,
-          unknownSlices: made.filter((profile) => !known.includes(profile)),
+          slices: knownProfiles,
+          unknownSlices: profiles.filter((profile) => !knownProfiles.includes(profile)),
         }
   })
 }
@@ -52,8 +55,8 @@ export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean =>
 const defaultSharesPercent = [10, 25, 50, 100]
 
 /**
- * The parameters that divide GPUs: MIG slices by profile, and shares if something enforces them.
- * Without either, trials use whole GPUs.
+ * Lists the parameters that divide GPUs: MIG slices by profile, and shares if something enforces
+ * them. Without either, trials use whole GPUs.
  * @param offers undefined for emulated and cluster GPUs, which can be divided freely
  */
 export function listDivisionParameters(
@@ -108,14 +111,13 @@ export function checkGpuVisibility(
     )
 }
 
-/** Hint on how to enforce a share of these GPUs.
- */
+/** Hint on how to enforce a share of these GPUs. */
 export function formatShareHint(names: readonly string[]): string {
-  const told =
+  const fractionHint =
     '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
   return names.every((name) => findVendor(name) === 'amd')
-    ? told
-    : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
+    ? fractionHint
+    : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${fractionHint}`
 }
 
 /**
@@ -128,16 +130,16 @@ export function describeGpuDivision(
   { shared, asked }: { readonly shared: boolean; readonly asked: boolean },
   ownGpus: readonly Gpu[],
 ): string[] {
-  const known = localGpus.filter(({ name }) => isKnownGpu(name, ownGpus))
-  const unknown = known.length === 0 || asked ? [] : describeUnknownGpus(localGpus, ownGpus)
-  const leftOut = known.flatMap(({ name, unknownSlices }) =>
+  const knownGpus = localGpus.filter(({ name }) => isKnownGpu(name, ownGpus))
+  const unknown = knownGpus.length === 0 || asked ? [] : describeUnknownGpus(localGpus, ownGpus)
+  const leftOut = knownGpus.flatMap(({ name, unknownSlices }) =>
     unknownSlices.length > 0
       ? [
           `MIG ${unknownSlices.join(', ')} of ${name} is not used, because tune does not know this profile`,
         ]
       : [],
   )
-  return [...unknown, ...leftOut, ...describeGpuShares(known, bound, shared, ownGpus)]
+  return [...unknown, ...leftOut, ...describeGpuShares(knownGpus, bound, shared, ownGpus)]
 }
 
 function describeGpuShares(

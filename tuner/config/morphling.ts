@@ -4,11 +4,11 @@
  * notices; invalid parts become problems.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
+import { formatEnvironmentName } from '../../trials/launchers/placeholders.ts'
 import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import { createDraft } from './draft.ts'
 import { parseNumber } from './flags/shorthand.ts'
-import { showOrigin, valueAt } from './layers.ts'
+import { getValueAt, showOrigin } from './layers.ts'
 import { listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import { parseMemoryMiB, UnitError } from './units.ts'
@@ -17,7 +17,7 @@ import type { Layer, Path } from './yaml-file.ts'
 const groups = ['morphling.kubedl.io/v1alpha1', 'tuning.kubedl.io/v1alpha1']
 
 export const isProfilingExperiment = (raw: unknown): boolean =>
-  valueAt(raw, ['kind']) === 'ProfilingExperiment'
+  getValueAt(raw, ['kind']) === 'ProfilingExperiment'
 
 interface Imported {
   readonly layer: Layer
@@ -26,8 +26,8 @@ interface Imported {
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const asFields = (value: unknown): Fields => (isRecord(value) ? value : {})
-const asItems = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+const toFields = (value: unknown): Fields => (isRecord(value) ? value : {})
+const toItems = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 /** @param source the file as read; its positions are kept for errors and `tune config` */
 export function importProfilingExperiment(source: Layer): Imported {
@@ -44,26 +44,26 @@ class Importer {
     this.draft = createDraft(source.folder)
   }
 
-  private at = (path: Path): Origin => this.source.findOrigin(path) ?? { kind: 'default' }
-  private problem(path: Path, what: string, hint: string): void {
-    this.problems.push({ where: showOrigin(this.at(path)), what, hint })
+  private findOrigin = (path: Path): Origin => this.source.findOrigin(path) ?? { kind: 'default' }
+  private addProblem(path: Path, what: string, hint: string): void {
+    this.problems.push({ where: showOrigin(this.findOrigin(path)), what, hint })
   }
   private set(path: Path, value: unknown, from: Path): void {
-    this.draft.set(path, value, this.at(from))
+    this.draft.set(path, value, this.findOrigin(from))
   }
 
   read(): void {
-    const raw = asFields(this.source.raw)
+    const raw = toFields(this.source.raw)
     if (!groups.includes(String(raw.apiVersion)))
-      this.problem(
+      this.addProblem(
         ['apiVersion'],
         `a ProfilingExperiment of ${raw.apiVersion}`,
         `known: ${groups.join(', ')}`,
       )
-    this.known(raw, [], ['apiVersion', 'kind', 'metadata', 'spec', 'status'])
-    const metadata = asFields(raw.metadata)
-    const spec = asFields(raw.spec)
-    this.known(
+    this.checkFieldNames(raw, [], ['apiVersion', 'kind', 'metadata', 'spec', 'status'])
+    const metadata = toFields(raw.metadata)
+    const spec = toFields(raw.spec)
+    this.checkFieldNames(
       spec,
       ['spec'],
       [
@@ -91,11 +91,11 @@ class Importer {
         'spec',
         'serviceProgressDeadline',
       ])
-    this.objective(asFields(spec.objective))
-    this.algorithm(asFields(spec.algorithm))
-    const tuned = this.parameters(spec.tunableParameters)
-    this.pod(
-      asFields(asFields(spec.servicePodTemplate).template),
+    this.importObjective(toFields(spec.objective))
+    this.importAlgorithm(toFields(spec.algorithm))
+    const tuned = this.importParameters(spec.tunableParameters)
+    this.importPod(
+      toFields(toFields(spec.servicePodTemplate).template),
       String(metadata.name ?? 'model'),
       tuned,
     )
@@ -111,7 +111,7 @@ class Importer {
   }
 
   /** Morphling ignores unknown fields; tune reports them. */
-  private known(value: Fields, path: Path, names: readonly string[]): void {
+  private checkFieldNames(value: Fields, path: Path, names: readonly string[]): void {
     for (const key of Object.keys(value).filter((name) => !names.includes(name))) {
       const where = showOrigin(this.source.findKeyOrigin([...path, key]) ?? { kind: 'default' })
       const hint = findClosestNames(key, names).length > 0 ? suggestNames(key, names) : ''
@@ -123,7 +123,7 @@ class Importer {
     }
   }
 
-  private objective({ type, objectiveMetricName }: Fields): void {
+  private importObjective({ type, objectiveMetricName }: Fields): void {
     const metric = String(objectiveMetricName ?? 'qps').toLowerCase()
     if (['qps', 'rps', 'throughput'].includes(metric) && (type ?? 'maximize') === 'maximize')
       this.set(['objective'], 'max-rate', ['spec', 'objective'])
@@ -133,73 +133,84 @@ class Importer {
       )
   }
 
-  private algorithm({ algorithmName, algorithmSettings }: Fields): void {
+  private importAlgorithm({ algorithmName, algorithmSettings }: Fields): void {
     const name = String(algorithmName ?? '').toLowerCase()
     const sampler = name === '' || name.startsWith('bayesian') ? 'gp' : name
     if (['gp', 'random', 'grid'].includes(sampler)) {
       if (name !== '') this.set(['sampler'], sampler, ['spec', 'algorithm', 'algorithmName'])
     } else
-      this.problem(
+      this.addProblem(
         ['spec', 'algorithm', 'algorithmName'],
         `unknown algorithm '${algorithmName}'`,
         suggestNames(name, ['BayesianOpt', 'random', 'grid']),
       )
-    if (asItems(algorithmSettings).length > 0)
+    if (toItems(algorithmSettings).length > 0)
       this.notices.push('algorithmSettings are not used, because the samplers have no settings')
   }
 
   /** @returns the resources that are tuned */
-  private parameters(categories: unknown): Set<string> {
+  private importParameters(categories: unknown): Set<string> {
     const tuned = new Set<string>()
-    const at: Path = ['spec', 'tunableParameters']
-    if (asItems(categories).length === 0)
-      this.problem(at, 'no tunableParameters', 'there is nothing to tune')
-    for (const [i, entry] of asItems(categories).entries()) {
-      const { category, parameters } = asFields(entry)
-      const place = [...at, i]
+    const categoriesPath: Path = ['spec', 'tunableParameters']
+    if (toItems(categories).length === 0)
+      this.addProblem(categoriesPath, 'no tunableParameters', 'there is nothing to tune')
+    for (const [i, entry] of toItems(categories).entries()) {
+      const { category, parameters } = toFields(entry)
+      const categoryPath = [...categoriesPath, i]
       if (!['resource', 'env', 'args'].includes(String(category))) {
-        this.problem(
-          [...place, 'category'],
+        this.addProblem(
+          [...categoryPath, 'category'],
           `unknown category '${category}'`,
           'use one of resource, env, args',
         )
         continue
       }
-      for (const [j, parameter] of asItems(parameters).entries())
-        this.parameter(asFields(parameter), String(category), [...place, 'parameters', j], tuned)
+      for (const [j, parameter] of toItems(parameters).entries())
+        this.importParameter(
+          toFields(parameter),
+          String(category),
+          [...categoryPath, 'parameters', j],
+          tuned,
+        )
     }
     return tuned
   }
 
-  private parameter(given: Fields, category: string, at: Path, tuned: Set<string>): void {
-    this.known(given, at, ['name', 'parameterType', 'feasibleSpace'])
-    const space = asFields(given.feasibleSpace)
-    this.known(space, [...at, 'feasibleSpace'], ['min', 'max', 'step', 'list'])
-    const type = String(given.parameterType ?? 'discrete')
+  private importParameter(
+    fields: Fields,
+    category: string,
+    parameterPath: Path,
+    tuned: Set<string>,
+  ): void {
+    this.checkFieldNames(fields, parameterPath, ['name', 'parameterType', 'feasibleSpace'])
+    const space = toFields(fields.feasibleSpace)
+    this.checkFieldNames(space, [...parameterPath, 'feasibleSpace'], ['min', 'max', 'step', 'list'])
+    const type = String(fields.parameterType ?? 'discrete')
     if (!['int', 'double', 'discrete', 'categorical'].includes(type))
-      this.problem(
-        [...at, 'parameterType'],
+      this.addProblem(
+        [...parameterPath, 'parameterType'],
         `unknown parameterType '${type}'`,
         'use one of int, double, discrete, categorical',
       )
-    const original = String(given.name ?? '')
-    const resource = category === 'resource' ? this.resource(original, at) : undefined
+    const original = String(fields.name ?? '')
+    const resource =
+      category === 'resource' ? this.findTunableResource(original, parameterPath) : undefined
     if (category === 'resource' && !resource) return
     const name = resource?.name ?? original.replaceAll('.', '_')
     tuned.add(name)
-    const faults = this.problems.length
+    const problemsBefore = this.problems.length
     const read = (text: unknown, ...place: (string | number)[]): number | string => {
       if (!resource) return type === 'categorical' ? String(text) : parseNumber(String(text))
       const value = resource.read(String(text))
       if (Number.isNaN(value))
-        this.problem(
-          [...at, 'feasibleSpace', ...place],
+        this.addProblem(
+          [...parameterPath, 'feasibleSpace', ...place],
           `'${text}' is not a quantity of ${original}`,
           `e.g. ${resource.example}`,
         )
       return value
     }
-    const list = asItems(space.list)
+    const list = toItems(space.list)
     const entry =
       list.length > 0
         ? {
@@ -207,61 +218,69 @@ class Importer {
             ...(type === 'categorical' ? { kind: 'categorical' } : {}),
           }
         : { kind: type === 'double' ? 'float' : 'int', ...readRange(space, read) }
-    if (this.problems.length === faults)
-      this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
+    if (this.problems.length === problemsBefore)
+      this.set(['space', name], { ...entry, category }, [...parameterPath, 'feasibleSpace'])
     // Morphling uppercases names of environment variables and puts arguments bare at the end.
     if (category === 'env' && formatEnvironmentName(name) !== name.toUpperCase())
-      this.set(['predictor', 'envNames', name], name.toUpperCase(), at)
-    if (category === 'args') this.set(['predictor', 'argFormat'], ['$' + '{value}'], at)
+      this.set(['predictor', 'envNames', name], name.toUpperCase(), parameterPath)
+    if (category === 'args') this.set(['predictor', 'argFormat'], ['$' + '{value}'], parameterPath)
   }
 
-  private resource(name: string, at: Path): Resource | undefined {
+  private findTunableResource(name: string, parameterPath: Path): Resource | undefined {
     const resource = Object.hasOwn(resources, name) ? resources[name] : undefined
     if (resource) return resource
     const hint = Object.hasOwn(untunableResources, name)
       ? untunableResources[name]!
       : 'use cpu, memory or nvidia.com/gpu; for other names, Morphling would set ephemeral-storage'
-    this.problem([...at, 'name'], `the resource '${name}' cannot be tuned`, hint)
+    this.addProblem([...parameterPath, 'name'], `the resource '${name}' cannot be tuned`, hint)
     return undefined
   }
 
-  /** The pod template stays unchanged. Its fixed resources are pinned, because they set the price.
-   */
-  private pod(template: Fields, name: string, tuned: ReadonlySet<string>): void {
-    const at: Path = ['spec', 'servicePodTemplate', 'template']
+  /** The pod template stays unchanged. Its fixed resources are pinned, because they set the price. */
+  private importPod(template: Fields, name: string, tuned: ReadonlySet<string>): void {
+    const templatePath: Path = ['spec', 'servicePodTemplate', 'template']
     const containers = listContainers(template)
     const [container] = containers
     if (!container) {
-      this.problem(
+      this.addProblem(
         ['spec', 'servicePodTemplate'],
         'no servicePodTemplate with a named container',
         'add one, because it defines the server of the model',
       )
       return
     }
-    this.set(['kubernetes', 'pod'], template, at)
-    this.set(['kubernetes', 'container'], container.name, [...at, 'spec', 'containers', 0, 'name'])
+    this.set(['kubernetes', 'pod'], template, templatePath)
+    this.set(['kubernetes', 'container'], container.name, [
+      ...templatePath,
+      'spec',
+      'containers',
+      0,
+      'name',
+    ])
     if (containers.length > 1)
       this.notices.push(
         `The pod has ${containers.length} containers; as in Morphling, the first, ${container.name}, is tuned`,
       )
-    const first: Path = [...at, 'spec', 'containers', 0]
-    const environment = asItems(valueAt(this.source.raw, [...first, 'env']))
-    const k = environment.findIndex((variable) => asFields(variable).name === 'MODEL_NAME')
-    const model = k < 0 ? undefined : asFields(environment[k]).value
+    const containerPath: Path = [...templatePath, 'spec', 'containers', 0]
+    const environment = toItems(getValueAt(this.source.raw, [...containerPath, 'env']))
+    const k = environment.findIndex((variable) => toFields(variable).name === 'MODEL_NAME')
+    const model = k < 0 ? undefined : toFields(environment[k]).value
     this.set(
       ['model'],
       { name: typeof model === 'string' ? model.replace(/^.*\//, '') : name },
-      k < 0 ? ['metadata', 'name'] : [...first, 'env', k, 'value'],
+      k < 0 ? ['metadata', 'name'] : [...containerPath, 'env', k, 'value'],
     )
-    const held = asFields(
-      valueAt(this.source.raw, [...first, 'resources', 'limits']) ??
-        valueAt(this.source.raw, [...first, 'resources', 'requests']),
+    const fixedResources = toFields(
+      getValueAt(this.source.raw, [...containerPath, 'resources', 'limits']) ??
+        getValueAt(this.source.raw, [...containerPath, 'resources', 'requests']),
     )
-    for (const [key, quantity] of Object.entries(held)) {
+    for (const [key, quantity] of Object.entries(fixedResources)) {
       const resource = Object.hasOwn(resources, key) ? resources[key] : undefined
       if (resource && !tuned.has(resource.name))
-        this.set(['pin', resource.name], resource.read(String(quantity)), [...first, 'resources'])
+        this.set(['pin', resource.name], resource.read(String(quantity)), [
+          ...containerPath,
+          'resources',
+        ])
     }
   }
 }

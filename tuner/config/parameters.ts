@@ -15,7 +15,7 @@ import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/g
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
 import { listGeometricValues, listPowersOfTwo } from './flags/shorthand.ts'
-import type { ParameterEntry } from './schema/experiment-schema.ts'
+import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
 /**
@@ -328,21 +328,21 @@ export function buildParameter(
   entry: ParameterEntry,
   ownGpus: readonly Gpu[] = [],
 ): { parameter?: Parameter; faults: Fault[] } {
-  const known = findKnownParameter(name)
+  const knownParameter = findKnownParameter(name)
   const faults: Fault[] = []
   const base = {
     name,
-    category: entry.category ?? known?.category ?? 'env',
-    monotone: entry.monotone ?? known?.monotone,
-    concurrency: entry.concurrency ?? known?.concurrency,
+    category: entry.category ?? knownParameter?.category ?? 'env',
+    monotone: entry.monotone ?? knownParameter?.monotone,
+    concurrency: entry.concurrency ?? knownParameter?.concurrency,
   }
-  const numeric = (value: number | string, at: string): number => {
-    const read = typeof value === 'number' ? value : parseText(value, known)
-    const fault = checkNumber(read, value, known)
+  const readNumber = (value: number | string, at: string): number => {
+    const read = typeof value === 'number' ? value : parseText(value, knownParameter)
+    const fault = checkNumber(read, value, knownParameter)
     if (fault) faults.push({ at, ...fault })
     return read
   }
-  const done = (parameter: Parameter) => (faults.length > 0 ? { faults } : { parameter, faults })
+  const finish = (parameter: Parameter) => (faults.length > 0 ? { faults } : { parameter, faults })
 
   if (entry.values !== undefined) {
     for (const key of ['min', 'max', 'step', 'factor'] as const)
@@ -353,25 +353,26 @@ export function buildParameter(
           hint: 'use either values or a range',
         })
     const texts = entry.values.filter(
-      (value) => typeof value === 'string' && Number.isNaN(parseText(value, known)),
+      (value) => typeof value === 'string' && Number.isNaN(parseText(value, knownParameter)),
     )
-    const named =
-      known?.names !== undefined ||
+    const isCategorical =
+      knownParameter?.names !== undefined ||
       entry.kind === 'categorical' ||
-      (entry.kind === undefined && known === undefined && texts.length > 0)
-    if (named) return done({ ...base, ...buildCategorical(name, entry, known, ownGpus, faults) })
+      (entry.kind === undefined && knownParameter === undefined && texts.length > 0)
+    if (isCategorical)
+      return finish({ ...base, ...buildCategorical(name, entry, knownParameter, ownGpus, faults) })
     if (entry.features)
       faults.push({
         at: 'features',
         what: 'features for numbers',
         hint: 'features apply to names (kind: categorical), because numbers already have an order',
       })
-    return done({
+    return finish({
       ...base,
       ...buildOrdinal(
-        entry.values.map((value) => numeric(value, 'values')),
+        entry.values.map((value) => readNumber(value, 'values')),
         entry,
-        known,
+        knownParameter,
         faults,
       ),
     })
@@ -395,21 +396,21 @@ export function buildParameter(
       ],
     }
   }
-  if (known?.names !== undefined || entry.kind === 'categorical')
+  if (knownParameter?.names !== undefined || entry.kind === 'categorical')
     return {
       faults: [
         {
           at: '',
           what: 'a range of names',
-          hint: `list them: [${known?.names?.slice(0, 3).join(', ') || 'a, b, c'}]`,
+          hint: `list them: [${knownParameter?.names?.slice(0, 3).join(', ') || 'a, b, c'}]`,
         },
       ],
     }
-  const min = numeric(entry.min, 'min')
-  const max = numeric(entry.max, 'max')
+  const min = readNumber(entry.min, 'min')
+  const max = readNumber(entry.max, 'max')
   if (min > max)
     faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
-  const scale = entry.scale ?? known?.scale ?? 'linear'
+  const scale = entry.scale ?? knownParameter?.scale ?? 'linear'
   if (entry.scale === 'log' && min <= 0)
     faults.push({
       at: 'scale',
@@ -421,25 +422,33 @@ export function buildParameter(
   const integers =
     Number.isInteger(min) && Number.isInteger(max) && Number.isInteger(entry.step ?? 1)
   const kind = entry.kind ?? (integers ? 'int' : 'float')
-  if ((kind === 'int' || known?.whole) && !integers)
+  if ((kind === 'int' || knownParameter?.whole) && !integers)
     faults.push({
       at: '',
       what: 'min, max and step must be whole numbers',
-      hint: known?.whole ? '' : 'or use kind: float',
+      hint: knownParameter?.whole ? '' : 'or use kind: float',
     })
-  const rounded = (values: number[]) =>
+  const roundValues = (values: number[]) =>
     kind === 'int' ? [...new Set(values.map(Math.round))] : values
   if (entry.factor !== undefined && min <= 0)
     faults.push({ at: 'min', what: `a factor with min ${min}`, hint: 'a factor needs min above 0' })
   if (faults.length > 0) return { faults }
   if (entry.factor !== undefined)
-    return done({
+    return finish({
       ...base,
-      ...buildOrdinal(rounded(listGeometricValues(min, max, entry.factor)), entry, known, faults),
+      ...buildOrdinal(
+        roundValues(listGeometricValues(min, max, entry.factor)),
+        entry,
+        knownParameter,
+        faults,
+      ),
     })
-  if (known?.powers && entry.step === undefined && entry.kind === undefined)
-    return done({ ...base, ...buildOrdinal(listPowersOfTwo(min, max), entry, known, faults) })
-  return done({
+  if (knownParameter?.powers && entry.step === undefined && entry.kind === undefined)
+    return finish({
+      ...base,
+      ...buildOrdinal(listPowersOfTwo(min, max), entry, knownParameter, faults),
+    })
+  return finish({
     ...base,
     kind: kind === 'float' ? 'float' : 'int',
     min,
@@ -524,8 +533,8 @@ function resolveGpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[])
 
 /** NaN if the text is no number of this parameter. */
 function parseText(text: string, known: KnownParameter | undefined): number {
-  const plain = text.trim() === '' ? Number.NaN : Number(text)
-  if (Number.isFinite(plain) || !known?.parse) return plain
+  const number = text.trim() === '' ? Number.NaN : Number(text)
+  if (Number.isFinite(number) || !known?.parse) return number
   try {
     return known.parse(text)
   } catch (error) {

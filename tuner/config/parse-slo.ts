@@ -19,14 +19,20 @@ export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>
 const singlePercentileHint =
   'a request is good when it meets every limit, so there is one share of good requests: write the percentile once'
 
-/** 'p99'. @throws UnitError, also for several percentiles */
+/**
+ * 'p99'.
+ * @throws UnitError, also for several percentiles
+ */
 export function parseSloPercentile(input: string | number): number {
   if (typeof input === 'string' && input.includes(','))
     throw new UnitError(`several percentiles: ${input}`, singlePercentileHint)
   return parsePercentile(input)
 }
 
-/** '200ms'. @throws UnitError, also for two limits of one metric */
+/**
+ * '200ms'.
+ * @throws UnitError, also for two limits of one metric
+ */
 export function parseSloLimit(input: string | number): number {
   if (typeof input === 'string' && input.includes(','))
     throw new UnitError(`several limits for one latency: ${input}`, 'use only the stricter one')
@@ -35,7 +41,7 @@ export function parseSloLimit(input: string | number): number {
 
 /**
  * '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'; 'p90 ttft<200ms tpot<30ms'.
- * Throws a UnitError.
+ * @throws UnitError
  */
 export function parseSlo(input: string | number): SloEntry {
   const parts = parseSloParts(String(input))
@@ -53,8 +59,8 @@ function parseLimits(parts: ReturnType<typeof splitSloText>): SloEntry {
 }
 
 /**
- * The limits of a class of requests: 'ttft<300ms tpot<30ms'. Throws a UnitError; for a percentile
- * too.
+ * Parses the limits of a class of requests: 'ttft<300ms tpot<30ms'.
+ * @throws UnitError; for a percentile too
  */
 export function parseClassSlo(input: string | number): SloEntry {
   const parts = splitSloText(String(input))
@@ -66,25 +72,28 @@ export function parseClassSlo(input: string | number): SloEntry {
   return groupByMetric(listLimits(parseLimits(parts)))
 }
 
-/** A list of limits, one a metric, as one entry. Throws a UnitError. */
+/**
+ * A list of limits, one a metric, as one entry.
+ * @throws UnitError
+ */
 export function joinLimits(listed: readonly SloEntry[]): SloEntry {
   const limits = listed.flatMap(listLimits)
   const twice = limits.find(({ metric }, i) =>
     limits.slice(0, i).some((before) => before.metric === metric),
   )
   if (twice) throw new UnitError(`two limits for ${twice.metric}`, 'use only the stricter one')
-  const one = (name: 'percentile' | 'errorRate'): number | undefined => {
-    const said = [...new Set(listed.flatMap((each) => each[name] ?? []))]
-    if (said.length > 1 && name === 'percentile')
+  const requireSingle = (name: 'percentile' | 'errorRate'): number | undefined => {
+    const distinct = [...new Set(listed.flatMap((each) => each[name] ?? []))]
+    if (distinct.length > 1 && name === 'percentile')
       throw new UnitError(
-        `several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
+        `several percentiles: ${distinct.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
         singlePercentileHint,
       )
-    if (said.length > 1)
+    if (distinct.length > 1)
       throw new UnitError('several error rates', 'all limits share one error rate: write it once')
-    return said[0]
+    return distinct[0]
   }
-  const [percentile, errorRate] = [one('percentile'), one('errorRate')]
+  const [percentile, errorRate] = [requireSingle('percentile'), requireSingle('errorRate')]
   return {
     ...(percentile !== undefined && { percentile }),
     ...(errorRate !== undefined && { errorRate }),
@@ -95,12 +104,12 @@ export function joinLimits(listed: readonly SloEntry[]): SloEntry {
 const groupByMetric = (limits: readonly SloLimit[]): SloEntry =>
   Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, limitMs]))
 
-/** All limits of an entry; a metric's own limit takes precedence over `limit`. */
+/** Lists all limits of an entry; a metric's own limit takes precedence over `limit`. */
 export function listLimits(entry: SloEntry): SloLimit[] {
   const { limit, metric = 'e2e' } = entry
   return latencyMetricNames.flatMap((name) => {
-    const own = entry[name] ?? (name === metric ? limit : undefined)
-    return own === undefined ? [] : [{ metric: name, limitMs: own }]
+    const limitMs = entry[name] ?? (name === metric ? limit : undefined)
+    return limitMs === undefined ? [] : [{ metric: name, limitMs }]
   })
 }
 
@@ -120,7 +129,7 @@ export function createSlo(
 }
 
 /**
- * The SLO of a text, p99 by default.
+ * Parses the SLO of a text, p99 by default.
  * @param maxErrorRate 0-1
  * @throws UnitError
  */

@@ -4,7 +4,7 @@ import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import { portPattern } from '../../profiler/prometheus.ts'
 import { findFieldFileFault, listFields, parseField } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { findRequestFault } from '../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../profiler/protocols/request-format.ts'
 import { isGrpcUrl } from '../../profiler/server-address.ts'
 import {
   type Architecture,
@@ -34,13 +34,13 @@ import { listLimits } from './parse-slo.ts'
 import type { ExperimentEntries, Settings } from './schema/experiment-schema.ts'
 import { resolveServedFolder, resolveWeights } from './served-model.ts'
 import { findServerUrl, resolveUrlTemplate } from './server-urls.ts'
-import { isOwnPredictor } from './settings/kubernetes-settings.ts'
+import { isUserPredictor } from './settings/kubernetes-settings.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
 /**
- * The protocol of a server: the configured one, that of its preset, gRPC for a gRPC URL, OpenAI for
- * an SLO on streamed answers, otherwise the first tensor protocol.
+ * Resolves the protocol of a server: the configured one, that of its preset, gRPC for a gRPC URL,
+ * OpenAI for an SLO on streamed answers, otherwise the first tensor protocol.
  */
 export function resolveProtocol({
   predictor = {},
@@ -89,15 +89,15 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       server !== undefined &&
       isLanguageServer(server) &&
       findKnownArchitecture(model.architecture, own) === undefined
-    const asked = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
+    const protocolName = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
-    if (server !== undefined && !protocolTable[asked].streams)
+    if (server !== undefined && !protocolTable[protocolName].streams)
       report(
         ['predictor', 'server'],
         `${server} serves language models, but ${model.name} is not one`,
         'remove the server, or use a language model',
       )
-    if (acceptance !== undefined && (built === 'gguf' || !protocolTable[asked].streams))
+    if (acceptance !== undefined && (built === 'gguf' || !protocolTable[protocolName].streams))
       report(
         ['predictor', 'acceptance'],
         'acceptance applies only to a simulated or emulated language model',
@@ -109,7 +109,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       kind,
       model: model.name,
       engine: built,
-      protocol: asked,
+      protocol: protocolName,
       ...standsFor,
       ...way,
       ...(acceptance !== undefined && { acceptance }),
@@ -117,17 +117,17 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       readyTimeoutS,
     }
   }
-  const asked = resolveProtocol(entries)
-  if (protocolTable[asked].needsPath && path === undefined)
+  const protocolName = resolveProtocol(entries)
+  if (protocolTable[protocolName].needsPath && path === undefined)
     report(
       ['predictor', 'protocol'],
-      `protocol '${asked}' needs the path of the inference call`,
+      `protocol '${protocolName}' needs the path of the inference call`,
       'set path: /predict',
     )
-  if (protocolTable[asked].needsPath) checkRequest(context)
+  if (protocolTable[protocolName].needsPath) checkRequest(context)
   const common: RequestSettings = {
     model: model.name,
-    protocol: asked,
+    protocol: protocolName,
     path,
     signature,
     healthPath,
@@ -138,7 +138,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     readyTimeoutS,
   }
   if (kind === 'imported')
-    return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
+    return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: protocolName }
   return kind === 'url'
     ? resolveUrlTemplate(context, common)
     : createCommandTemplate(context, common, model)
@@ -180,13 +180,13 @@ function checkRequest({ entries, report, host }: Context): void {
       `both a form and a ${body === undefined ? 'content type' : 'body'}`,
       'use only one of them: a form has its own content type',
     )
-  const asWritten = (text: string) => replaceReferences(text, () => '1')
+  const fillReferences = (text: string) => replaceReferences(text, () => '1')
   const fault = form
     ? undefined
-    : findRequestFault({ template: body && asWritten(body), contentType })
+    : findRequestFault({ template: body && fillReferences(body), contentType })
   if (fault !== undefined) report(at, fault.what, fault.hint)
   for (const [name, written] of listFields(form ?? {})) {
-    const text = asWritten(written)
+    const text = fillReferences(written)
     const wrong = findRequestFault({ form: { [name]: text } })
     if (wrong !== undefined) {
       report(['predictor', 'form', name], wrong.what, wrong.hint)
@@ -194,8 +194,8 @@ function checkRequest({ entries, report, host }: Context): void {
     }
     const { kind, content } = parseField(text)
     // The files of a stored experiment may be gone.
-    const gone = host.isReadOnly && kind !== 'value' && !existsSync(content)
-    const missing = gone ? undefined : findFieldFileFault(text)
+    const isMissingFromStored = host.isReadOnly && kind !== 'value' && !existsSync(content)
+    const missing = isMissingFromStored ? undefined : findFieldFileFault(text)
     if (missing !== undefined) report(['predictor', 'form', name], missing.what, missing.hint)
   }
 }
@@ -245,19 +245,19 @@ const isServerModelled = ({
   command === undefined &&
   (backend === 'simulated' || devices === 'emulated')
 
-/** The kind that the keys imply. Reports keys that contradict each other. */
+/** Resolves the kind that the keys imply. Reports keys that contradict each other. */
 function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
-  const given = entries.predictor ?? {}
-  const { command, server } = given
-  const url = findServerUrl(given)
+  const settings = entries.predictor ?? {}
+  const { command, server } = settings
+  const url = findServerUrl(settings)
   const started = command !== undefined || (server !== undefined && !isServerModelled(entries))
-  const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
+  const inPod = isUserPredictor(entries.kubernetes?.pod) && url === undefined
   const kind =
     started || inPod
       ? 'command'
       : url !== undefined
         ? 'url'
-        : given.from !== undefined
+        : settings.from !== undefined
           ? 'imported'
           : 'builtin'
   if (started && url !== undefined)
@@ -266,13 +266,13 @@ function resolveKind({ entries, report }: Context): PredictorTemplate['kind'] {
       `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
       'use only one of them',
     )
-  if (given.kind !== undefined && given.kind !== kind)
+  if (settings.kind !== undefined && settings.kind !== kind)
     report(
       ['predictor', 'kind'],
-      `kind ${given.kind}, but its keys make it ${kind}`,
-      `a ${given.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[given.kind]}`,
+      `kind ${settings.kind}, but its keys make it ${kind}`,
+      `a ${settings.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[settings.kind]}`,
     )
-  for (const key of Object.keys(given))
+  for (const key of Object.keys(settings))
     if (!keysByKind[kind].includes(key) && !kindDecidingKeys.includes(key))
       report(['predictor', key], `'${key}' does not apply to a ${kind} predictor`, 'remove it')
   return kind
@@ -286,7 +286,7 @@ function createCommandTemplate(
   const { entries, report, resolveFolder, host } = context
   const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } =
     entries.predictor ?? {}
-  if (isOwnPredictor(entries.kubernetes?.pod)) {
+  if (isUserPredictor(entries.kubernetes?.pod)) {
     if (prepare !== undefined)
       report(
         ['predictor', 'prepare'],
@@ -331,7 +331,7 @@ function createCommandTemplate(
       'leave it out',
     )
   const step = prepare && resolvePrepareStep(context, prepare)
-  const told = {
+  const startSettings = {
     env,
     envNames,
     argFormat,
@@ -340,10 +340,10 @@ function createCommandTemplate(
     reconfigure,
     cwd: folder,
   }
-  return { kind: 'command', command: started, server: preset, ...told, ...common }
+  return { kind: 'command', command: started, server: preset, ...startSettings, ...common }
 }
 
-/** The separate port of Triton's metrics, if a metric names one. */
+/** Finds the separate port of Triton's metrics, if a metric names one. */
 function findTritonMetricsPort(metrics: ExperimentEntries['metrics'] = []): {
   metricsPort?: number
 } {
@@ -388,14 +388,14 @@ function builtinProtocol(
 ): BuiltinProtocol {
   const names: readonly BuiltinProtocol[] =
     generates || findLanguageModel(model.architecture, own) ? spoken.prompts : spoken.tensors
-  const found = names.find((name) => name === protocol)
-  if (protocol !== undefined && found === undefined)
+  const match = names.find((name) => name === protocol)
+  if (protocol !== undefined && match === undefined)
     report(
       ['predictor', 'protocol'],
       `the built-in predictor does not speak ${protocol} with ${model.name}`,
       `use ${names.join(', ')}`,
     )
-  return found ?? names[0]!
+  return match ?? names[0]!
 }
 
 /** Undefined also for an unknown architecture, which is reported elsewhere. */
@@ -426,8 +426,8 @@ export function reportTemplateProblem({ report }: Context, problem: string): voi
 }
 
 /**
- * The engine of the built-in predictor that can use a GPU of this machine; undefined if none can.
- * ONNX Runtime comes first, because it supports current CUDA versions.
+ * Chooses the engine of the built-in predictor that can use a GPU of this machine; undefined if
+ * none can. ONNX Runtime comes first, because it supports current CUDA versions.
  */
 function chooseGpuEngine(
   { engine }: Pick<BuiltinTemplate, 'engine'>,
@@ -453,7 +453,7 @@ export function resolveDevices(
   const { gpus, slices = [], drivesGpus = () => true } = host.machine
   const runsAnywhere =
     predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
-  const here =
+  const hasUsableGpu =
     gpus.length + slices.length > 0 &&
     (predictor.kind !== 'builtin' || chooseGpuEngine(predictor, model, drivesGpus) !== undefined)
   if (backend === 'simulated' && predictor.kind !== 'builtin')
@@ -480,7 +480,7 @@ export function resolveDevices(
       )
     return 'emulated'
   }
-  if (devices === 'gpu' && backend === 'local' && !here)
+  if (devices === 'gpu' && backend === 'local' && !hasUsableGpu)
     report(
       ['devices'],
       'this machine has no GPU that a predictor can use',
@@ -489,10 +489,10 @@ export function resolveDevices(
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
   if (predictor.kind !== 'builtin') {
     const startedHere = predictor.kind === 'command' && backend === 'local' && !host.isStored
-    return isGpuChosen(entries) || (startedHere && here) ? 'gpu' : 'cpu'
+    return isGpuChosen(entries) || (startedHere && hasUsableGpu) ? 'gpu' : 'cpu'
   }
   if (backend === 'kubernetes') return 'gpu'
-  if (backend === 'local' && here) return 'gpu'
+  if (backend === 'local' && hasUsableGpu) return 'gpu'
   // Emulation needs an architecture, which a model file does not name; the file itself runs on CPU.
   return backend === 'local' && runsAnywhere ? 'cpu' : 'emulated'
 }
@@ -502,8 +502,8 @@ export const isGpuChosen = ({ space, pin }: Pick<Settings, 'space' | 'pin'>) =>
   Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
 /**
- * The built-in predictor as trials start it. Real engines serve the user's files under the model's
- * name. Emulated devices and models with random weights use the architecture's name.
+ * Resolves the built-in predictor as trials start it. Real engines serve the user's files under the
+ * model's name. Emulated devices and models with random weights use the architecture's name.
  */
 export function resolveBuiltin(
   template: BuiltinTemplate,

@@ -30,8 +30,8 @@ export function findLengthColumns(
   header: readonly string[],
 ): readonly [input: number, output: number] {
   const names = header.map((cell) => cell.toLowerCase().replace(/[\s_"]/g, ''))
-  const at = (known: readonly string[]) => names.findIndex((name) => known.includes(name))
-  return [at(inputNames), at(outputNames)]
+  const findColumn = (known: readonly string[]) => names.findIndex((name) => known.includes(name))
+  return [findColumn(inputNames), findColumn(outputNames)]
 }
 
 /** Failed requests are recorded without tokens. */

@@ -20,8 +20,9 @@ import {
 } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
-import { findTemplateProblems, limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
+import { limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
 import { isStarted, type PredictorTemplate } from '../../trials/launchers/template.ts'
+import { findTemplateProblems } from '../../trials/launchers/template-problems.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import {
   type Context,
@@ -68,11 +69,12 @@ import {
   resolvePredictor,
   resolveProtocol,
 } from './predictor-template.ts'
-import { isDimensionsFile, type Settings, writeDocument } from './schema/experiment-schema.ts'
+import { type Settings, writeDocument } from './schema/experiment-schema.ts'
+import { isDimensionsFile } from './schema/model-schema.ts'
 import { outputTargets } from './schema/output-schema.ts'
 import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
-import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
+import { checkPodGpu, isUserPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
 import { resolveMetrics } from './settings/metric-settings.ts'
 import { checkPools, describePools } from './settings/pool-settings.ts'
 import { checkSpeculation } from './settings/speculation-settings.ts'
@@ -128,17 +130,17 @@ export function resolveExperiment(
     own,
     invalidKeys: architectures ? invalidKeys : new Set([...invalidKeys, 'model']),
   }
-  const asked = resolvePredictor(context, model)
-  const slo = resolveSlo(context, findProtocolTraits(asked).streams)
+  const template = resolvePredictor(context, model)
+  const slo = resolveSlo(context, findProtocolTraits(template).streams)
   const objective = resolveObjective(context)
-  const serving = resolveServer(context, asked, model)
+  const serving = resolveServer(context, template, model)
   const { predictor, devicesUsed, variants } = serving
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
   const { space, pins, written } = resolveSpace(
     context,
     serving,
-    isOwnPredictor(kubernetes?.pod),
+    isUserPredictor(kubernetes?.pod),
     prices,
   )
   const spaceNotices = checkSpace(context, serving, model, space, prices)
@@ -265,7 +267,7 @@ function resolveServer(context: Context, asked: PredictorTemplate, model: ModelS
   return { predictor, devicesUsed, variants }
 }
 
-/** Which engines can use local GPUs, if trials run on this machine. */
+/** Picks the engines that can use local GPUs, if trials run on this machine. */
 const pickGpuDrivers = ({ entries, host }: Context) =>
   entries.backend === 'local' && !host.isStored ? { drivesGpus: host.machine.drivesGpus } : {}
 
@@ -279,7 +281,10 @@ function resolveSpace(
   const { predictor, devicesUsed, variants } = serving
   const { streams } = findProtocolTraits(predictor)
   const localGpus = resolveLocalGpus(context, serving)
-  const named = [...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)]
+  const defaultGpus = [
+    ...own.gpus.map(({ name }) => name),
+    ...(streams ? emulatedLlmGpus : emulatedGpus),
+  ]
   return buildSpace(
     addVariantParameter(entries, variants, context),
     {
@@ -293,7 +298,7 @@ function resolveSpace(
       gguf: predictor.kind === 'builtin' && predictor.engine === 'gguf',
       split: variants.length === 0 ? resolveSplit(predictor, own) : undefined,
       cpuCores: host.machine.cpuCores,
-      gpus: localGpus?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),
+      gpus: localGpus?.map(({ name }) => name) ?? defaultGpus.filter((gpu) => priced[gpu]),
       localGpus,
       bound: resolveShareBound(context, predictor),
       isStored: host.isStored,
@@ -305,8 +310,8 @@ function resolveSpace(
 }
 
 /**
- * The architecture of a modelled language-model server; undefined for an unknown one, which is
- * reported elsewhere.
+ * Resolves the architecture of a modelled language-model server; undefined for an unknown one,
+ * which is reported elsewhere.
  */
 function resolveSplit(predictor: PredictorTemplate, own: CustomDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
@@ -325,17 +330,17 @@ function resolveLocalGpus(
   if (devicesUsed !== 'gpu' || entries.backend !== 'local' || !isStarted(predictor))
     return undefined
   const localGpus = listLocalGpus(host.machine, own.gpus)
-  const known = localGpus.filter(({ name }) => isKnownGpu(name, own.gpus))
-  if (known.length === 0 && localGpus.length > 0 && !isGpuChosen(entries))
+  const knownGpus = localGpus.filter(({ name }) => isKnownGpu(name, own.gpus))
+  if (knownGpus.length === 0 && localGpus.length > 0 && !isGpuChosen(entries))
     reportUnknownGpus(
       report,
       localGpus.map(({ name }) => name),
       host.machine.memoryMiB,
     )
-  return localGpus.length === 0 ? undefined : known
+  return localGpus.length === 0 ? undefined : knownGpus
 }
 
-/** What enforces a share of a local GPU for this predictor. */
+/** Resolves the mechanism that enforces a share of a local GPU for this predictor. */
 function resolveShareBound({ entries, host }: Context, predictor: PredictorTemplate) {
   const tuned = Object.entries(entries.space ?? {}).map(([name, { category }]) => ({
     name,
@@ -346,7 +351,9 @@ function resolveShareBound({ entries, host }: Context, predictor: PredictorTempl
   )
 }
 
-/** Reports shares of a local GPU that nothing enforces. @returns notices on how GPUs are divided
+/**
+ * Reports shares of a local GPU that nothing enforces.
+ * @returns notices on how GPUs are divided
  */
 function checkGpuDivision(
   context: Context,
@@ -384,7 +391,10 @@ function checkGpuDivision(
   return describeGpuDivision(localGpus, bound, { shared, asked: isGpuChosen(entries) }, own.gpus)
 }
 
-/** Checks the space against the predictor and its devices. @returns notices */
+/**
+ * Checks the space against the predictor and its devices.
+ * @returns notices
+ */
 function checkSpace(
   context: Context,
   serving: ServerSetup,
@@ -404,9 +414,13 @@ function checkSpace(
 }
 
 function checkTemplate(context: Context, { predictor }: ServerSetup, space: SearchSpace): void {
-  if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
+  if (isUserPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
-    for (const problem of findTemplateProblems(predictor, space.parameters))
+    for (const problem of findTemplateProblems(
+      predictor,
+      space.parameters,
+      context.host.calledStages,
+    ))
       reportTemplateProblem(context, problem)
 }
 
@@ -450,8 +464,8 @@ function resolveLoad(
 }
 
 /**
- * The hub name (organisation/name) under which the user's own server knows the model; undefined for
- * a path.
+ * Finds the hub name (organisation/name) under which the user's own server knows the model;
+ * undefined for a path.
  */
 function findHubName({
   entries,
@@ -479,13 +493,16 @@ function resolveModel(files: SettingsContext): {
   architectures?: readonly Architecture[]
 } {
   const { entries, report, invalidKeys } = files
-  const given = findHubName(files) ?? entries.model ?? {}
-  const { path } = given
-  const asked = 'architecture' in given ? given.architecture : undefined
-  const architecturePath = asked !== undefined && isDimensionsFile(asked) ? asked : undefined
+  const model = findHubName(files) ?? entries.model ?? {}
+  const { path } = model
+  const architectureName = 'architecture' in model ? model.architecture : undefined
+  const architecturePath =
+    architectureName !== undefined && isDimensionsFile(architectureName)
+      ? architectureName
+      : undefined
   const name =
-    ('name' in given ? given.name : undefined) ??
-    (architecturePath ? deriveModelName(architecturePath) : asked) ??
+    ('name' in model ? model.name : undefined) ??
+    (architecturePath ? deriveModelName(architecturePath) : architectureName) ??
     listServedNames(files)[0] ??
     (path && basename(path).replace(/\.\w+$/, ''))
   if (path !== undefined && isMissing(path, files.host))
@@ -496,17 +513,17 @@ function resolveModel(files: SettingsContext): {
     )
   if (!name && !invalidKeys.has('model'))
     report(['model'], 'no model', 'set one: --model bert, or `model: bert` in the file')
-  const version = 'version' in given ? given.version : undefined
+  const version = 'version' in model ? model.version : undefined
   if (architecturePath === undefined) {
-    const counted = readOnnxArchitecture(path, asked)
+    const graphArchitecture = readOnnxArchitecture(path, architectureName)
     return {
       model: {
         name: name || 'unknown',
-        architecture: counted?.name ?? asked ?? name ?? 'unknown',
+        architecture: graphArchitecture?.name ?? architectureName ?? name ?? 'unknown',
         path,
         version,
       },
-      architectures: counted ? [counted] : [],
+      architectures: graphArchitecture ? [graphArchitecture] : [],
     }
   }
   const architecture = resolveArchitecture(files, architecturePath, name || 'unknown')
@@ -523,8 +540,8 @@ function resolveModel(files: SettingsContext): {
 }
 
 /**
- * The architecture counted from the model's own ONNX graph; undefined if there is none. Checks that
- * need it report why.
+ * Reads the architecture counted from the model's own ONNX graph; undefined if there is none.
+ * Checks that need it report why.
  */
 function readOnnxArchitecture(
   path: string | undefined,
@@ -553,8 +570,8 @@ const describeDimensions = ({ name, path, architecturePath }: ModelSpec): string
 
 /** mine/config.json → mine; mine.json → mine. */
 function deriveModelName(path: string): string {
-  const own = basename(path).replace(/\.\w+$/, '')
-  return own === 'config' ? basename(dirname(path)) : own
+  const fileName = basename(path).replace(/\.\w+$/, '')
+  return fileName === 'config' ? basename(dirname(path)) : fileName
 }
 
 const findProtocolTraits = (predictor: PredictorTemplate) =>

@@ -43,12 +43,29 @@ export function extractSecrets(
   entries: ExperimentEntries,
   layer: Pick<Layer, 'folder' | 'path'>,
 ): ExtractedSecrets {
-  const { predictor, kubernetes, send } = entries
+  const { predictor, stages, kubernetes, send } = entries
   const extractor = new SecretExtractor(layer)
   return {
     entries: {
       ...entries,
       ...(predictor && { predictor: extractor.extractFromPredictor(predictor) }),
+      ...(stages && {
+        stages: Object.fromEntries(
+          Object.entries(stages).map(([name, stage]) => [
+            name,
+            stage.predictor
+              ? {
+                  ...stage,
+                  predictor: extractor.extractFromPredictor(stage.predictor, [
+                    'stages',
+                    name,
+                    'predictor',
+                  ]),
+                }
+              : stage,
+          ]),
+        ),
+      }),
       ...(send && { send: extractor.extractFromOutputs(send) }),
       ...(kubernetes && {
         kubernetes: {
@@ -77,9 +94,8 @@ class SecretExtractor {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
-  extractFromPredictor(settings: Predictor): Predictor {
+  extractFromPredictor(settings: Predictor, at: Path = ['predictor']): Predictor {
     const { headers, prepare, reconfigure, env, command, urls, ...rest } = settings
-    const at = ['predictor']
     return {
       ...mapTextFields(rest, (text, key) =>
         this.replaceSecretParts(text, [...at, key], urlPathFields.has(key)),
@@ -265,9 +281,9 @@ const mapTextFields = <T extends object>(
  * @throws ConfigError with every missing secret and where to set it
  */
 export function fillSecrets(experiment: Experiment): Experiment {
-  const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
+  const { predictor, stages, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
-  const secretFor = (name: string, asTemplate: boolean): string => {
+  const resolveSecret = (name: string, asTemplate: boolean): string => {
     const extractedValue = secrets.get(name)
     const value = extractedValue ?? lookUpSecret(name)
     if (typeof value !== 'string') {
@@ -280,10 +296,17 @@ export function fillSecrets(experiment: Experiment): Experiment {
     return asTemplate && extractedValue === undefined ? value.replaceAll('${', () => '$${') : value
   }
   const fill = <T>(part: T, asTemplate: boolean): T =>
-    mapTexts(part, (text) => replaceReferences(text, (name) => secretFor(name, asTemplate)))
+    mapTexts(part, (text) => replaceReferences(text, (name) => resolveSecret(name, asTemplate)))
   const filled = {
     ...experiment,
     predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
+    ...(stages && {
+      stages: stages.map((stage) => {
+        const { predictor } = stage.experiment
+        const filledPredictor = fill<PredictorTemplate>(predictor, predictor.kind === 'command')
+        return { ...stage, experiment: { ...stage.experiment, predictor: filledPredictor } }
+      }),
+    }),
     ...(kubernetes && { kubernetes: fill(kubernetes, false) }),
     outputs: fill(outputs, false),
   }
@@ -319,8 +342,8 @@ function lookUpSecret(name: string): string | ConfigProblem {
 }
 
 /**
- * Fills in the references of a command-line text and registers the values as secrets. @throws
- * ConfigError
+ * Fills in the references of a command-line text and registers the values as secrets.
+ * @throws ConfigError
  */
 export function fillReferences(text: string): string {
   return replaceReferences(text, (name) => {

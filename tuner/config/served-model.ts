@@ -38,7 +38,7 @@ export function resolveWeights(
   return path ?? name
 }
 
-/** The model folder of TensorFlow Serving or Triton. */
+/** Resolves the model folder of TensorFlow Serving or Triton. */
 export function resolveServedFolder(
   server: ServerKind,
   { path, name }: ModelSpec,

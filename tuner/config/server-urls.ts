@@ -35,7 +35,7 @@ export function resolveUrlTemplate(context: Context, common: RequestSettings): U
   }
 }
 
-/** The URL of the server, or of the first replica. */
+/** Finds the URL of the server, or of the first replica. */
 export const findServerUrl = ({
   url,
   urls,

@@ -47,10 +47,14 @@ export function splitSloText(text: string): OptionalSloParts {
   if (named.length > 1 || (named.length > 0 && text.includes(':')))
     return splitJointSlo(text, named)
   const [found] = named
-  const rest = found === undefined ? text : text.replace(found[0], ' ')
-  const { percentile, limit } = splitComparison(rest)
-  const of = found && metricNames[found[0].toLowerCase()]
-  return { ...(of && { metric: of }), ...(percentile !== undefined && { percentile }), limit }
+  const comparison = found === undefined ? text : text.replace(found[0], ' ')
+  const { percentile, limit } = splitComparison(comparison)
+  const metric = found && metricNames[found[0].toLowerCase()]
+  return {
+    ...(metric && { metric }),
+    ...(percentile !== undefined && { percentile }),
+    limit,
+  }
 }
 
 /**
@@ -71,11 +75,14 @@ function splitJointSlo(text: string, named: readonly RegExpMatchArray[]): Option
       .replaceAll(/[,;]/g, ' ')
       .replace(/\s+and\s*$/, '')
       .trim()
-    const bare = /^:\s*(.*)$/s.exec(part)?.[1]
+    const limitAfterColon = /^:\s*(.*)$/s.exec(part)?.[1]
     const { percentile, limit } =
-      bare === undefined
+      limitAfterColon === undefined
         ? splitComparison(part)
-        : { percentile: undefined, limit: /^[\d.]+$/.test(bare) ? `${bare}ms` : bare }
+        : {
+            percentile: undefined,
+            limit: /^[\d.]+$/.test(limitAfterColon) ? `${limitAfterColon}ms` : limitAfterColon,
+          }
     const name = metricNames[found[0].toLowerCase()]!
     limits[name] = limits[name] === undefined ? limit : `${limits[name]}, ${limit}`
     if (percentile !== undefined) percentiles.add(percentile)
@@ -95,10 +102,10 @@ function splitComparison(text: string): { percentile?: string; limit: string } {
       percentile: before.replace(/\blatency\b/i, '').trim() || undefined,
       limit: after.trim(),
     }
-  const bare = text.trim()
+  const trimmed = text.trim()
   const { first, limitAfter, limitBefore, last } =
     /^(?<first>p[\d.]+)\s+(?:of\s+)?(?<limitAfter>\d.*)$|^(?<limitBefore>\d.*?)\s+(?<last>p[\d.]+)$/i.exec(
-      bare,
+      trimmed,
     )?.groups ?? {}
-  return { percentile: first ?? last, limit: limitAfter ?? limitBefore ?? bare }
+  return { percentile: first ?? last, limit: limitAfter ?? limitBefore ?? trimmed }
 }

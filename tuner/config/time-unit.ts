@@ -36,7 +36,7 @@ const timeWords = new Set(
 
 /**
  * Words of a name in lower case, without the unit at its end.
- * @returns `unit` of 'duration_ms', 'latencySeconds', 'at (s)'; absent where the name has none
+ * @returns `unit` of 'duration_ms', 'latencySeconds', 'at (s)'; absent if the name has none
  */
 export function splitNameUnit(name: string): {
   readonly words: readonly string[]

@@ -5,7 +5,10 @@ import type { TlsOptions } from '../../profiler/model/tls-options.ts'
 import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import type { Context } from './context.ts'
 
-/** The certificates of a file. Throws an Error that names it. */
+/**
+ * Reads the certificates of a file.
+ * @throws an Error that names it
+ */
 export const readAuthority = (path: string): string =>
   readPem(path, "the authority's certificate", 'CERTIFICATE')
 
@@ -24,9 +27,10 @@ function readPem(path: string, what: string, kind: 'CERTIFICATE' | 'PRIVATE KEY'
 }
 
 /**
- * The client's own certificate and its key. Throws an Error that names the file, or says that the
- * two do not belong together.
- * @param certPath of a PEM file @param keyPath likewise
+ * Reads the client's own certificate and its key.
+ * @param certPath of a PEM file
+ * @param keyPath likewise
+ * @throws an Error that names the file, or says that the two do not belong together
  */
 export function readClientPair(
   certPath: string,
@@ -45,8 +49,7 @@ export function readClientPair(
 export const clientPairHint =
   'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
-/** Why certificate settings do not apply to a URL without TLS; undefined for a URL with TLS.
- */
+/** Why certificate settings do not apply to a URL without TLS; undefined for a URL with TLS. */
 export const explainMissingTls = (
   url: string | undefined,
 ): { readonly what: string; readonly hint: string } | undefined =>

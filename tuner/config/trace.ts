@@ -12,11 +12,11 @@ import { readTraceRows } from './trace-rows.ts'
 import { UnitError } from './units.ts'
 
 interface Trace {
-  /** From its start, ascending. Length n. */
+  /** Arrival times from the start of the trace, ms, ascending. */
   readonly atMs: readonly number[]
-  /** The unit of its times in the file, and where it comes from: 's (BurstGPT)'. */
+  /** Unit of the times in the file, and how it was determined: 's (BurstGPT)'. */
   readonly readAs: string
-  /** Absent for a trace of times alone. */
+  /** Payload of each arrival; absent for a trace with only times. */
   readonly order?: PayloadOrder
 }
 
@@ -138,17 +138,21 @@ function readTimes(
   const bad = times.findIndex((time) => !(time >= 0))
   if (bad >= 0) throw new UnitError(`${rows[bad]!.where}: '${cells[bad]}' is not a time`, hint)
   if (isDates) return { times, readAs: 'dates' }
-  const named = parseTimeHeader(header[at]!)?.unit
-  const known =
+  const headerUnit = parseTimeHeader(header[at]!)?.unit
+  const timeUnit =
     unit ??
-    named ??
+    headerUnit ??
     guessTimeUnit(numbers.reduce((min, time) => Math.min(min, time), Number.POSITIVE_INFINITY))
-  if (known !== undefined) {
+  if (timeUnit !== undefined) {
     const source =
-      unit !== undefined ? 'as requested' : named !== undefined ? 'by its header' : 'since 1970'
+      unit !== undefined
+        ? 'as requested'
+        : headerUnit !== undefined
+          ? 'by its header'
+          : 'since 1970'
     return {
-      times: numbers.map((time) => time * millisecondsPer[known]),
-      readAs: `${known} (${source})`,
+      times: numbers.map((time) => time * millisecondsPer[timeUnit]),
+      readAs: `${timeUnit} (${source})`,
     }
   }
   if (isBurstGpt(header))
@@ -181,10 +185,10 @@ const assumeUtc = (cell: string): string =>
   cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
 
 function checkAscending(times: readonly number[], rows: readonly TextRow[], column: number): void {
-  const at = times.findIndex((time, i) => i > 0 && time < times[i - 1]!)
-  if (at >= 0)
+  const row = times.findIndex((time, i) => i > 0 && time < times[i - 1]!)
+  if (row >= 0)
     throw new UnitError(
-      `${rows[at]!.where}: '${rows[at]!.cells[column]}' is before the line above`,
+      `${rows[row]!.where}: '${rows[row]!.cells[column]}' is before the line above`,
       'sort its lines by time',
     )
 }

@@ -18,6 +18,7 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpus/gpu-selec
 import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
+import type { Stage } from '../../trials/pipeline/pipeline.ts'
 import type { LoadOrigin } from './names.ts'
 import type { OutputTarget } from './output-target.ts'
 import type { ExperimentDocument, Settings } from './schema/experiment-schema.ts'
@@ -105,8 +106,7 @@ export interface BudgetSpec {
   readonly maxTrials: number
   /** Whole tuning run, seconds. */
   readonly timeLimitS?: number
-  /** Maximum cost of all trials, $: price per hour × hours of each trial.
-   */
+  /** Maximum cost of all trials, $: price per hour × hours of each trial. */
   readonly maxCost?: number
 }
 
@@ -143,6 +143,11 @@ type PlainSettings = Pick<Settings, (typeof plainSettings)[number]>
 export const pickPlainSettings = (settings: Settings): PlainSettings =>
   Object.fromEntries(plainSettings.map((name) => [name, settings[name]])) as PlainSettings
 
+/** A stage of a pipeline, as the experiment of a single predictor that shares the other settings. */
+export interface ExperimentStage extends Stage {
+  readonly experiment: Experiment
+}
+
 export interface Experiment extends PlainSettings {
   readonly name: string
   readonly model: ModelSpec
@@ -151,11 +156,15 @@ export interface Experiment extends PlainSettings {
   /** Devices of the trials, with 'auto' resolved. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
-  /** Values of the parameter 'variant' with their quality; empty without variants.
-   */
+  /** Values of the parameter 'variant' with their quality; empty without variants. */
   readonly variants: readonly Variant[]
   /** Parameters fixed at one value; `space` contains them with that value. */
   readonly pins: Configuration
+  /**
+   * Of a pipeline: its stages, callers first; the first is the entry, whose model, predictor and load
+   * this experiment has. Absent: a single predictor.
+   */
+  readonly stages?: readonly ExperimentStage[]
   /** Template that a launcher starts; backend 'simulated' uses only its model. */
   readonly predictor: PredictorTemplate
   /**
@@ -189,8 +198,7 @@ export interface Experiment extends PlainSettings {
   readonly outDir?: string
   /** Receivers of the run while it goes on. */
   readonly outputs: readonly OutputTarget[]
-  /** Notices on how the experiment was read, e.g. ignored parts of an imported one.
-   */
+  /** Notices on how the experiment was read, e.g. ignored parts of an imported one. */
   readonly notices: readonly string[]
   /** The user's settings merged with defaults, in base units. */
   readonly settings: Settings

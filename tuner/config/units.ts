@@ -20,18 +20,17 @@ const quantity = /^([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(.*)$/i
 
 /** Splits '50 ms' into [50, 'ms']; undefined when it does not start with a number. */
 function splitUnit(text: string): [number, string] | undefined {
-  const found = quantity.exec(text.trim())
-  if (!found) return undefined
-  return [Number(found[1]!.replaceAll('_', '')), found[2]!.trim()]
+  const match = quantity.exec(text.trim())
+  if (!match) return undefined
+  return [Number(match[1]!.replaceAll('_', '')), match[2]!.trim()]
 }
 
 interface QuantityFormat {
   readonly what: string
   readonly examples: string
-  /** Unit in lower case without blanks → factor to the base unit; '' if a bare number is allowed.
-   */
+  /** Unit in lower case without blanks → factor to the base unit; '' allows a bare number. */
   readonly units: Readonly<Record<string, number>>
-  readonly zero: boolean
+  readonly allowsZero: boolean
   /** Suggested when the unit is missing. */
   readonly withUnit: string
 }
@@ -53,7 +52,8 @@ function parseQuantity(input: string | number, kind: QuantityFormat): number {
     throw new UnitError(`${shown} has the unknown unit '${unit}'`, expected)
   }
   if (value < 0) throw new UnitError(`${shown} is negative`, expected)
-  if (value === 0 && !kind.zero) throw new UnitError(`${shown} is zero; it must be more`, expected)
+  if (value === 0 && !kind.allowsZero)
+    throw new UnitError(`${shown} is zero; it must be more`, expected)
   return Number((value * factor).toPrecision(14))
 }
 
@@ -77,7 +77,7 @@ const maxDurationMs = 10 * 365 * 86_400_000
  * is refused: its unit would be a guess.
  */
 export function parseDurationMs(input: string | number): number {
-  const ms = durationMs(input)
+  const ms = parseDuration(input)
   if (ms > maxDurationMs)
     throw new UnitError(
       `${quoteInput(input)} is longer than ten years`,
@@ -86,7 +86,7 @@ export function parseDurationMs(input: string | number): number {
   return ms
 }
 
-function durationMs(input: string | number): number {
+function parseDuration(input: string | number): number {
   const parts =
     typeof input === 'string'
       ? input.replaceAll(/\s+/g, '').match(/^(\d+(?:\.\d+)?[hms]+){2,}$/)
@@ -102,7 +102,7 @@ function durationMs(input: string | number): number {
     what: 'a duration',
     examples: '50ms, 2s, 10m, 1h30m',
     units: durationUnits,
-    zero: false,
+    allowsZero: false,
     withUnit: 'Nms for milliseconds, or Ns for seconds',
   })
 }
@@ -154,7 +154,7 @@ export function parseRateRps(input: string | number): number {
     what: 'a rate',
     examples: '500 rps, 500/s, 30k/min, 500 rpm',
     units: rateUnits,
-    zero: false,
+    allowsZero: false,
     withUnit: 'N rps',
   })
 }
@@ -165,7 +165,7 @@ export function parseShare(input: string | number): number {
     what: 'a share',
     examples: '20% or 0.2',
     units: { '%': 0.01, '': 1 },
-    zero: true,
+    allowsZero: true,
     withUnit: 'N%',
   })
   if (value > 1)
@@ -176,20 +176,40 @@ export function parseShare(input: string | number): number {
   return value
 }
 
-/** '$5', '5 USD', 5 → dollars, more than 0. */
+/** More calls of one request are a loop that a pipeline should not have. */
+const maxCallRatio = 100
+
+/** '30%', 3 → mean number of calls per request, more than 0. */
+export function parseCallRatio(input: string | number): number {
+  const ratio = parseQuantity(input, {
+    what: 'a number of calls per request',
+    examples: '1, 3 or 30%',
+    units: { '%': 0.01, '': 1 },
+    allowsZero: false,
+    withUnit: 'N',
+  })
+  if (ratio > maxCallRatio)
+    throw new UnitError(
+      `${quoteInput(input)} is more than ${maxCallRatio} calls per request`,
+      `write at most ${maxCallRatio}`,
+    )
+  return ratio
+}
+
+/** Parses '$5', '5 USD', '$5/hour' or 5 to dollars, more than 0. */
 export function parseMoney(input: string | number): number {
-  const bare =
+  const amount =
     typeof input === 'string'
       ? input
           .trim()
           .replace(/^\$\s*/, '')
           .replace(/\/h(our)?$/, '')
       : input
-  return parseQuantity(bare, {
+  return parseQuantity(amount, {
     what: 'an amount of money',
     examples: '$5 or 5',
     units: { '': 1, usd: 1, $: 1 },
-    zero: false,
+    allowsZero: false,
     withUnit: '$N',
   })
 }
@@ -210,7 +230,7 @@ export function parseMemoryMiB(input: string | number): number {
     what: 'an amount of memory',
     examples: '4GiB, 512MiB',
     units,
-    zero: false,
+    allowsZero: false,
     withUnit: 'NGiB or NMiB',
   })
 }
@@ -235,7 +255,7 @@ export function parsePercentile(input: string | number): number {
   return Number((value[0] / 100).toPrecision(12))
 }
 
-/** A whole number of at least `min`, also as a text. */
+/** Parses a whole number of at least `min`, also as a text. */
 export function parseCount(input: string | number, min: number): number {
   const value =
     typeof input === 'string' && input.trim() !== '' ? Number(input.replaceAll('_', '')) : input

@@ -45,7 +45,7 @@ export function readYamlFile(
   return readYaml(text, shown, folder)
 }
 
-/** As `readYamlFile`, of its text. */
+/** Like `readYamlFile`, for the text of a file. */
 export function readYaml(
   text: string,
   shown: string,
@@ -76,12 +76,12 @@ export function readYaml(
   const documents = runWithoutStackTraces(() =>
     parseAllDocuments(text, { lineCounter: lines, ...plainYaml }),
   )
-  const place = (offset: number) => {
+  const locate = (offset: number) => {
     const { line, col } = lines.linePos(Math.min(offset, text.length))
     return { kind: 'file', file: shown, line, column: col } as const
   }
-  const problem = (offset: number, what: string, hint: string): ConfigProblem => {
-    const { line, column } = place(offset)
+  const createProblem = (offset: number, what: string, hint: string): ConfigProblem => {
+    const { line, column } = locate(offset)
     return { where: `${shown}:${line}:${column}`, what, hint }
   }
   const document = 'empty' in documents ? undefined : documents[0]
@@ -98,7 +98,7 @@ export function readYaml(
   if (!Array.isArray(documents) || documents.length > 1)
     return {
       problems: [
-        problem(
+        createProblem(
           documents[1]!.range[0],
           'a second YAML document',
           'keep one experiment per file; remove the `---`',
@@ -107,7 +107,7 @@ export function readYaml(
     }
   const faults = [...document.errors, ...document.warnings]
   const misindented =
-    faults.length > 0 ? findMisindentedLine(text, place(faults[0]!.pos[0]).line) : undefined
+    faults.length > 0 ? findMisindentedLine(text, locate(faults[0]!.pos[0]).line) : undefined
   if (misindented !== undefined)
     return {
       problems: [
@@ -121,7 +121,7 @@ export function readYaml(
   if (faults.length > 0)
     return {
       problems: faults.map((fault) =>
-        problem(fault.pos[0], flattenMessage(fault.message), yamlHints[fault.code] ?? ''),
+        createProblem(fault.pos[0], flattenMessage(fault.message), yamlHints[fault.code] ?? ''),
       ),
     }
 
@@ -133,7 +133,7 @@ export function readYaml(
       if (node.range) values.set(formatPathKey(path), node.range[0])
     if (isScalar(node) && hasNul(node.value))
       problems.push(
-        problem(
+        createProblem(
           node.range?.[0] ?? 0,
           'a NUL character',
           'remove it: no program, file or server accepts one',
@@ -145,18 +145,23 @@ export function readYaml(
       if (!isPair(pair) || !isScalar(pair.key)) {
         const at = node.range?.[0] ?? 0
         const hint = isPair(pair) && isMap(pair.key) ? bracesHint : 'write `name: value`'
-        problems.push(problem(at, 'a key that is not plain text', hint))
+        problems.push(createProblem(at, 'a key that is not plain text', hint))
         continue
       }
       if (hasNul(pair.key.value))
-        problems.push(problem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
+        problems.push(createProblem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
       const inner = [...path, String(pair.key.value)]
       if (keys.has(formatPathKey(inner)))
         problems.push(
-          problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!),
+          createProblem(
+            pair.key.range?.[0] ?? 0,
+            'Map keys must be unique',
+            yamlHints.DUPLICATE_KEY!,
+          ),
         )
       const at = pair.key.range?.[0] ?? 0
-      if (pair.key.value === '__proto__') problems.push(problem(at, "unknown key '__proto__'", ''))
+      if (pair.key.value === '__proto__')
+        problems.push(createProblem(at, "unknown key '__proto__'", ''))
       keys.set(formatPathKey(inner), at)
       values.set(formatPathKey(inner), at)
       walk(pair.value, inner)
@@ -182,7 +187,7 @@ export function readYaml(
   const nearest = (places: Map<string, number>, path: Path): Origin | undefined => {
     for (let length = path.length; length >= 0; length--) {
       const at = places.get(formatPathKey(path.slice(0, length)))
-      if (at !== undefined) return place(at)
+      if (at !== undefined) return locate(at)
     }
     return undefined
   }
@@ -200,8 +205,8 @@ export function readYaml(
 const countIndent = (line: string) => line.length - line.trimStart().length
 
 /**
- * The line near a syntax error that is indented deeper than a `key: value` before it, which has no
- * entries of its own, or by a depth that no line before it has.
+ * Finds the line near a syntax error that is indented deeper than a `key: value` before it, which
+ * has no entries of its own, or by a depth that no line before it has.
  */
 function findMisindentedLine(
   text: string,
@@ -227,10 +232,10 @@ function findMisindentedLine(
   return undefined
 }
 
-/** YAML writes it "\0". */
+/** Whether a value contains a NUL character, which YAML writes as "\0". */
 const hasNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
 
-/** To YAML {{text}} is a map within a map. */
+/** Hint for a template without quotes: YAML parses {{text}} as nested maps. */
 const bracesHint = `put a template in single quotes, and a text in its own: '{"text": "{{text}}", "ids": {{ints}}}'`
 
 const yamlHints: Partial<Record<string, string>> = {

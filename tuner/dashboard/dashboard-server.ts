@@ -30,7 +30,7 @@ interface DashboardOptions {
   readonly edits?: Edits
 }
 
-/** A server of one store, not listening yet. */
+/** Creates a server of one store, not listening yet. */
 export async function createDashboard(
   reader: StoreReader,
   host: HostContext,
@@ -51,11 +51,11 @@ export async function createDashboard(
   if (edits) addEdits(server, edits)
   // Another version of tune may listen here next, so browsers must revalidate cached files.
 
-  const file = (path: string, type: string, text: string) =>
+  const serveFile = (path: string, type: string, text: string) =>
     server.get(path, (_, reply) =>
       reply.header('cache-control', 'no-cache').type(`${type}; charset=utf-8`).send(text),
     )
-  const missing = async (what: string, reply: FastifyReply) =>
+  const sendNotFound = async (what: string, reply: FastifyReply) =>
     reply
       .code(404)
       .type('text/html; charset=utf-8')
@@ -64,11 +64,12 @@ export async function createDashboard(
     const { experiment } = query
     const known =
       experiment === undefined || (await watcher.list()).some(({ id }) => id === experiment)
-    if (!known) return missing(`There is no experiment ${String(experiment)} in the store.`, reply)
+    if (!known)
+      return sendNotFound(`There is no experiment ${String(experiment)} in the store.`, reply)
     return reply.type('text/html; charset=utf-8').send(assets.html)
   })
-  file('/app.js', 'text/javascript', assets.script)
-  file('/style.css', 'text/css', assets.style)
+  serveFile('/app.js', 'text/javascript', assets.script)
+  serveFile('/style.css', 'text/css', assets.style)
 
   server.get('/experiments', (_, reply) => reply.type('text/html; charset=utf-8').send(assets.html))
 
@@ -83,10 +84,10 @@ export async function createDashboard(
       writable: mayWrite(request, edits?.token),
     }
   })
-  server.get('/api/outcomes', () => watcher.outcomes())
+  server.get('/api/outcomes', () => watcher.listOutcomes())
 
   server.get<{ Params: { id: string } }>('/api/experiments/:id/stream', (request, reply) => {
-    const sent = parseLastEventId(request.headers['last-event-id'])
+    const sentTrials = parseLastEventId(request.headers['last-event-id'])
     reply.hijack()
     reply.raw.writeHead(200, {
       ...securityHeaders,
@@ -94,7 +95,7 @@ export async function createDashboard(
       connection: 'keep-alive',
     })
     if (request.method === 'HEAD') return reply.raw.end()
-    streamExperiment(watcher, request.params.id, sent, reply.raw)
+    streamExperiment(watcher, request.params.id, sentTrials, reply.raw)
   })
 
   addTrialFiles(server, watcher)
@@ -109,12 +110,8 @@ export async function createDashboard(
         throw new UserError(
           `there is no export "${params.file}": use ${Object.keys(exportFormats).join(', ')}`,
         )
-      const current = await watcher.current(params.id)
-      const { type, text } = await make(
-        current,
-        parseQuestion(query.view, current.described),
-        assets,
-      )
+      const current = await watcher.readCurrent(params.id)
+      const { type, text } = await make(current, parseQuestion(query.view, current.view), assets)
       return reply
         .type(type)
         .header('content-disposition', `attachment; filename="${params.file}"`)
@@ -125,22 +122,16 @@ export async function createDashboard(
   server.get<{ Params: { id: string; target: string }; Querystring: { view?: unknown } }>(
     '/api/experiments/:id/spec/:target',
     async ({ params, query }, reply) => {
-      const current = await watcher.current(params.id)
+      const current = await watcher.readCurrent(params.id)
       return reply
         .type('text/plain; charset=utf-8')
-        .send(
-          await renderSpecText(
-            current,
-            parseQuestion(query.view, current.described),
-            params.target,
-          ),
-        )
+        .send(await renderSpecText(current, parseQuestion(query.view, current.view), params.target))
     },
   )
 
   server.setNotFoundHandler((request, reply) =>
     request.headers.accept?.includes('text/html')
-      ? missing('There is no such page.', reply)
+      ? sendNotFound('There is no such page.', reply)
       : reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'),
   )
   server.setErrorHandler((error: Error, _, reply) => sendError(error, reply))
@@ -148,7 +139,9 @@ export async function createDashboard(
   return { server, close: () => server.close() }
 }
 
-/** Number of trials that a reconnecting client already has. @throws MalformedRequest
+/**
+ * Number of trials that a reconnecting client already has.
+ * @throws MalformedRequest
  */
 function parseLastEventId(lastEventId: string | string[] | undefined): number {
   const text = String(lastEventId ?? 0)
@@ -181,7 +174,8 @@ function resolveStatusCode(error: Error): number {
 }
 
 /**
- * The page for unknown addresses: names what is missing and links to the experiments, newest first.
+ * Renders the page for unknown addresses: names what is missing and links to the experiments,
+ * newest first.
  */
 function renderNotFoundPage(what: string, experiments: readonly ExperimentEntry[]): string {
   const links = [...experiments]

@@ -7,7 +7,7 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import type { HostContext } from '../config/context.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
-import { listNotices } from '../loop/notices.ts'
+import { listGpus, listNotices } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
 import { readStopBelief } from '../loop/reevaluation.ts'
 
@@ -39,7 +39,16 @@ export async function createExperimentView(
       state: record.state,
       provenance: record.provenance,
       seed: record.seed,
-      model: experiment.model.name,
+      model: (experiment.stages ?? [{ experiment }])
+        .map(({ experiment }) => experiment.model.name)
+        .join(', '),
+      ...(experiment.stages && {
+        stages: experiment.stages.map(({ name, calls, parallelCalls }) => ({
+          name,
+          calls,
+          parallelCalls,
+        })),
+      }),
       hardware: describeHardware(experiment, record),
       load: describeLoad(experiment),
       sampler,
@@ -60,7 +69,7 @@ export async function createExperimentView(
       stop: readStopBelief(record),
       confirm: experiment.confirm,
       specification: stringify(record.spec, { lineWidth: 0 }),
-      specTargets,
+      specTargets: experiment.stages === undefined ? specTargets : [],
     },
   }
 }
@@ -82,17 +91,16 @@ const pickPrices = ({
 })
 
 function describeHardware(experiment: Experiment, { provenance }: ExperimentRecord): string {
-  const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')
-  const gpus = gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
-  const where =
+  const gpus = listGpus(experiment)
+  const place =
     { local: 'on this machine', kubernetes: 'on a cluster', simulated: 'in virtual time' }[
       experiment.backend as string
     ] ?? experiment.backend
-  const named =
+  const devices =
     gpus.length > 0
       ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}`
       : 'CPU only'
-  return `${named}, ${where}`
+  return `${devices}, ${place}`
 }
 
 function describeLoad({ load: { arrivals, trialSeconds } }: Experiment): string {

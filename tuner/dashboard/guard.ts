@@ -29,12 +29,12 @@ const writeMethods = new Set(['POST', 'DELETE'])
  * know the token.
  */
 export function mayWrite({ headers }: FastifyRequest, token: string | undefined): boolean {
-  const given = headers[tokenHeader]
+  const sentToken = headers[tokenHeader]
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return (
     token !== undefined &&
-    typeof given === 'string' &&
-    timingSafeEqual(digest(given), digest(token))
+    typeof sentToken === 'string' &&
+    timingSafeEqual(digest(sentToken), digest(token))
   )
 }
 

@@ -21,7 +21,7 @@ import type { ExperimentView } from './experiment-view.ts'
 import { MalformedRequest } from './guard.ts'
 import type { Feed } from './store-watcher.ts'
 
-type Current = Feed & { readonly described: ExperimentView }
+type Current = Feed & { readonly view: ExperimentView }
 
 const positive = z.number().positive().finite()
 const metric = z.enum(latencyMetricNames)
@@ -49,8 +49,8 @@ const questionSchema = z.object({
 })
 
 /**
- * The what-if question of a request, or the experiment's own. @throws MalformedRequest with all
- * invalid fields
+ * Parses the what-if question of a request, or the experiment's own.
+ * @throws MalformedRequest with all invalid fields
  */
 export function parseQuestion(text: unknown, { dashboard }: ExperimentView): WhatIf {
   if (text === undefined) return pickOwnQuestion(dashboard)
@@ -80,28 +80,28 @@ export const exportFormats: Readonly<
     (current: Current, whatIf: WhatIf, assets: Assets) => ExportFile | Promise<ExportFile>
   >
 > = {
-  'recommendation.json': ({ described, trials }, whatIf) => ({
+  'recommendation.json': ({ view, trials }, whatIf) => ({
     type: 'application/json; charset=utf-8',
     text: createRecommendationJson(
-      new Ranker(described.dashboard).recommend(trials, whatIf, (configuration) =>
-        resolveMeasuredWith(described.experiment, described.dashboard.provenance, configuration),
+      new Ranker(view.dashboard).recommend(trials, whatIf, (configuration) =>
+        resolveMeasuredWith(view.experiment, view.dashboard.provenance, configuration),
       ),
     ),
   }),
-  'trials.csv': ({ described, trials }, whatIf) => ({
+  'trials.csv': ({ view, trials }, whatIf) => ({
     type: 'text/csv; charset=utf-8',
-    text: renderTrialsCsv(trials, new Ranker(described.dashboard).createCriteria(whatIf)),
+    text: renderTrialsCsv(trials, new Ranker(view.dashboard).createCriteria(whatIf)),
   }),
-  'dashboard.html': ({ described, packed, annotations }, _, assets) => ({
+  'dashboard.html': ({ view, packed, annotations }, _, assets) => ({
     type: 'text/html; charset=utf-8',
     text: renderStandalonePage(assets, {
-      experiment: described.dashboard,
+      experiment: view.dashboard,
       trials: packed,
       annotations,
     }),
   }),
-  'report.html': async ({ described, trials }, whatIf) => {
-    const { dashboard } = described
+  'report.html': async ({ view, trials }, whatIf) => {
+    const { dashboard } = view
     const ranker = new Ranker(dashboard)
     const blocks = await renderReport(
       {
@@ -120,23 +120,26 @@ export const exportFormats: Readonly<
   },
 }
 
-/** Deployment spec of the recommendation under a question. @throws UserError and SpecError */
+/**
+ * Deployment spec of the recommendation under a question.
+ * @throws UserError and SpecError
+ */
 export async function renderSpecText(
-  { described, trials }: Current,
+  { view, trials }: Current,
   whatIf: WhatIf,
-  wanted: string,
+  targetName: string,
 ): Promise<string> {
-  const target = specTargets.find((name) => name === wanted)
+  const target = specTargets.find((name) => name === targetName)
   if (!target)
-    throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
-  const recommendation = new Ranker(described.dashboard).recommend(trials, whatIf)
+    throw new UserError(`no spec target is called "${targetName}": ${specTargets.join(', ')}`)
+  const recommendation = new Ranker(view.dashboard).recommend(trials, whatIf)
   const { best } = recommendation
   if (!best)
     throw new UserError(`${conclusions[recommendation.conclusion]}: there is nothing to deploy`)
-  const { headroom } = described.experiment
+  const { headroom } = view.experiment
   const { objective, slo } = whatIf
   const experiment = {
-    ...described.experiment,
+    ...view.experiment,
     slo,
     objective,
     headroom: getDemand(objective)?.headroom ?? headroom,

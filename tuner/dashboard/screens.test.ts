@@ -49,7 +49,7 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     expect(its.problems.splice(0).every((text) => text.includes('404'))).toBe(true)
   })
 
-  test.each([1440, 820, 390])(
+  test.each([1440, 390])(
     'fits a screen of %d px, with a way to every section and the SLO in sight',
     async (width) => {
       await its.page.setViewportSize({ width, height: 844 })

@@ -1,5 +1,4 @@
-/** Follows a store that other processes write to: polls for commits and passes on what is new.
- */
+/** Follows a store that other processes write to: polls for commits, and reports new data. */
 import {
   type ExperimentEntry,
   type ExperimentOutcome,
@@ -13,6 +12,7 @@ import { UserError } from '../exit-codes.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { createExperimentView, type ExperimentView } from './experiment-view.ts'
 
+/** Interval of polls for commits, ms: short enough that updates seem immediate. Assumed. */
 const pollMs = 500
 /** Trials per read: few enough to show the first ones early. */
 const maxTrialsPerRead = 500
@@ -20,9 +20,9 @@ const maxTrialsPerRead = 500
 /** Everything read of one experiment, in the order of reading. */
 export interface Feed {
   readonly id: string
-  readonly described?: ExperimentView
+  readonly view?: ExperimentView
   readonly trials: readonly FinishedTrial[]
-  /** The same, packed for the page. */
+  /** The same trials, packed for the page. */
   readonly packed: readonly string[]
   readonly annotations: SentAnnotations
   /** Everything that the store contained at the first read has been read. */
@@ -36,15 +36,16 @@ export const noAnnotations: SentAnnotations = []
 
 interface MutableFeed extends Feed {
   record?: ExperimentRecord
-  described?: ExperimentView
+  view?: ExperimentView
   readonly trials: FinishedTrial[]
   readonly packed: string[]
   annotations: SentAnnotations
   caughtUp: boolean
   problem?: Error
-  readonly seen: Set<number>
-  /** All trials up to this number are known. */
-  complete: number
+  /** Numbers of the trials that have been read. */
+  readonly readNumbers: Set<number>
+  /** All trials up to this number have been read. */
+  lastContiguousTrial: number
   readonly listeners: Set<() => void>
 }
 
@@ -53,13 +54,15 @@ export class StoreWatcher {
   #version = -1
   #queue: Promise<void> = Promise.resolve()
   #timer?: ReturnType<typeof setInterval>
+  #polling = false
+  #closed = false
 
   constructor(
     readonly reader: StoreReader,
     readonly host: HostContext,
   ) {}
 
-  /** Newest last. */
+  /** Lists all experiments, the newest last. */
   async list(): Promise<ExperimentEntry[]> {
     const all = await this.reader.list()
     return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
@@ -73,38 +76,39 @@ export class StoreWatcher {
     { readonly asOf: string; readonly outcome: ExperimentOutcome }
   >()
 
-  /** Outcomes of all experiments; unchanged ones are cached.
-   */
-  async outcomes(): Promise<ExperimentOutcome[]> {
-    const found: ExperimentOutcome[] = []
+  /** Outcomes of all experiments; unchanged ones are cached. */
+  async listOutcomes(): Promise<ExperimentOutcome[]> {
+    const outcomes: ExperimentOutcome[] = []
     for (const record of await this.reader.list()) {
       const { id, state, trials } = record
       const asOf = `${state} ${trials}`
-      const known = this.#outcomes.get(id)
-      if (known?.asOf !== asOf) {
+      const cached = this.#outcomes.get(id)
+      if (cached?.asOf !== asOf) {
         const outcome = await resolveOutcome(this.reader, record)
         this.#outcomes.set(id, {
           asOf,
           outcome: { id, slo: formatOutcomeSlo(outcome), text: formatOutcome(outcome) },
         })
       }
-      found.push(this.#outcomes.get(id)!.outcome)
+      outcomes.push(this.#outcomes.get(id)!.outcome)
     }
-    return found
+    return outcomes
   }
 
-  /** Current experiment and trials. @throws the problem of the experiment */
-  async current(id: string): Promise<Feed & { readonly described: ExperimentView }> {
+  /**
+   * Current experiment and trials.
+   * @throws the problem of the experiment
+   */
+  async readCurrent(id: string): Promise<Feed & { readonly view: ExperimentView }> {
     const feed = this.#feed(id)
     await this.#enqueue(() => this.#update(feed))
-    const { described, problem } = feed
-    if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
-    if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
-    return { ...feed, described }
+    const { view, problem } = feed
+    if (feed.listeners.size === 0 && !view) this.#feeds.delete(id)
+    if (!view) throw problem ?? new Error(`experiment ${id} could not be read`)
+    return { ...feed, view }
   }
 
-  /** Follows an experiment: `changed` is called after each update until `stop`.
-   */
+  /** Follows an experiment: `changed` is called after each update until `stop`. */
   follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
     feed.listeners.add(changed)
@@ -112,7 +116,7 @@ export class StoreWatcher {
     this.#timer ??= setInterval(() => this.#poll(), pollMs)
     const stop = () => {
       feed.listeners.delete(changed)
-      if (feed.listeners.size === 0 && !feed.described) this.#feeds.delete(id)
+      if (feed.listeners.size === 0 && !feed.view) this.#feeds.delete(id)
       if ([...this.#feeds.values()].some((f) => f.listeners.size > 0)) return
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -126,19 +130,18 @@ export class StoreWatcher {
     await this.#queue
     await this.reader.close()
   }
-  #closed = false
 
   #feed(id: string): MutableFeed {
-    const known = this.#feeds.get(id)
-    if (known) return known
+    const existing = this.#feeds.get(id)
+    if (existing) return existing
     const feed = {
       id,
       listeners: new Set<() => void>(),
       trials: [],
       packed: [],
       annotations: noAnnotations,
-      seen: new Set<number>(),
-      complete: 0,
+      readNumbers: new Set<number>(),
+      lastContiguousTrial: 0,
       caughtUp: false,
     }
     this.#feeds.set(id, feed)
@@ -151,33 +154,31 @@ export class StoreWatcher {
     return this.#queue
   }
 
-  #polling = false
   #poll(): void {
     if (this.#polling) return
     this.#polling = true
     void this.#enqueue(async () => {
       const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
-      const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
+      // A failure is reported by the reads below, feed by feed.
+      const version = await this.reader.version().catch(() => Number.NaN)
       const changed = version !== this.#version
       this.#version = version
       for (const feed of followed) {
         // A process that dies commits nothing, so running experiments are checked every time.
-        if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
+        if (changed || feed.view?.dashboard.state === 'running') await this.#update(feed)
       }
       this.#polling = false
     })
   }
 
-  /**
-   * Reads what is new of an experiment and notifies the listeners. Problems are kept in the feed.
-   */
+  /** Reads new data of an experiment, and notifies the listeners. The feed stores problems. */
   async #update(feed: MutableFeed): Promise<void> {
-    const tell = () => {
+    const notifyListeners = () => {
       for (const listener of feed.listeners) listener()
     }
     try {
       const record = await this.reader.experiment(feed.id)
-      if (!record) feed.described = undefined
+      if (!record) feed.view = undefined
       if (!record)
         throw new UserError(
           `there is no experiment ${feed.id} in the store`,
@@ -187,37 +188,37 @@ export class StoreWatcher {
         feed.record?.state !== record.state ||
         JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
       ) {
-        feed.described = await createExperimentView(record, this.host)
+        feed.view = await createExperimentView(record, this.host)
         feed.record = record
-        tell()
+        notifyListeners()
       }
       const annotations = [...((await this.reader.annotations(feed.id)).get(feed.id) ?? [])]
       if (JSON.stringify(annotations) !== JSON.stringify(feed.annotations)) {
         feed.annotations = annotations
-        tell()
+        notifyListeners()
       }
-      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter(
-        (n) => !feed.seen.has(n),
+      const numbers = (await this.reader.numbers(feed.id, feed.lastContiguousTrial)).filter(
+        (n) => !feed.readNumbers.has(n),
       )
       for (let i = 0; i < numbers.length && !this.#closed; i += maxTrialsPerRead) {
-        const wanted = numbers.slice(i, i + maxTrialsPerRead)
-        for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {
-          if (feed.seen.has(trial.number)) continue
-          feed.seen.add(trial.number)
+        const batch = numbers.slice(i, i + maxTrialsPerRead)
+        for (const trial of await this.reader.trials(feed.id, batch[0]!, batch.at(-1)!)) {
+          if (feed.readNumbers.has(trial.number)) continue
+          feed.readNumbers.add(trial.number)
           feed.trials.push(trial)
           feed.packed.push(packTrial(trial))
         }
-        tell()
+        notifyListeners()
       }
-      while (feed.seen.has(feed.complete + 1)) feed.complete += 1
+      while (feed.readNumbers.has(feed.lastContiguousTrial + 1)) feed.lastContiguousTrial += 1
       feed.problem = undefined
       if (!feed.caughtUp) {
         feed.caughtUp = true
-        tell()
+        notifyListeners()
       }
     } catch (error) {
       feed.problem = error instanceof Error ? error : new Error(String(error))
-      tell()
+      notifyListeners()
     }
   }
 }

@@ -19,9 +19,9 @@ export function streamExperiment(
   from: number,
   response: ServerResponse,
 ): void {
-  let sent = from
-  let told: DashboardExperiment | undefined
-  let written = noAnnotations
+  let sentTrials = from
+  let sentExperiment: DashboardExperiment | undefined
+  let sentAnnotations = noAnnotations
   let ready = false
   let pumping = false
   let again = false
@@ -39,30 +39,36 @@ export function streamExperiment(
     pumping = true
     while (again && !response.destroyed) {
       again = false
-      await pass(feed)
+      await sendUpdates(feed)
     }
     pumping = false
   }
 
-  async function pass({ described, packed, annotations, caughtUp, problem }: Feed): Promise<void> {
+  async function sendUpdates({
+    view,
+    packed,
+    annotations,
+    caughtUp,
+    problem,
+  }: Feed): Promise<void> {
     if (problem) {
       await send('problem', problem.message)
       response.end()
       return
     }
-    if (!described) return
-    if (described.dashboard !== told) {
-      told = described.dashboard
-      await send('experiment', JSON.stringify(told))
+    if (!view) return
+    if (view.dashboard !== sentExperiment) {
+      sentExperiment = view.dashboard
+      await send('experiment', JSON.stringify(sentExperiment))
     }
-    if (annotations !== written) {
-      written = annotations
-      await send('annotations', JSON.stringify(written))
+    if (annotations !== sentAnnotations) {
+      sentAnnotations = annotations
+      await send('annotations', JSON.stringify(sentAnnotations))
     }
-    while (sent < packed.length && !response.destroyed) {
-      const some = packed.slice(sent, sent + maxTrialsPerEvent)
-      sent += some.length
-      await send('trials', JSON.stringify(some), sent)
+    while (sentTrials < packed.length && !response.destroyed) {
+      const batch = packed.slice(sentTrials, sentTrials + maxTrialsPerEvent)
+      sentTrials += batch.length
+      await send('trials', JSON.stringify(batch), sentTrials)
     }
     if (caughtUp && !ready) {
       ready = true
@@ -75,18 +81,18 @@ export function streamExperiment(
       .split(/\r\n|\r|\n/)
       .map((line) => `data: ${line}\n`)
       .join('')
-    const room = response.write(
+    const hasRoom = response.write(
       `${eventId === undefined ? '' : `id: ${eventId}\n`}event: ${event}\n${lines}\n`,
     )
-    if (room || response.destroyed) return
+    if (hasRoom || response.destroyed) return
     await new Promise<void>((resolve) => {
-      const done = () => {
-        response.off('drain', done)
-        response.off('close', done)
+      const resume = () => {
+        response.off('drain', resume)
+        response.off('close', resume)
         resolve()
       }
-      response.on('drain', done)
-      response.on('close', done)
+      response.on('drain', resume)
+      response.on('close', resume)
     })
   }
 }

@@ -13,7 +13,7 @@ export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): v
   server.get<{ Params: { id: string; number: string } }>(
     '/api/experiments/:id/trials/:number/log',
     async ({ params }, reply) => {
-      const { trials } = await watcher.current(params.id)
+      const { trials } = await watcher.readCurrent(params.id)
       const trial = trials.find((t) => String(t.number) === params.number)
       if (!trial?.logPath) throw new UserError(`trial ${params.number} has no log`)
       return reply.type('text/plain; charset=utf-8').send(await readLogTail(trial.logPath))
@@ -23,7 +23,7 @@ export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): v
   server.get<{ Params: { id: string; number: string } }>(
     '/api/experiments/:id/trials/:number/latencies.hlog',
     async ({ params }, reply) => {
-      const { trials } = await watcher.current(params.id)
+      const { trials } = await watcher.readCurrent(params.id)
       const trial = trials.filter((t) => String(t.number) === params.number)
       if (trial.length === 0) throw new UserError(`there is no trial ${params.number}`)
       const { renderLatencyLog } = await import('../../reports/report/latency-log.ts')
@@ -36,8 +36,7 @@ export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): v
   )
 }
 
-/** Follows no links and does not block on pipes, because the store may come from someone else.
- */
+/** Follows no links and does not block on pipes, because the store may come from someone else. */
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /**

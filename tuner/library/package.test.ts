@@ -1,7 +1,8 @@
 /**
  * The package as its users get it: packed, installed into an empty folder, run there. What is left
  * out: its dependencies are this checkout's own (hard links), so that nothing is fetched and
- * sqlite3 is not compiled anew.
+ * sqlite3 is not compiled anew. TUNE_PACKAGE: a tarball of the sources as they are; without it one
+ * is packed here.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +47,10 @@ const answered = (program: string, args: readonly string[], options: RunOptions 
     ...options,
   })
 
-/** What it prints. @throws Error with all that it said where it does not end well */
+/**
+ * What it prints.
+ * @throws Error with all that it said where it does not end well
+ */
 function run(program: string, args: readonly string[], options?: RunOptions): string {
   const { status, stdout, stderr } = answered(program, args, options)
   if (status !== 0)
@@ -57,7 +61,7 @@ function run(program: string, args: readonly string[], options?: RunOptions): st
 const version = (
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 ).version
-/** Undefined where there is no repository. */
+/** Undefined if there is no repository. */
 const git = (...args: string[]): string | undefined => {
   try {
     return run('git', args, { cwd: root }).trim()
@@ -70,7 +74,7 @@ const git = (...args: string[]): string | undefined => {
 let packed: readonly string[]
 
 beforeAll(() => {
-  const tarball = pack()
+  const tarball = process.env.TUNE_PACKAGE ?? pack()
   packed = run('tar', ['tzf', tarball], { cwd: folder })
     .trim()
     .split('\n')

@@ -34,8 +34,8 @@ export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 's
 
 /**
  * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` how it
- * fares at that rate. A violated SLO is a result (`verdict: 'violated'`), and so is a server that fails
- * under load (`failed`). Prints nothing and leaves no process and no socket behind.
+ * fares at that rate. A violated SLO is a result (`verdict: 'violated'`), and so is a server that
+ * fails under load (`failed`). Prints nothing and leaves no process and no socket behind.
  * @throws ConfigError for a URL or an SLO that cannot be read; ProtocolError for a server that
  * cannot be talked to; PayloadError for bad bodies; GeneratorError for unusable loads; the signal's
  * reason once it is aborted
@@ -64,8 +64,8 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
 }
 
 /**
- * Profiles an endpoint and redacts known secrets from the texts. @throws what `profileEndpoint`
- * throws
+ * Profiles an endpoint and redacts known secrets from the texts.
+ * @throws what `profileEndpoint` throws
  */
 export async function profileWithoutSecrets(options: ProfilerOptions): Promise<Profile> {
   const profiled = await profileEndpoint(options)

@@ -43,7 +43,7 @@ export interface TuneResult {
   readonly recommendation: Recommendation
   /** All trials and confirmations in the order in which they ended. */
   readonly trials: readonly FinishedTrial[]
-  /** Paths of the result files; none where the experiment names no folder (`out`). */
+  /** Paths of the result files; none if the experiment names no folder (`out`). */
   readonly files: readonly string[]
 }
 

@@ -3,7 +3,10 @@
  * another one, and takes a slot again once its predictor serves.
  */
 
-/** Waiting trials at a time, where fewer trials run at a time. Assumed. */
+/**
+ * Lower bound of the limit on suspended trials; the limit is otherwise the number of slots.
+ * Assumed.
+ */
 const minSuspendable = 2
 
 export class ConcurrencySlots {

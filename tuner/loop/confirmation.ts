@@ -48,13 +48,13 @@ export async function confirmCandidates(
   const confirmed = ledger.trialsOfRun.filter((trial) => !isSearchTrial(trial))
   if (confirmed.some(isFinalForAll)) return
   const rounds = confirmed.map(({ configuration }) => configurationKey(configuration))
-  const isOut = ({ configuration }: Candidate) => {
+  const isExhausted = ({ configuration }: Candidate) => {
     const key = configurationKey(configuration)
     return rounds.filter((round) => round === key).length >= maxRoundsPerConfiguration
   }
   while (rounds.length < maxConfirmationRounds) {
     const recommendation = parts.recommend(ledger.trials, undefined)
-    const round = chooseConfirmationRound(recommendation, isOut, experiment.stop.tolerance)
+    const round = chooseConfirmationRound(recommendation, isExhausted, experiment.stop.tolerance)
     if (!round) return
     const { configuration } = round.candidate
     rounds.push(configurationKey(configuration))

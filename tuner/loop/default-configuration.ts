@@ -4,9 +4,9 @@ import type { Configuration, Parameter, Problem, SearchSpace } from '../../searc
 import { poolParameters } from '../../trials/resources.ts'
 
 /**
- * One whole GPU of the cheapest model in the space, batch 1, and the middle of every other range.
- * The cheapest GPU makes the baseline hard to beat, so that the gain is not exaggerated. Undefined
- * where the space has no such configuration.
+ * One whole GPU of the cheapest model in the space, batch 1, and the middle of other ranges, except
+ * GPU memory: its maximum. The cheapest GPU makes the baseline hard to beat, so that the gain is
+ * not exaggerated. Undefined where the space has no such configuration.
  */
 export function chooseDefaultConfiguration(problem: Problem): Configuration | undefined {
   const { space } = problem

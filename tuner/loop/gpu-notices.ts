@@ -2,7 +2,7 @@
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
   type ComputingEngine,
-  findMissingGpuDriver,
+  findGpuSupportFault,
   getBuiltinProtocol,
 } from '../../trials/launchers/builtin.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
@@ -20,7 +20,7 @@ export function explainUnusedGpus(
   machine: MachineFacts,
 ): string | undefined {
   const names = listUsableGpus(machine)
-  const missingDrivers = engines.map((engine) => findMissingGpuDriver(engine, machine))
+  const missingDrivers = engines.map((engine) => findGpuSupportFault(engine, machine))
   const missing = missingDrivers.includes(undefined) ? undefined : missingDrivers[0]
   if (names.length === 0 || missing === undefined) return undefined
   const them = names.length === 1 ? 'it' : 'them'

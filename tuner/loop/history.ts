@@ -2,12 +2,14 @@
 import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
+import type { StageEntry } from '../config/schema/stage-schema.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
 /**
- * The newest ones: older ones may be of other machines, and the cost of a fit is cubic. Assumed.
+ * Number of the newest observations that are used: older ones may be of other machines, and the
+ * cost of a fit is cubic. Assumed.
  */
 const maxObservations = 80
 
@@ -29,27 +31,29 @@ export async function loadHistory(
   const experiments: string[] = []
   const observations: Observation[] = []
   const records = await store.list()
-  const begun = records.find(({ id }) => id === experimentId)?.createdAt
-  if (!experiment.history || begun === undefined) return { experiments, observations }
+  const experimentCreatedAt = records.find(({ id }) => id === experimentId)?.createdAt
+  if (!experiment.history || experimentCreatedAt === undefined) return { experiments, observations }
   const { objective, space, document } = experiment
   const earlier = records
     .filter(
       ({ createdAt, provenance, trials }) =>
-        createdAt < begun && provenance === resolveProvenance(experiment) && trials > 0,
+        createdAt < experimentCreatedAt &&
+        provenance === resolveProvenance(experiment) &&
+        trials > 0,
     )
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
   for (const { id } of earlier) {
     const remaining = maxObservations - observations.length
     if (remaining === 0) break
-    const found = await store.load(id)
+    const loaded = await store.load(id)
     if (
-      !found ||
-      createServerKey(found.experiment.spec as ExperimentDocument) !== createServerKey(document)
+      !loaded ||
+      createServerKey(loaded.experiment.spec as ExperimentDocument) !== createServerKey(document)
     )
       continue
-    const refuted = new Set(findRefuted(found.trials))
-    const scale = computeObjectiveScale(found.trials, objective)
-    const usable = found.trials
+    const refuted = new Set(findRefuted(loaded.trials))
+    const scale = computeObjectiveScale(loaded.trials, objective)
+    const usable = loaded.trials
       .filter((trial) => !refuted.has(trial) && isWithin(space, trial.configuration))
       .flatMap((trial) => observeTrial(trial, objective, scale) ?? [])
       .slice(-remaining)
@@ -60,8 +64,21 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-const createServerKey = ({ model, predictor }: ExperimentDocument): string =>
-  JSON.stringify([model, predictor])
+/** What serves: model and predictor, or those of all stages with their calls. */
+const createServerKey = ({ model, predictor, stages }: ExperimentDocument): string =>
+  JSON.stringify([
+    model,
+    predictor,
+    Object.entries((stages ?? {}) as Record<string, StageEntry>).map(
+      ([name, { model, predictor, calls, parallelCalls }]) => [
+        name,
+        model,
+        predictor,
+        calls,
+        parallelCalls,
+      ],
+    ),
+  ])
 
 /** Whether a configuration has exactly the parameters of a space, with allowed values. */
 const isWithin = (space: SearchSpace, configuration: Configuration): boolean =>

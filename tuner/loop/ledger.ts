@@ -1,6 +1,6 @@
 /**
- * What is known: the finished trials of an experiment and what follows from them. A resumed run
- * starts from the same ledger.
+ * The finished trials of an experiment, and what follows from them: observations, retries, the best
+ * candidate, costs. A resumed run starts from the same ledger.
  */
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -106,7 +106,7 @@ export class Ledger {
     return this.#trials.filter((trial) => findRefutation(trial) !== undefined).length
   }
 
-  /** What the search learns from. */
+  /** Observations of all trials from which the search learns, without refuted ones. */
   collectObservations(): Observation[] {
     const { objective } = this.#options.problem
     const refuted = new Set(findRefuted(this.#trials))
@@ -133,7 +133,7 @@ export class Ledger {
   planRetries(running: readonly Configuration[]): RetryPlan {
     const keys = new Set(running.map(configurationKey))
     const isIdle = (configuration: Configuration) => !keys.has(configurationKey(configuration))
-    const { next, deferred, givenUp } = planRetries(this.#attemptedTrials())
+    const { next, deferred, givenUp } = planRetries(this.#listAttempts())
     return {
       next: next.filter(({ configuration }) => isIdle(configuration)),
       deferred: deferred.filter(({ configuration }) => isIdle(configuration)),
@@ -144,17 +144,19 @@ export class Ledger {
   /** Whether the configuration of a recorded trial is tried again next. */
   isRetriedNext({ configuration }: FinishedTrial): boolean {
     const key = configurationKey(configuration)
-    const { next } = planRetries(this.#attemptedTrials())
+    const { next } = planRetries(this.#listAttempts())
     return next.some((retry) => configurationKey(retry.configuration) === key)
   }
 
   /** Number of the next attempt at a configuration, 1 for the first. */
   countNextAttempt(configuration: Configuration): number {
-    return countNextAttempt(this.#attemptedTrials(), configuration)
+    return countNextAttempt(this.#listAttempts(), configuration)
   }
 
-  /** Trials of the run that count as attempts. A resumed run tries unplaced configurations again. */
-  #attemptedTrials(): readonly FinishedTrial[] {
+  /**
+   * Trials of the run that count as attempts. A resumed run tries unplaced configurations again.
+   */
+  #listAttempts(): readonly FinishedTrial[] {
     const { earlier } = this.#options
     return this.trialsOfRun.filter((trial) => !isUnplaced(trial) || !earlier.includes(trial))
   }
@@ -164,11 +166,13 @@ export class Ledger {
     return this.#interrupted
   }
 
-  /** Removes and returns the first interrupted trial of a kind, to be repeated under its number. */
-  takeInterrupted(isWanted: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
-    const found = this.#interrupted.find(isWanted)
-    this.#interrupted = this.#interrupted.filter((trial) => trial !== found)
-    return found
+  /**
+   * Removes and returns the first interrupted trial that matches, to repeat it under its number.
+   */
+  takeInterrupted(matches: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
+    const interrupted = this.#interrupted.find(matches)
+    this.#interrupted = this.#interrupted.filter((trial) => trial !== interrupted)
+    return interrupted
   }
 
   /** Whether no trial of the experiment was ever started. */
@@ -191,7 +195,9 @@ export class Ledger {
     this.#trials.push(trial)
   }
 
-  /** Evaluates a function on the ledger as it was before its last trials, without interrupted ones. */
+  /**
+   * Evaluates a function on the ledger as it was before its last trials, without interrupted ones.
+   */
   evaluateBefore<T>(lastTrials: number, evaluate: () => T): T {
     const later = this.#trials.splice(this.#trials.length - lastTrials)
     const interrupted = this.#interrupted
@@ -206,8 +212,8 @@ export class Ledger {
 }
 
 /**
- * Computes a value once per number of trials. Several callers ask between two trials, and models
- * are memoised by the identity of the problem.
+ * Computes a value once per number of trials. Several callers need it between two trials, and
+ * models are memoised by the identity of the problem.
  */
 function memoiseByTrialCount<T>(
   trials: readonly FinishedTrial[],

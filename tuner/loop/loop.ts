@@ -2,8 +2,8 @@
  * The tuning loop: suggest, launch, measure, record; then confirm and recommend.
  *
  * The policy decides what to try next and when to stop. The scheduler bounds what runs at a time.
- * The ledger holds what is known. One AbortSignal ends everything, and one stream of events reports
- * it.
+ * The ledger holds the finished trials. One AbortSignal ends everything, and one stream of events
+ * reports it.
  */
 import { writing } from '../../reports/format.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
@@ -89,10 +89,10 @@ async function searchAndConfirm(run: Run): Promise<Ending> {
   } catch (error) {
     const finished = await scheduler.abandon(error)
     if (!signal.aborted) throw error
-    const justNow = finished > 0 ? `, ${finished} of them just now` : ''
+    const finishedNote = finished > 0 ? `, ${finished} of them just now` : ''
     return {
       reason: 'interrupted',
-      detail: `${ledger.trials.length} finished trials are saved${justNow}`,
+      detail: `${ledger.trials.length} finished trials are saved${finishedNote}`,
     }
   }
 }
@@ -135,7 +135,7 @@ function chooseTrial({ policy, scheduler }: Run): TrialRequest | undefined {
 function startTrial(run: Run, request: TrialRequest): void {
   const { experiment, parts, ledger, scheduler, emit } = run
   const { configuration, why, predicted, attempt } = request
-  const ahead = scheduler.takeLaunchAhead(request)
+  const launchedAhead = scheduler.takeLaunchAhead(request)
   emit({
     type: 'trial-started',
     number: request.number,
@@ -153,17 +153,20 @@ function startTrial(run: Run, request: TrialRequest): void {
     await parts.store.start(parts.experimentId, createRunningTrial(request, parts.now()))
     // Launches the predictor, measures it and stops it.
     const trial = await runTrial(
-      { launcher: ahead?.launcher ?? parts.backend.launcher, measure: parts.backend.measure },
+      {
+        launcher: launchedAhead?.launcher ?? parts.backend.launcher,
+        measure: parts.backend.measure,
+      },
       task,
       { ...request, maxJoulesPerRequest: experiment.maxJoulesPerRequest },
-      createTrialHooks(run, request.number, ahead !== undefined),
+      createTrialHooks(run, request.number, launchedAhead !== undefined),
       signal,
     )
     await recordTrial(run, trial)
   })
 }
 
-/** Reports what happens in a trial, and tells the scheduler when it is under load or waits. */
+/** Reports what happens in a trial, and notifies the scheduler when it is under load or waits. */
 function createTrialHooks(
   { experiment, parts, scheduler, emit }: Run,
   number: number,

@@ -1,6 +1,6 @@
 /**
- * Posterior of the GPU memory that a server needs, from its launches: MiB = processes × (fixed + per
- * item × batch), with both amounts unknown. Computed on a grid.
+ * Posterior of the GPU memory that a server needs, from its launches: MiB = processes × (fixed +
+ * per item × batch), with both amounts unknown. Computed on a grid.
  */
 import { cdf } from '../../search/gp/normal.ts'
 import { createKeyWithout } from '../../search/space/space.ts'
@@ -127,7 +127,7 @@ function computePosterior(
   launches: readonly Launch[],
   ownGpus: readonly Gpu[],
 ): readonly MemoryModel[] {
-  const known = launches.flatMap(({ configuration, ranOut }) => {
+  const modelledLaunches = launches.flatMap(({ configuration, ranOut }) => {
     const use = resolveMemoryUse(configuration, ownGpus)
     return use ? [{ use, ranOut }] : []
   })
@@ -137,7 +137,7 @@ function computePosterior(
         fixedMiB: Math.exp(fixedPrior.mean + fixedPrior.sd * fixedZ),
         perItemMiB: Math.exp(perItemPrior.mean + perItemPrior.sd * perItemZ),
       }
-      const likelihood = known.reduce((product, { use, ranOut }) => {
+      const likelihood = modelledLaunches.reduce((product, { use, ranOut }) => {
         const fit = computeFit(model, use)
         const probability = ranOut
           ? interferenceProbability + (1 - interferenceProbability) * (1 - fit)

@@ -2,13 +2,13 @@
  * What a reader must know about the figures of a run: where they come from, and their typical
  * error.
  */
-import { deployNotice } from '../../reports/figures.ts'
+import { describeDeployment } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { predictDeviceLatency } from '../../trials/devices/device-model.ts'
-import { coresElsewhere } from '../../trials/launchers/simulated/cpu-stage.ts'
+import { referenceCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -22,11 +22,10 @@ import {
 } from '../backends/estimators.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
-import type { Experiment } from '../config/types.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
 
 /**
- * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load,
- * with
+ * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
  * modelled GPU time. Measured: nothing is modelled.
  */
 export function resolveProvenance(experiment: Experiment): Provenance {
@@ -35,8 +34,11 @@ export function resolveProvenance(experiment: Experiment): Provenance {
   return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
 }
 
-function listGpus(experiment: Experiment): readonly string[] {
-  const gpu = experiment.space.parameters.find((parameter) => parameter.name === 'gpu')
+/** GPUs of the search space; of a pipeline those of all its stages. */
+export function listGpus({ space, stages }: Experiment): readonly string[] {
+  if (stages !== undefined)
+    return [...new Set(stages.flatMap(({ experiment }) => listGpus(experiment)))]
+  const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
   return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
 }
 
@@ -66,7 +68,7 @@ const maxUnreportedSpeedRatio = 1.25
 /**
  * Says that CPU costs are scaled to this machine, where its cores differ from the reference core.
  */
-export function describeCoreSpeed({ cores = coresElsewhere }: Experiment): string[] {
+export function describeCoreSpeed({ cores = referenceCores }: Experiment): string[] {
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= maxUnreportedSpeedRatio) return []
   return [
@@ -132,9 +134,11 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
   if (provenance === 'measured') return [...experiment.notices]
   if (experiment.predictor.kind === 'imported')
     return [describeImport(experiment.predictor), ...experiment.notices]
+  if (experiment.stages !== undefined)
+    return [describePipelineModel(experiment.stages, provenance), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
-  const deploys = deployNotice(
+  const deploys = describeDeployment(
     resolveMeasuredWith(experiment, provenance, gpu === undefined ? {} : { gpu }),
   )
   return [
@@ -143,6 +147,15 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     ...(deploys === undefined ? [] : [deploys]),
     ...experiment.notices,
   ]
+}
+
+function describePipelineModel(stages: readonly ExperimentStage[], provenance: Provenance): string {
+  const describeErrors = ({ name, experiment }: ExperimentStage): string =>
+    `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`
+  if (provenance === 'simulated')
+    return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${stages.map(describeErrors).join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
+  const emulated = stages.filter(({ experiment }) => experiment.devicesUsed === 'emulated')
+  return `GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times (1σ): ${emulated.map(describeErrors).join('; ')}.`
 }
 
 function describeDeviceModel(experiment: Experiment, provenance: Provenance): string {

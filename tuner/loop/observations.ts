@@ -30,8 +30,8 @@ export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefin
 }
 
 /**
- * What the search learns from a finished trial. Undefined: nothing, because the trial failed, has
- * no result, or is a confirmation that was not refuted.
+ * Turns a finished trial into an observation for the search. Undefined: nothing, because the trial
+ * failed, has no result, or is a confirmation that was not refuted.
  * @param scale of an objective that may be zero or negative, from `computeObjectiveScale`
  */
 export function observeTrial(

@@ -39,9 +39,9 @@ export async function resolveOutcome(
   try {
     const current = await findCurrentRecommendation(record)
     if (current) return { recommendation: current }
-    const found = await store.load(record.id)
-    return found
-      ? { recommendation: (await reevaluate(found)).recommendation }
+    const stored = await store.load(record.id)
+    return stored
+      ? { recommendation: (await reevaluate(stored)).recommendation }
       : { unreadable: 'it is gone' }
   } catch (error) {
     return { unreadable: (error as Error).message }

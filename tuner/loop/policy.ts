@@ -62,20 +62,21 @@ export class Policy {
 
   /**
    * Restores the state of an interrupted run from the ledger: whether its search had ended, and
-   * what the stop rule said last.
+   * the last result of the stop rule.
    */
   restore(): void {
     const ledger = this.#ledger
     const { trialsOfRun, interrupted } = ledger
     const confirmations = countTrailing(trialsOfRun, 'confirmation')
-    const searched = trialsOfRun.slice(0, trialsOfRun.length - confirmations)
-    const baselines = countTrailing(searched, 'default')
+    const beforeConfirmations = trialsOfRun.slice(0, trialsOfRun.length - confirmations)
+    const baselines = countTrailing(beforeConfirmations, 'default')
     // Only the baseline and confirmations follow the end of a search.
     const mayHaveEnded =
       confirmations + baselines + interrupted.length > 0 &&
       interrupted.every(({ purpose }) => purpose === 'default' || purpose === 'confirmation')
     if (mayHaveEnded) {
-      // A trailing baseline may have been measured after the search or within it, so both are tried.
+      // A trailing baseline may have been measured after the search or within it, so both are
+      // tried.
       this.#ending = this.#replayEndingBefore(confirmations + baselines)
       if (baselines > 0) this.#ending ??= this.#replayEndingBefore(confirmations)
     }
@@ -119,8 +120,8 @@ export class Policy {
   }
 
   /**
-   * The next trial: a retry, the baseline, a suggestion of the sampler, or at last a deferred retry.
-   * Undefined: nothing is left to try.
+   * The next trial: a retry, the baseline, a suggestion of the sampler, or at last a deferred
+   * retry. Undefined: nothing is left to try.
    */
   chooseNext(running: readonly Configuration[]): TrialRequest | undefined {
     const { next, deferred } = this.#ledger.planRetries(running)
@@ -304,6 +305,6 @@ export class Policy {
   }
 }
 
-/** How many trials at the end have a purpose. */
+/** Counts the trials at the end that have a purpose. */
 const countTrailing = (trials: readonly FinishedTrial[], purpose: TrialPurpose): number =>
   trials.length - 1 - trials.findLastIndex((trial) => trial.purpose !== purpose)

@@ -8,6 +8,7 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { occupiesWholeGpu } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
+import { splitConfiguration, sumOverStages } from '../../trials/pipeline/stage-configuration.ts'
 import {
   defaultPriceBook,
   listBundles,
@@ -26,6 +27,7 @@ import {
   type EstimatorLookup,
   hasServerPrior,
 } from '../backends/estimators.ts'
+import { createPipelinePrior } from '../backends/pipeline-model.ts'
 import { readGivenFile } from '../cli/given-file.ts'
 import { createQualityLookup } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
@@ -46,7 +48,8 @@ export async function loadPriceBook(
 }
 
 /**
- * Price of one replica, $ per hour, memoised because samplers price whole grids.
+ * Price of one replica, $ per hour, memoised because samplers price whole grids; of a pipeline the
+ * price of all replicas of its stages.
  * @param reservesWholeGpus a share of a GPU costs the whole GPU
  */
 export function createPricing(
@@ -60,12 +63,17 @@ export function createPricing(
       ? { ...resources, gpuShare: 1 }
       : resources
   }
+  const priceReplica = memoiseByResources((configuration) =>
+    pricePerHour(resolveReserved(configuration), book),
+  )
+  const bundleReplica = memoiseByResources((configuration) =>
+    listBundles(resolveReserved(configuration), book),
+  )
   return Object.assign(
-    memoiseByResources((configuration) => pricePerHour(resolveReserved(configuration), book)),
+    (configuration: Configuration) => sumOverStages(configuration, priceReplica),
     {
-      bundles: memoiseByResources((configuration) =>
-        listBundles(resolveReserved(configuration), book),
-      ),
+      bundles: (configuration: Configuration) =>
+        splitConfiguration(configuration) === undefined ? bundleReplica(configuration) : undefined,
     },
   )
 }
@@ -109,7 +117,7 @@ export function createProblem(experiment: Experiment, book: PriceBook): Problem 
   const { space, objective, slo } = experiment
   const hasKnownShape = modelsCapacityOrLatency(objective)
   return {
-    space: hasKnownShape ? space : withoutMonotonicity(space),
+    space: hasKnownShape ? space : removeMonotonicity(space),
     objective,
     pricePerHour: priceExperiment(experiment, book),
     constraintLimit: slo.limitMs,
@@ -118,7 +126,7 @@ export function createProblem(experiment: Experiment, book: PriceBook): Problem 
 }
 
 /** A metric of the user may rise where the capacity falls. */
-const withoutMonotonicity = (space: SearchSpace): SearchSpace => ({
+const removeMonotonicity = (space: SearchSpace): SearchSpace => ({
   ...space,
   parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
 })
@@ -137,7 +145,8 @@ const reservesWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
 export function createCapacityEstimator(
   experiment: Experiment,
 ): ((configuration: Configuration) => number | undefined) | undefined {
-  const { backend, objective, predictor, calibrated } = experiment
+  const { backend, objective, predictor, calibrated, stages } = experiment
+  if (stages !== undefined) return undefined
   if (backend === 'simulated' || !modelsCapacityOrLatency(objective)) return undefined
   // The typical overhead of servers is no estimate for one server.
   if (predictor.kind !== 'builtin' && calibrated === undefined) return undefined
@@ -147,7 +156,7 @@ export function createCapacityEstimator(
   const estimate = (configuration: Configuration): number | undefined => {
     const { estimator, configuration: servedConfiguration } = resolveEstimator(configuration)
     const estimated = estimator.estimate(servedConfiguration)
-    return estimated.serves && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
+    return estimated.isFeasible && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
   }
   return (configuration) => {
     const key = configurationKey(configuration)
@@ -158,8 +167,7 @@ export function createCapacityEstimator(
 
 /**
  * Undefined for a server that already runs, for a command without GPUs, and for a server whose
- * model
- * or batching is unknown.
+ * model or batching is unknown.
  */
 function createEstimators(experiment: Experiment): EstimatorLookup | undefined {
   const { predictor, calibrated } = experiment
@@ -184,6 +192,7 @@ function createPrior(
   Problem,
   'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'
 > {
+  if (experiment.stages !== undefined) return createPipelinePrior(experiment, experiment.stages)
   const resolveEstimator = createEstimators(experiment)
   if (resolveEstimator === undefined) return {}
   /** A function that evaluates the estimator of its configuration. */

@@ -38,7 +38,10 @@ export interface Reevaluation {
   readonly recommendation: Recommendation
 }
 
-/** @throws UserError and ConfigError */
+/**
+ * Ranks the stored trials again, under the overrides where there are any.
+ * @throws UserError and ConfigError
+ */
 export async function reevaluate(
   {
     experiment: record,
@@ -74,8 +77,9 @@ export async function reevaluate(
     confirm: experiment.confirm,
     maxTrials: experiment.budget.maxTrials,
     notices: listNotices(experiment, record.provenance),
-    measuredWith: (configuration) =>
-      resolveMeasuredWith(experiment, record.provenance, configuration),
+    measuredWith: experiment.stages
+      ? undefined
+      : (configuration) => resolveMeasuredWith(experiment, record.provenance, configuration),
     ...(isSameQuestion && { stop: readStopBelief(record) }),
     ...createRankingCriteria(experiment, { pricePerHour, label }),
   })

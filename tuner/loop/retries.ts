@@ -11,23 +11,34 @@ import { isSearchTrial, wasDisturbed } from './trial-status.ts'
 
 /** Attempts at one configuration before it is given up. Assumed. */
 const maxAttempts = 3
-/** One more than that for disturbed trials, because other work may outlast three attempts. */
+/**
+ * Attempts at a configuration whose trials are disturbed by host interference: one more, because
+ * the interference may outlast three attempts. Assumed.
+ */
 const maxDisturbedAttempts = maxAttempts + 1
-/** After this many disturbed attempts in a row, other configurations come first. Assumed. */
-const maxDisturbedInRow = 2
+/**
+ * A disturbed attempt from this number on is deferred: other configurations come first. Assumed.
+ */
+const minAttemptsToDefer = 2
 
 export type RetryRequest = Omit<TrialRequest, 'number'>
 
 export interface RetryPlan {
   /** To be tried next, in this order. */
   readonly next: readonly RetryRequest[]
-  /** Disturbed: tried again after an undisturbed trial, or when nothing else is left. */
+  /**
+   * Disturbed trials, retried after the next completed undisturbed trial, or when nothing else is
+   * left.
+   */
   readonly deferred: readonly RetryRequest[]
   /** Never tried again in this run. */
   readonly givenUp: readonly Configuration[]
 }
 
-/** @param trials finished trials of the run, in the order in which they ended */
+/**
+ * Plans the retries that follow from the finished trials.
+ * @param trials finished trials of the run, in the order in which they ended
+ */
 export function planRetries(trials: readonly FinishedTrial[]): RetryPlan {
   let next: RetryRequest[] = []
   let deferred: RetryRequest[] = []
@@ -46,6 +57,7 @@ export function planRetries(trials: readonly FinishedTrial[]): RetryPlan {
     if (decision === 'next') next.push(retry)
     else if (decision === 'deferred') deferred.push(retry)
     else if (decision === 'give-up') givenUp.push(configuration)
+    // The host is quiet again: deferred configurations may run.
     else if (trial.state === 'complete') next.push(...deferred.splice(0))
   }
   return { next, deferred, givenUp }
@@ -62,14 +74,15 @@ export const countNextAttempt = (
   return 1 + trials.filter(isEarlierAttempt).length
 }
 
+/** Whether and when to retry after the `attempt`-th attempt; 'none' where it gave a result. */
 function decideRetry(
   trial: FinishedTrial,
   attempt: number,
 ): 'none' | 'next' | 'deferred' | 'give-up' {
-  const disturbed = wasDisturbed(trial)
-  const hasResult = trial.state !== 'complete' || !hasNoResult(trial.measurement)
-  if (trial.state !== 'failed' && !disturbed && hasResult) return 'none'
+  const isDisturbed = wasDisturbed(trial)
+  const lacksResult = trial.state === 'complete' && hasNoResult(trial.measurement)
+  if (trial.state !== 'failed' && !isDisturbed && !lacksResult) return 'none'
   const isFinal = trial.state === 'failed' && trial.final !== undefined
-  if (isFinal || attempt >= (disturbed ? maxDisturbedAttempts : maxAttempts)) return 'give-up'
-  return disturbed && attempt >= maxDisturbedInRow ? 'deferred' : 'next'
+  if (isFinal || attempt >= (isDisturbed ? maxDisturbedAttempts : maxAttempts)) return 'give-up'
+  return isDisturbed && attempt >= minAttemptsToDefer ? 'deferred' : 'next'
 }

@@ -1,4 +1,4 @@
-/** What runs: trials in concurrency slots, and one predictor that is launched ahead of its trial. */
+/** Schedules trials in concurrency slots, and one predictor that is launched ahead of its trial. */
 import type { Configuration } from '../../search/types.ts'
 import type { Launcher } from '../../trials/types.ts'
 import { ConcurrencySlots } from './concurrency-slots.ts'

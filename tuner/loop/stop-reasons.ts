@@ -33,8 +33,8 @@ export interface SearchState {
 /** Failed trials in a row after which the experiment fails: more than the attempts at one. */
 const maxFailuresInRow = 4
 /**
- * Disturbed trials from the first one on after which the experiment fails: two configurations of
- * three attempts each.
+ * Disturbed trials from the first one on after which the experiment fails: three configurations of
+ * two attempts each (minAttemptsToDefer, retries.ts).
  */
 const maxDisturbedAtStart = 6
 /**

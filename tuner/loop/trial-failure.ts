@@ -1,5 +1,6 @@
 /**
- * Classifies a trial without a measurement: infeasible (data for the model) or failed (retried).
+ * Classifies a trial that ended without a measurement: 'infeasible' (an observation for the search)
+ * or 'failed' (may be retried).
  */
 import { describeErrors } from '../../profiler/capacity/session.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
@@ -15,8 +16,8 @@ import {
   type PredictorDeath,
 } from '../../trials/types.ts'
 
-/** The predictor of a trial, once it is ready, and how it ended if it ended on its own. */
-export interface Session {
+/** Predictor of a trial, set once it is ready, and its death if it exited on its own. */
+export interface PredictorState {
   predictor?: Predictor
   death?: PredictorDeath
 }
@@ -27,10 +28,10 @@ type Outcome<T> = T extends FinishedTrial
 type FailureOutcome = Outcome<Exclude<FinishedTrial, { state: 'complete' }>>
 
 /**
- * A configuration whose predictor dies, or answers nothing, in this many attempts cannot serve.
- * Assumed.
+ * After this many attempts, a predictor that dies or answers no request makes the configuration
+ * infeasible. Assumed.
  */
-const attemptsToInfeasible = 2
+const minAttemptsToInfeasible = 2
 
 /** The predictor answered before the load, but no request under load. */
 export class RequestsFailedError extends Error {
@@ -51,7 +52,7 @@ export class RequestsFailedError extends Error {
 /** @param seconds duration of the trial so far */
 export function classifyFailure(
   error: unknown,
-  { predictor, death }: Session,
+  { predictor, death }: PredictorState,
   attempt: number,
   seconds: number,
 ): FailureOutcome {
@@ -72,13 +73,14 @@ export function classifyFailure(
     return createInfeasible(error.reason, error.message, error.logPath)
   if (death?.outOfMemory)
     return createInfeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
-  if (death && !death.external && attempt >= attemptsToInfeasible)
+  // An external death, for example of a drained node, says nothing about the configuration.
+  if (death && !death.external && attempt >= minAttemptsToInfeasible)
     return createInfeasible(
       'crashed',
       `died under load ${attempt} times: ${death.what}`,
       predictor?.logPath,
     )
-  if (error instanceof RequestsFailedError && attempt >= attemptsToInfeasible) {
+  if (error instanceof RequestsFailedError && attempt >= minAttemptsToInfeasible) {
     const log = quoteLastLogLines(predictor)
     return createInfeasible(
       'requests-fail',
@@ -91,6 +93,7 @@ export function classifyFailure(
     state: 'failed',
     error: describeFailure(error, predictor),
     ...resolveFinality(error),
+    // Its pod was never placed on a node: the time was spent waiting for one.
     ...(isUnplaced && { usage: { nodeWaitSeconds: seconds } }),
     ...served,
     logPath: predictor?.logPath,
@@ -99,8 +102,7 @@ export function classifyFailure(
 }
 
 /**
- * Text of a server, which may repeat secrets of its requests and contain control characters, made
- * safe to store and to print.
+ * Redacts secrets and strips control characters: the text of a server may contain both.
  */
 const makePrintable = (text: string): string => stripControls(redactSecrets(text))
 
@@ -110,7 +112,7 @@ export const makeMeasurementPrintable = (measurement: Measurement): Measurement 
   caveats: measurement.caveats.map(makePrintable),
 })
 
-/** Whether a retry would fail too: launchers and unusable payloads say so. */
+/** Whether a retry would fail too, as errors of launchers and of unusable payloads report. */
 function resolveFinality(error: unknown): Pick<LaunchError, 'final'> {
   const final =
     error instanceof LaunchError
@@ -130,7 +132,7 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
   return makePrintable(`${message}${hint}${quoteLastLogLines(predictor)}`)
 }
 
-/** For the end of a message; '' where the server printed nothing. */
+/** The last three log lines as a suffix of a message; '' if the server printed nothing. */
 function quoteLastLogLines(predictor: Predictor | undefined): string {
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
   return tail ? `; last log lines: ${tail}` : ''

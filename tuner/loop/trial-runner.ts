@@ -22,8 +22,8 @@ import type { Backend, MeasureOptions, MeasureTask } from '../backends/backend.t
 import {
   classifyFailure,
   makeMeasurementPrintable,
+  type PredictorState,
   RequestsFailedError,
-  type Session,
 } from './trial-failure.ts'
 
 export interface TrialRequest {
@@ -36,7 +36,10 @@ export interface TrialRequest {
   readonly attempt: number
   /** When the predictor was launched, if that was before the trial started; ms of `now`. */
   readonly launchedMs?: number
-  /** A predictor that reports its power and needs more energy is infeasible. */
+  /**
+   * Bound on the energy per request, J. A predictor above it, or without reported power, is
+   * infeasible.
+   */
   readonly maxJoulesPerRequest?: number
 }
 
@@ -90,10 +93,10 @@ export async function runTrial(
   const launchedMs = request.launchedMs ?? startedMs
   const computeSecondsSince = (ms: number) => (hooks.now() - ms) / 1000
   const { state: _, ...base } = createRunningTrial(request, launchedMs)
-  const session: Session = {}
+  const state: PredictorState = {}
   try {
     const predictor = await backend.launcher.launch(configuration, number, signal, hooks.onWaiting)
-    session.predictor = predictor
+    state.predictor = predictor
     await hooks.waitForSlot?.(signal)
     const { isolation, prepared } = predictor
     hooks.onReady({
@@ -108,7 +111,7 @@ export async function runTrial(
       onWaiting: (what) => hooks.onWaiting?.(what, 'room'),
       windows: hooks.windows,
     }
-    const measurement = await measureUntilDeath(predictor, session, signal, (eitherSignal) =>
+    const measurement = await measureUntilDeath(predictor, state, signal, (eitherSignal) =>
       backend.measure(predictor, task, options, eitherSignal),
     )
     const hasOnlyFailures =
@@ -128,31 +131,31 @@ export async function runTrial(
   } catch (error) {
     if (signal.aborted) throw signal.reason
     const seconds = computeSecondsSince(launchedMs)
-    return { ...base, ...classifyFailure(error, session, request.attempt, seconds) }
+    return { ...base, ...classifyFailure(error, state, request.attempt, seconds) }
   } finally {
-    await session.predictor?.stop()
+    await state.predictor?.stop()
   }
 }
 
 /** @throws an error where the predictor dies before the measurement ends */
 async function measureUntilDeath(
   { died }: Predictor,
-  session: Session,
+  state: PredictorState,
   signal: AbortSignal,
   measure: (signal: AbortSignal) => Promise<Measurement>,
 ): Promise<Measurement> {
   const death = new AbortController()
   died?.then((cause) => {
-    session.death = cause
+    state.death = cause
     death.abort(new Error(cause.what))
   })
   const measurement = await measure(AbortSignal.any([signal, death.signal]))
   if (measurement.outcome === 'server-died') {
     await Promise.race([died, sleep(deathNoticeMs)])
     // The process may live on: one of its workers died, it closed its port, or it is remote.
-    session.death ??= { what: measurement.detail ?? 'it no longer listens', outOfMemory: false }
+    state.death ??= { what: measurement.detail ?? 'it no longer listens', outOfMemory: false }
   }
-  if (session.death) throw new Error(session.death.what)
+  if (state.death) throw new Error(state.death.what)
   return measurement
 }
 

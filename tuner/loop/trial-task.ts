@@ -24,8 +24,8 @@ const firstTrialPrecision = 2
 const baselinePrecision = 3
 
 /**
- * The task of a trial. A trial may be pruned once it cannot cost less than the best. The baseline is
- * measured to the end, because the gain is reported relative to it.
+ * The task of a trial. A trial may be pruned once it cannot cost less than the best. The baseline
+ * is measured to the end, because the gain is reported relative to it.
  */
 export function createTrialTask(
   { configuration, purpose, predicted }: TrialRequest,
@@ -54,8 +54,8 @@ export function createTrialTask(
 
 /**
  * Requests that warm a configuration up, from trials that differ only in resources and concurrency:
- * any other parameter may change what has to warm up, such as a compiler or a cache. Undefined where
- * there is no such trial, and for a configuration that was tried before.
+ * any other parameter may change what has to warm up, such as a compiler or a cache. Undefined
+ * where there is no such trial, and for a configuration that was tried before.
  */
 export function estimateWarmUpRequests(
   configuration: Configuration,
@@ -80,13 +80,13 @@ function findComparableWarmUps(
   { parameters }: SearchSpace,
   trials: readonly FinishedTrial[],
 ) {
-  const decisive = parameters.filter(
+  const comparedParameters = parameters.filter(
     ({ category, concurrency }) => category !== 'resource' && !concurrency,
   )
   return trials.flatMap((trial) =>
     trial.state === 'complete' &&
     trial.measurement.warmUp &&
-    !isDifferent(trial.configuration, configuration, decisive)
+    !isDifferent(trial.configuration, configuration, comparedParameters)
       ? trial.measurement.warmUp
       : [],
   )

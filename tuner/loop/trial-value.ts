@@ -40,11 +40,12 @@ const minRegretShare = 0.4
 const remainingGainShare = 0.8
 
 /**
- * Two conditions, each of which ends the search. All further trials together must be expected to
- * gain two fifths of the tolerance (expected simple regret: Ishibashi et al., A stopping criterion
- * for Bayesian optimization by the gap of expected minimum simple regrets, AISTATS 2023). The next
- * trial must save its own cost within a year: its price and the waiting time, compared with the
- * yearly bill (Xie et al., Cost-aware stopping for Bayesian optimization, 2025).
+ * Two conditions for a further trial; the search ends once either fails. All further trials
+ * together must be expected to gain two fifths of the tolerance (expected simple regret: Ishibashi
+ * et al., A stopping criterion for Bayesian optimization by the gap of expected minimum simple
+ * regrets, AISTATS 2023). The next trial must save its own cost within a year: its price and the
+ * waiting time, compared with the yearly bill (Xie et al., Cost-aware stopping for Bayesian
+ * optimization, 2025).
  */
 export function computeRequiredGain(
   { stop, objective }: Pick<Experiment, 'stop' | 'objective'>,

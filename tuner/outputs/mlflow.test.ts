@@ -44,7 +44,10 @@ interface Run {
 
 type Pairs = readonly { key: string; value: string }[]
 
-/** MLflow's server, as far as the exporter talks to it. @param known experiments that are there */
+/**
+ * MLflow's server, as far as the exporter talks to it.
+ * @param known experiments that are there
+ */
 async function startMlflow(known: Map<string, string>) {
   const runs = new Map<string, Run>()
   const answer = (path: string, method: string, body: Buffer): { status: number; body: string } => {

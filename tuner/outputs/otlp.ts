@@ -113,6 +113,7 @@ function createSender<Item>(
   let isWanted = true
   return async (item) => {
     if (!isWanted) return
+    // The first loss was reported already: this one is only counted.
     if (now() < restingUntilMs) return losses.add('')
     const error = await new Promise<(Error & { code?: unknown; data?: string }) | undefined>(
       (resolve) => exporter.export(item, (result) => resolve(result.error)),

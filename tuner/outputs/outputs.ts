@@ -19,8 +19,8 @@ const outputLoaders: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
 }
 
 /**
- * All outputs of a run as one. Known secrets are redacted. Nothing is sent before the first event,
- * and an unreachable receiver affects neither the run nor its result.
+ * Opens all outputs of a run as one. Known secrets are redacted. Nothing is sent before the first
+ * event, and an unreachable receiver affects neither the run nor its result.
  * @param warn called for lost messages
  * @throws UserError for an invalid URL
  */

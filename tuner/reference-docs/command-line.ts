@@ -154,7 +154,7 @@ function optionRow(option: Option): string[] {
   return [code(option.flags), escapeText(text + choices), option.mandatory ? 'required' : fallback]
 }
 
-/** The default of an option, from its own text where it is stated there. */
+/** Reads the default of an option, from its own text where it is stated there. */
 function readDefault({ description, defaultValue, long }: Option): {
   text: string
   fallback: string

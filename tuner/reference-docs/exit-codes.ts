@@ -28,13 +28,13 @@ export const exitCodesPage = (): string =>
     table(
       ['command', 'codes'],
       commands.map(([command, meaning]) => [
-        `[${command}](command-line.md#${anchorOf(command)})`,
+        `[${command}](command-line.md#${formatAnchor(command)})`,
         meaning,
       ]),
     ),
   ].join('\n\n')
 
-const anchorOf = (command: string): string => command.split(' --')[0]!.replaceAll(' ', '-')
+const formatAnchor = (command: string): string => command.split(' --')[0]!.replaceAll(' ', '-')
 
 const commands: readonly (readonly [command: string, meaning: string])[] = [
   ['tune init', '0 the file was written and its server answered; 1 the server did not answer'],

@@ -21,14 +21,14 @@ export interface JsonSchema {
 /** Name of a definition as the title of a section. */
 type TitleOf = (definition: string) => string
 
-const partsOf = ({ anyOf, oneOf, allOf }: JsonSchema): readonly JsonSchema[] =>
+const listParts = ({ anyOf, oneOf, allOf }: JsonSchema): readonly JsonSchema[] =>
   anyOf ?? oneOf ?? allOf ?? []
 
-const definitionOf = ({ $ref }: JsonSchema): string | undefined => $ref?.split('/').at(-1)
+const getDefinitionName = ({ $ref }: JsonSchema): string | undefined => $ref?.split('/').at(-1)
 
 /** A row for each property: path, type, description. Definitions are links. */
 export function propertyRows(schema: JsonSchema, titleOf: TitleOf, path = ''): string[][] {
-  const inner = [schema, ...partsOf(schema)]
+  const inner = [schema, ...listParts(schema)]
   const properties = new Map<string, JsonSchema[]>()
   for (const part of inner)
     for (const [name, property] of Object.entries(part.properties ?? {}))
@@ -54,14 +54,14 @@ function nested(property: JsonSchema, titleOf: TitleOf, place: string): string[]
 }
 
 function typeText(schema: JsonSchema, titleOf: TitleOf): string {
-  const definition = definitionOf(schema)
+  const definition = getDefinitionName(schema)
   if (definition !== undefined) {
     const title = titleOf(definition)
     return `[${title}](#${title.toLowerCase().replaceAll(' ', '-')})`
   }
   if (schema.const !== undefined) return code(String(schema.const))
   if (schema.enum !== undefined) return codeList(schema.enum.map(String))
-  const parts = partsOf(schema)
+  const parts = listParts(schema)
   if (parts.length > 0)
     return [...new Set(parts.map((part) => typeText(part, titleOf)))].join(' or ')
   if (schema.prefixItems !== undefined)

@@ -8,18 +8,21 @@ import { createExperimentJsonSchema } from '../config/schema/experiment-schema.t
 import { commandLinePage } from './command-line.ts'
 import { eventsPage } from './events.ts'
 import { exitCodesPage } from './exit-codes.ts'
-import { experimentFileRegions } from './experiment-file.ts'
+import { renderExperimentFileRegions } from './experiment-file.ts'
 import { gpusAndPricesRegions } from './gpus-and-prices.ts'
 import { fillRegions } from './markdown.ts'
 import { protocolsRegions } from './protocols.ts'
 import { resultsRegions } from './results.ts'
-import { serverPresetsRegions } from './server-presets.ts'
+import { renderServerPresetRegions } from './server-presets.ts'
 import { specTargetsRegions } from './spec-targets.ts'
 
 interface ReferencePage {
   /** Name below docs/reference/. */
   readonly file: string
-  /** The page as it should be. @param current as it is */
+  /**
+   * The page as it should be.
+   * @param current as it is
+   */
   readonly render: (current: string) => string | Promise<string>
 }
 
@@ -39,11 +42,11 @@ export const referencePages: readonly ReferencePage[] = [
   generated('command-line.md', commandLinePage),
   generated('events.md', eventsPage),
   generated('exit-codes.md', exitCodesPage),
-  filled('experiment-file.md', experimentFileRegions),
+  filled('experiment-file.md', renderExperimentFileRegions),
   filled('gpus-and-prices.md', gpusAndPricesRegions),
   filled('protocols.md', protocolsRegions),
   filled('results.md', resultsRegions),
-  filled('server-presets.md', serverPresetsRegions),
+  filled('server-presets.md', renderServerPresetRegions),
   filled('spec-targets.md', specTargetsRegions),
 ]
 

@@ -37,6 +37,7 @@ const titles: Readonly<Record<string, string>> = {
   Confirmation: 'Confirmation',
   Variation: 'Variation',
   MeasuredWith: 'Measured with',
+  Stage: 'Stage',
   Slo: 'SLO',
 }
 
@@ -47,22 +48,23 @@ const titles: Readonly<Record<string, string>> = {
 function fields(): string {
   const schema = createRecommendationJsonSchema() as JsonSchema
   const definitions = schema.$defs ?? {}
-  const titleOf = (definition: string): string => {
+  const findTitle = (definition: string): string => {
     const title = titles[definition]
     if (title === undefined) throw new Error(`no title for the definition ${definition}`)
     return title
   }
-  const tableOf = (of: JsonSchema) => table(['field', 'type', 'meaning'], propertyRows(of, titleOf))
+  const renderTable = (of: JsonSchema) =>
+    table(['field', 'type', 'meaning'], propertyRows(of, findTitle))
   const sections = Object.entries(titles).map(([definition, title]) => {
     const of = definitions[definition]
     if (of === undefined) throw new Error(`the schema has no definition ${definition}`)
     const body =
       definition === 'Alternative'
-        ? `Every field of a [configuration](#configuration), and:\n\n${tableOf(without(of, definitions.Configuration))}`
-        : tableOf(of)
+        ? `Every field of a [configuration](#configuration), and:\n\n${renderTable(without(of, definitions.Configuration))}`
+        : renderTable(of)
     return `### ${title}\n\n${body}`
   })
-  return [tableOf(schema), ...sections].join('\n\n')
+  return [renderTable(schema), ...sections].join('\n\n')
 }
 
 /** An object's properties that another one lacks. */

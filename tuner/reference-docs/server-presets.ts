@@ -1,4 +1,4 @@
-/** The generated parts of docs/reference/server-presets.md. */
+/** Renders the generated parts of docs/reference/server-presets.md. */
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
 import {
@@ -20,15 +20,16 @@ import {
 } from '../../trials/servers/server-kinds.ts'
 import { code, codeList, table } from './markdown.ts'
 
-export const serverPresetsRegions = (): Record<string, string> => ({
-  presets: presetTable(),
-  'flags of language servers': languageFlagTable(),
-  'recognised servers': recognisedTable(),
+export const renderServerPresetRegions = (): Record<string, string> => ({
+  presets: renderPresetTable(),
+  'flags of language servers': renderLanguageFlagTable(),
+  'recognised servers': renderRecognisedServerTable(),
 })
 
-const weights = 'WEIGHTS'
+/** Stands for the model in the commands of the table. */
+const modelPlaceholder = 'WEIGHTS'
 
-const presetTable = (): string =>
+const renderPresetTable = (): string =>
   table(
     ['`server`', 'version', 'starts', 'protocol', 'install'],
     serverKinds.map((kind) => {
@@ -36,14 +37,17 @@ const presetTable = (): string =>
       return [
         code(kind),
         program === undefined ? '' : code(program.image),
-        code(createServerCommand(kind, weights).join(' ')),
+        code(createServerCommand(kind, modelPlaceholder).join(' ')),
         code(getServerProtocol(kind)),
         program?.install ?? '',
       ]
     }),
   )
 
-/** Parameters of language models with values that show how each is written. */
+/**
+ * Parameters of language models with sample values: the settings that a value adds are those of the
+ * parameter.
+ */
 const languageParameters: Readonly<Record<string, readonly (number | string)[]>> = {
   gpus: [2],
   maxNumSeqs: [8],
@@ -60,13 +64,13 @@ const languageParameters: Readonly<Record<string, readonly (number | string)[]>>
   speculativeTokens: [2],
 }
 
-const languageFlagTable = (): string =>
+const renderLanguageFlagTable = (): string =>
   table(
     ['parameter', ...languageServers.map(code)],
     [
       ...Object.entries(languageParameters).map(([name, values]) => [
         code(name),
-        ...languageServers.map((kind) => codeList(writtenAs(kind, name, values))),
+        ...languageServers.map((kind) => codeList(listSettingNames(kind, name, values))),
       ]),
       [
         '`speculativeMethod`',
@@ -75,61 +79,75 @@ const languageFlagTable = (): string =>
     ],
   )
 
-/** Flags and keys of the settings file that a parameter sets, at any of the values. */
-function writtenAs(
+/**
+ * Lists the flags and settings-file keys that differ from the defaults when the parameter takes one
+ * of the values.
+ */
+function listSettingNames(
   kind: LanguageServer,
   name: string,
   values: readonly (number | string)[],
 ): string[] {
-  const usual = new Set(settingsWith(kind, {}))
-  const written = values.flatMap((value) =>
-    settingsWith(kind, { [name]: value }).filter((setting) => !usual.has(setting)),
+  const defaults = new Set(listSettings(kind, {}))
+  const changed = values.flatMap((value) =>
+    listSettings(kind, { [name]: value }).filter((setting) => !defaults.has(setting)),
   )
-  return [...new Set(written.map((setting) => setting.replace(/=.*$/s, '')))]
+  return [...new Set(changed.map((setting) => setting.replace(/=.*$/s, '')))]
 }
 
-/** 'NAME=VALUE' of every flag, and of every key of the settings file, of a configuration. */
-function settingsWith(kind: LanguageServer, configuration: Configuration): string[] {
-  const { args, files } = createServerTuning({ kind, modelPath: '' }, configuration, nowhere)
-  return [...args, ...files.flatMap(({ contents }) => settingsIn(parse(contents) as Settings))]
+/** Lists 'NAME=VALUE' of all flags and settings-file keys of a configuration. */
+function listSettings(kind: LanguageServer, configuration: Configuration): string[] {
+  const { args, files } = createServerTuning(
+    { kind, modelPath: '' },
+    configuration,
+    emptyPlaceholders,
+  )
+  return [...args, ...files.flatMap(({ contents }) => flattenSettings(parse(contents) as Settings))]
 }
 
 type Settings = Readonly<Record<string, unknown>>
-const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
+const emptyPlaceholders = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
 
-const settingsIn = (settings: Settings, path = ''): string[] =>
+const flattenSettings = (settings: Settings, path = ''): string[] =>
   Object.entries(settings).flatMap(([name, value]) =>
     typeof value === 'object' && value !== null
-      ? settingsIn(value as Settings, `${path}${name}.`)
+      ? flattenSettings(value as Settings, `${path}${name}.`)
       : [`${path}${name}=${String(value)}`],
   )
 
-/** As the server spells it; undefined where the preset writes it. */
-function spelling({ args, env, setting }: ServerKnob): string | undefined {
+/**
+ * Formats the name of the server's flag, variable or settings key.
+ * @returns undefined if the preset sets the parameter by other means
+ */
+function formatKnobName({ args, env, setting }: ServerKnob): string | undefined {
   const name = args?.[0] ?? env ?? setting
   return name && code(name)
 }
 
-const valuesText = (values: ServerKnob['values']): string =>
+const formatValues = (values: ServerKnob['values']): string =>
   code(typeof values === 'string' ? values : `[${values.join(', ')}]`)
 
-/** A row for each server that `tune init` recognises and each parameter that it proposes. */
-const recognisedTable = (): string =>
+/**
+ * Renders a row for each server that `tune init` recognises and each parameter that it proposes.
+ */
+const renderRecognisedServerTable = (): string =>
   table(
     ['server', 'recognised by', 'parameter', 'written as', 'values', 'meaning'],
     (knownServers as readonly KnownServer[]).flatMap((server) =>
       server.knobs.map((knob, i) => [
         i === 0 ? server.title : '',
-        i === 0 ? recognisedBy(server) : '',
+        i === 0 ? formatRecognition(server) : '',
         code(knob.name),
-        spelling(knob) ?? knob.what,
-        valuesText(knob.values),
-        [spelling(knob) && knob.what, i === 0 ? server.note : undefined].filter(Boolean).join('; '),
+        formatKnobName(knob) ?? knob.what,
+        formatValues(knob.values),
+        [formatKnobName(knob) && knob.what, i === 0 ? server.note : undefined]
+          .filter(Boolean)
+          .join('; '),
       ]),
     ),
   )
 
-function recognisedBy({ programs, subcommand, header }: KnownServer): string {
+function formatRecognition({ programs, subcommand, header }: KnownServer): string {
   const known = programs.map((program, i) =>
     code(subcommand !== undefined && i === 0 ? `${program} ${subcommand}` : program),
   )

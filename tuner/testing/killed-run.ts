@@ -42,7 +42,10 @@ export async function runKilled(
   return { trials, stored: record.result, reason, events }
 }
 
-/** One process of it. @returns why it ended; undefined where it was killed before */
+/**
+ * One process of it.
+ * @returns why it ended; undefined if it was killed before
+ */
 async function runOnce(
   experiment: Experiment,
   assemble: (store: TrialStore) => LoopParts,

@@ -53,6 +53,10 @@ export class ExampleBox extends CliBox {
       'p75<50ms',
       '--trial-time',
       '1s',
+      // Of trials that the machine disturbs, so many.
+      '--time-limit',
+      '10s',
+      '--no-confirm',
     ]
     return this.run(['-f', 'experiment.yaml', ...brief, ...flags], {
       PATH: `${this.bin}:${process.env.PATH}`,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { packTrial, unpackTrial } from '../../reports/dashboard/data/page-data.ts'
 import { Ranker } from '../../reports/dashboard/data/ranking.ts'
-import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../reports/recommendation/candidates.ts'
 import { claimsOfMeasuring } from '../../reports/recommendation/claims.contract.ts'
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
@@ -13,9 +13,9 @@ import {
   listVerdictLines,
 } from '../../reports/recommendation/verdict-lines.ts'
 import {
-  formatAtCapacity,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyAtCapacity,
+  formatLatencyValue,
 } from '../../reports/recommendation/words.ts'
 import {
   type RecommendationDocument,
@@ -115,7 +115,7 @@ describe.each(histories)('$what', (history) => {
   beforeAll(async () => {
     recommendation = (await reopenExperiment(id, asked)).recommendation
     document = toDocument(recommendation)
-    candidates = candidatesOf(recommendation)
+    candidates = listCandidates(recommendation)
   })
 
   test('comes to what it should', () => {
@@ -177,7 +177,7 @@ describe.each(histories)('$what', (history) => {
       best.label,
       named(best),
       formatCapacity(best),
-      formatCapacityValue(slo, best),
+      formatLatencyValue(slo, best),
     ])
       expect(told).toContain(oneLine(part))
   })
@@ -252,7 +252,7 @@ describe.each(histories)('$what', (history) => {
         for (const part of [
           `Status: ${named(best)}`,
           formatCapacity(best),
-          formatAtCapacity(slo, best),
+          formatLatencyAtCapacity(slo, best),
         ])
           expect(text).toContain(part)
     }
@@ -287,7 +287,7 @@ describe.each(histories)('$what', (history) => {
     expect(deployed.text).toContain(`# Status: ${named(best)}`)
     expect(deployed.text).toContain(formatCapacity(best))
     expect(deployed.text).toContain(
-      `trial ${best.trial}, ${named(best)}: ${formatAtCapacity(slo, best)}`,
+      `trial ${best.trial}, ${named(best)}: ${formatLatencyAtCapacity(slo, best)}`,
     )
     if (!history.asked?.rps) expect(oneLine(deployed.text)).toContain(recommendation.verdict)
     const { units } = JSON.parse(planned.text)

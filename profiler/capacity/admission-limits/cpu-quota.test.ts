@@ -85,7 +85,8 @@ test('open windows start below the throughput of closed loops, and a wide interv
   expect(computeHalfWidth(found)).toBeGreaterThan(2 * efforts.quick.precision)
   expect(found).toMatchObject({
     outcome: 'budget',
-    detail: 'open windows alone determine the capacity no more precisely',
+    detail:
+      'the interval is wide: because of the CPU quota, only windows of open load show the capacity',
   })
 })
 

@@ -8,8 +8,8 @@ import { firstConnections } from '../saturation.ts'
 
 /** Default period of Linux CPU quotas (sched-bwc.rst), which Kubernetes and Docker keep. */
 export const periodMs = 100
-// The following numbers were chosen with all servers of docs/research/capacity.md, CPU quotas, in
-// sight.
+// The following numbers were chosen on all servers of docs/research/capacity.md, CPU quotas. None
+// was left out to validate them.
 
 /** A silence counts as a wait from this length, and from this multiple of the median silence. */
 const minWaitMs = 0.1 * periodMs
@@ -49,7 +49,7 @@ export const countLoopConnections = ({ load }: LoadRun): number =>
 export function detectQuotaWait(loops: readonly LoadRun[]): number {
   const waitsByLoop = loops
     .filter((loop) => countLoopConnections(loop) >= firstConnections)
-    .map(findLongestSilences)
+    .map(findThrottledWaits)
   /** Phase difference of each pair of waits of a loop. */
   const angles = waitsByLoop.flatMap((waits) =>
     waits.flatMap(({ endedMs }, i) =>
@@ -79,8 +79,11 @@ export function collectAnswerTimes({ sentMs, latencyMs }: LoadRun): Float64Array
     .sort()
 }
 
-/** Finds the longest spans without an answer, at most one for each whole period, in time order. */
-export function findLongestSilences(loop: LoadRun) {
+/**
+ * Finds the waits of a throttled server: the longest spans without an answer, at most one for each
+ * whole period, in time order.
+ */
+export function findThrottledWaits(loop: LoadRun) {
   const answeredMs = collectAnswerTimes(loop)
   const silences = [...answeredMs.subarray(1)]
     .map((endedMs, i) => ({ endedMs, tookMs: endedMs - answeredMs[i]! }))

@@ -3,7 +3,7 @@ import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Load } from '../../model/load.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { DisciplineServer } from '../../testing/discipline-server.ts'
 import { bucket } from '../../testing/held-out-servers.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
@@ -195,7 +195,7 @@ test('a server without refusals has no bucket', async () => {
 })
 
 test('random failures are no rate limit', async () => {
-  const uniform = seeded(4)
+  const uniform = createUniform(4)
   const failing = (share: number) => (ms: number) => (uniform() < share ? Number.NaN : ms)
   const run = async (rateRps: number, share: number) => {
     const played = await play(limited(1e6, 1e6), open(rateRps, 2))

@@ -8,7 +8,7 @@
  */
 
 import type { LoadRun } from '../../model/load-run.ts'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { boundSystemCapacity } from '../service-log/service-log.ts'
 
 export interface TokenBucket {
@@ -97,7 +97,7 @@ export function findBucketRate(
   share: number,
 ): number {
   const refusesMore = (rateRps: number): boolean => {
-    const uniform = seeded(1)
+    const uniform = createUniform(1)
     let [tokens, refused] = [burst, 0]
     for (let i = 0; i < simulatedRequests; i++) {
       tokens = Math.min(Math.max(1, burst), tokens - (Math.log(uniform()) * perSecond) / rateRps)
@@ -106,7 +106,8 @@ export function findBucketRate(
     }
     return refused > share * simulatedRequests
   }
-  // In the long run a bucket refuses 1 - perSecond / rate, so the upper end refuses the share or more.
+  // In the long run a bucket refuses 1 - perSecond / rate, so the upper end refuses the share or
+  // more.
   let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
   for (let i = 0; i < bisectionSteps; i++) {
     const middle = (low + high) / 2

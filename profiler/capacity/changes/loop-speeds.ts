@@ -26,9 +26,9 @@ export function computeLoopSpeeds({
   seconds,
 }: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream' | 'seconds'>): number[] {
   const sojournMs = stream?.latenciesMs.e2e ?? latencyMs
-  const all = sojournMs.map((ms, i) => sentMs[i]! + ms).filter((ms) => !Number.isNaN(ms))
-  const within = all.filter((ms) => ms <= 1000 * seconds)
-  const endedMs = (within.length > 0 ? within : all).sort()
+  const answeredMs = sojournMs.map((ms, i) => sentMs[i]! + ms).filter((ms) => !Number.isNaN(ms))
+  const whileSendingMs = answeredMs.filter((ms) => ms <= 1000 * seconds)
+  const endedMs = (whileSendingMs.length > 0 ? whileSendingMs : answeredMs).sort()
   const minPartAnswers = Math.max(Math.min(minAnswers, endedMs.length), endedMs.length / maxParts)
   const closeMs = (closeDeparturesShare * (endedMs.at(-1) ?? 0)) / endedMs.length
   const speeds: number[] = []

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { describeSlowdown, detectSlowdown } from './speed-change.ts'
 
 /** Services of so many ms, each a little off, one request at a time. */
 const services = (n: number, ms: (i: number) => number, seed = 1): ServiceLog => {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   return stepsOf(
     Array.from({ length: n }, (_, i) => ({ served: 1, ms: ms(i) * (0.9 + 0.2 * uniform()) })),
   )
@@ -15,7 +15,7 @@ const services = (n: number, ms: (i: number) => number, seed = 1): ServiceLog =>
  * factor.
  */
 const batches = (n: number, factor: number, most = 8, seed = 1): ServiceLog => {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   return stepsOf(
     Array.from({ length: n }, () => {
       const served = 1 + Math.floor(uniform() * most)

@@ -42,6 +42,13 @@ export function computeStepSpeeds(logs: readonly ServiceLog[]): number[][] {
   )
 }
 
+/**
+ * Estimates the further speed-up of a server that still warms up, as a share of its current speed.
+ * Assumed: the current gain continues for half of the time that the server was under load so far.
+ */
+export const estimateRemainingGain = (gainPerS: number, underLoadS: number): number =>
+  (gainPerS * underLoadS) / 2
+
 /** Compares the speed of later with that of earlier steps. */
 export function compareSpeeds(before: readonly ServiceLog[], after: ServiceLog): Change {
   const speeds = computeStepSpeeds([...before, after])

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { constantServicesRps } from '../../testing/constant-services.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { measureCapacity } from '../measure.ts'
@@ -44,7 +44,7 @@ describe('speed gained per second', () => {
   })
 
   test('is none of one that is as fast throughout, gets slower, or varies by chance', () => {
-    const uniform = seeded(4)
+    const uniform = createUniform(4)
     expect(estimateSpeedUpPerS(windows(() => 8))).toBe(0)
     expect(estimateSpeedUpPerS(windows((atMs) => 8 * Math.exp(atMs / 20_000)))).toBe(0)
     expect(estimateSpeedUpPerS(windows(() => 4 + 8 * uniform()))).toBe(0)

@@ -4,7 +4,7 @@
  * and a few seconds of load prove little.
  */
 
-import type { Load } from '../../model/load.ts'
+import type { OpenLoad } from '../../model/load.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
@@ -18,10 +18,10 @@ import {
   extractServiceLog,
   type ServiceLog,
 } from '../service-log/service-log.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 
-/** Violations in a window of open load. JSON-safe. */
-interface WindowShare {
+/** Requests over the limit in one window of open load. JSON-safe. */
+interface WindowViolations {
   readonly rateRps: number
   readonly seconds: number
   readonly n: number
@@ -32,17 +32,20 @@ interface WindowShare {
   readonly met: boolean
 }
 
-type OpenLoad = Extract<Load, { kind: 'open' }>
-type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
+/** Summary of the unloaded latency. */
+type UnloadedSummary = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
 
 /** An earlier measurement of the same configuration. JSON-safe. */
 export interface EarlierMeasurement {
-  readonly windows: readonly WindowShare[]
+  readonly windows: readonly WindowViolations[]
   /** One request at a time. */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
 }
 
-/** Speeds within this share count as equal: half the safety margin of a confirmed rate. */
+/**
+ * Speeds within this share count as equal: the safety margin of a confirmed rate, which is 0.9 of
+ * the estimated capacity.
+ */
 const speedTolerance = 0.1
 /**
  * Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less.
@@ -71,7 +74,7 @@ export function extractEarlierMeasurement({
   slo,
 }: Measurement): EarlierMeasurement {
   const { requests, p50Ms, p90Ms } = unloaded
-  const windows = points.flatMap((point): WindowShare[] => {
+  const windows = points.flatMap((point): WindowViolations[] => {
     const { load, latencies } = point
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
     // Points store no count of violations; the goodput times the length is the number within the
@@ -90,8 +93,8 @@ function countViolations(
   {
     load: { rateRps, durationS },
     ...counts
-  }: { readonly load: OpenLoad } & Pick<WindowShare, 'over' | 'nEff'>,
-): WindowShare[] {
+  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'over' | 'nEff'>,
+): WindowViolations[] {
   const met = !point.cut && meetsSlo(point, slo)
   if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
   return [{ rateRps, seconds: durationS, n: point.requests, ...counts, met }]
@@ -105,13 +108,13 @@ interface AgreementOptions {
    * Unloaded latency before the windows. Where it differed from earlier ones, it was measured again
    * on the warm server.
    */
-  readonly unloaded: Unloaded
+  readonly unloaded: UnloadedSummary
   readonly earlier: readonly EarlierMeasurement[]
 }
 
 /** Collects the measurements of a configuration, and lists their disagreements. */
 export class Agreement {
-  private readonly windows: WindowShare[]
+  private readonly windows: WindowViolations[]
   /** Windows of this confirmation, in time order. */
   private readonly ownWindows: {
     readonly rateRps: number
@@ -120,7 +123,7 @@ export class Agreement {
   }[] = []
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
-  private readonly unloadedBefore: Unloaded | undefined
+  private readonly unloadedBefore: UnloadedSummary | undefined
   private disturbed = 0
   /** A window that violated the SLO where others met it. */
   private violation: string | undefined
@@ -132,8 +135,8 @@ export class Agreement {
     this.findViolation()
   }
 
-  /** Adds a window that counts. */
-  add({ run, point }: Played): void {
+  /** Adds a counted window (rate-windows.ts). */
+  add({ run, point }: PlayedLoad): void {
     const { slo } = this.options
     const { load } = run
     if (load.kind !== 'open') return
@@ -155,13 +158,14 @@ export class Agreement {
 
   /**
    * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   * @param spanS wall-clock time from the first to the end of the last window
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
     const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
-    const found = this.disagreements
-    if (found.length === 0 || windows.length === 0) return undefined
+    const disagreements = this.disagreements
+    if (disagreements.length === 0 || windows.length === 0) return undefined
     return {
-      found,
+      found: disagreements,
       windows: windows.length,
       spanS,
       sloMs: computeRange(windows.map(({ sloMs }) => sloMs)),
@@ -171,27 +175,27 @@ export class Agreement {
 
   /** Disagreements found, a sentence each. */
   private get disagreements(): string[] {
-    const found: string[] = []
-    if (this.violation !== undefined) found.push(this.violation)
+    const disagreements: string[] = []
+    if (this.violation !== undefined) disagreements.push(this.violation)
     const variedSpeeds = [...this.firstLogs.keys()]
       .map((rateRps) => this.ownWindows.filter((window) => window.rateRps === rateRps))
       .map((windows) => computeRange(windows.map(({ speed }) => speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
     if (variedSpeeds !== undefined)
-      found.push(
+      disagreements.push(
         `the server ran at ${variedSpeeds[0].toFixed(2)} to ${variedSpeeds[1].toFixed(2)} times the speed of its first window`,
       )
     if (this.unloadedBefore !== undefined) {
       const [before, now] = [this.unloadedBefore, this.options.unloaded]
-      found.push(
+      disagreements.push(
         `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
       )
     }
     if (this.disturbed > 0)
-      found.push(
+      disagreements.push(
         `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
       )
-    return found
+    return disagreements
   }
 
   /**
@@ -223,8 +227,8 @@ export class Agreement {
           other.rateRps >= (1 - rateRounding) * window.rateRps &&
           other.seconds >= minComparedShare * window.seconds,
       )
-      if (met.length === 0 || !doSharesDiffer(window, poolShares(met))) continue
-      this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolShares(met))})`
+      if (met.length === 0 || !doSharesDiffer(window, poolViolations(met))) continue
+      this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolViolations(met))})`
       return
     }
   }
@@ -233,11 +237,11 @@ export class Agreement {
 /** First earlier unloaded latency that differs from the present one. */
 export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
-  now: Unloaded,
-): Unloaded | undefined =>
+  now: UnloadedSummary,
+): UnloadedSummary | undefined =>
   earlier.map(({ unloaded }) => unloaded).find((before) => doMediansDiffer(before, now))
 
-const poolShares = (windows: readonly WindowShare[]) => ({
+const poolViolations = (windows: readonly WindowViolations[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
   over: windows.reduce((sum, { over }) => sum + over, 0),
   nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),
@@ -249,8 +253,8 @@ const computeRange = (values: readonly number[]): readonly [number, number] => [
 ]
 
 /** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
-function doMediansDiffer(before: Unloaded, now: Unloaded): boolean {
-  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: Unloaded) =>
+function doMediansDiffer(before: UnloadedSummary, now: UnloadedSummary): boolean {
+  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: UnloadedSummary) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
   const minChangeMs = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),

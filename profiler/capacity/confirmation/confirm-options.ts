@@ -38,7 +38,7 @@ export interface ConfirmOptions {
   readonly seed?: number
   readonly signal: AbortSignal
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
-  /** Default: an own generator, closed at the end. A given one stays open. */
+  /** Default: a new generator, which is closed at the end. A given one stays open. */
   readonly generator?: LoadGenerator
   /** Absent: an interrupted confirmation is lost. */
   readonly windows?: ConfirmationWindows

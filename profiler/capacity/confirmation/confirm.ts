@@ -8,7 +8,7 @@ import { percentileName, type Slo } from '../../model/slo.ts'
 import { describeViolation } from '../capacity-bounds.ts'
 import { collectCaveats } from '../caveats.ts'
 import { boundByConfirmation } from '../interval.ts'
-import { describeErrors, type Played, Session } from '../session.ts'
+import { describeErrors, type PlayedLoad, Session } from '../session.ts'
 import { Agreement } from './agreement.ts'
 import {
   type Confirmation,
@@ -70,7 +70,7 @@ async function confirmWith(
   const agreement = new Agreement({ slo, rateRps, unloaded: unloaded.point, earlier })
   const tried: TriedRate[] = []
   let history = nothingTried
-  const conclude = (outcome: CapacityOutcome, last: Played) =>
+  const conclude = (outcome: CapacityOutcome, last: PlayedLoad) =>
     summariseConfirmation(
       { plan, session, unloaded, points, agreement },
       outcome,
@@ -91,17 +91,17 @@ async function confirmWith(
     history = recordRate(history, triedRate, unloaded.point.p50Ms)
   }
   // Else the highest rate that met the SLO without proof, as no lower one was proven.
-  const found = history.found ?? history.unproven
-  if (found !== undefined) return conclude('converged', found.played)
+  const metRate = history.metRate ?? history.unproven
+  if (metRate !== undefined) return conclude('converged', metRate.played)
   if (history.invalidRates === 0) return conclude('budget', last)
   return conclude(last.point.invalid ? 'host-interference' : 'generator-limit', last)
 }
 
-/** What a confirmation observed, apart from the rates that it tried. */
-interface Observed {
+/** Observations of a confirmation, apart from the rates that it tried. */
+interface ConfirmationObservations {
   readonly plan: ConfirmationPlan
   readonly session: Session
-  readonly unloaded: Played
+  readonly unloaded: PlayedLoad
   /** Load points of the unloaded latency. */
   readonly points: readonly LoadPoint[]
   readonly agreement: Agreement
@@ -111,19 +111,20 @@ interface Observed {
  * @param last the load behind the outcome
  */
 function summariseConfirmation(
-  { plan, session, unloaded, points, agreement }: Observed,
+  { plan, session, unloaded, points, agreement }: ConfirmationObservations,
   outcome: CapacityOutcome,
-  last: Played,
+  last: PlayedLoad,
   history: RateHistory,
   tried: readonly TriedRate[],
 ): Confirmation {
   const { target, slo, rateRps } = plan
-  const met = outcome === 'converged' ? (history.found ?? history.unproven) : undefined
+  const met = outcome === 'converged' ? (history.metRate ?? history.unproven) : undefined
   const metRps = met?.rps ?? 0
-  const proven = met?.evidence.proven ?? false
+  const proven = met?.evidence.isProven ?? false
   const nEff = met?.evidence.nEff ?? 0
-  const shown = met ?? tried.at(-1)
-  const variation = shown && agreement.describeVariation(shown.rps, shown.evidence.spanS)
+  const reportedRate = met ?? tried.at(-1)
+  const variation =
+    reportedRate && agreement.describeVariation(reportedRate.rps, reportedRate.evidence.spanS)
   const isBounded = outcome === 'converged' || outcome === 'budget'
   const violatedRps = isBounded ? history.violatedRps : Number.POSITIVE_INFINITY
   return {
@@ -133,7 +134,8 @@ function summariseConfirmation(
     ...(variation && { variation }),
     slo,
     unloaded: summarise(unloaded.run.latencyMs),
-    // No closed loop saturates the server here: the throughput of the load behind the outcome stands in.
+    // No closed loop saturates the server here: the throughput of the load behind the outcome
+    // stands in.
     saturationRps: last.point.achievedRps,
     points: [...points, ...tried.map(({ played }) => played.point)],
     requests: session.requests,

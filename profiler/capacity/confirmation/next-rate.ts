@@ -1,6 +1,6 @@
 /** Chooses the rates that a confirmation tries, given what the earlier ones showed. */
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
 import type { RateDecision, RateEvidence } from './rate-evidence.ts'
 
@@ -38,8 +38,8 @@ const minFirstRetryShare = 0.9
 /** Minimum number of answers to estimate a throughput: a standard error of 22 %. */
 const minServedAnswers = 20
 /**
- * Factor from a rate that met the SLO without proof to the next one that may be proven. Growing steps
- * prove less (docs/research/capacity.md, tried without gain).
+ * Factor from a rate that met the SLO without proof to the next one that may be proven. Growing
+ * steps prove less (docs/research/capacity.md, tried without gain).
  */
 export const proofStepFactor = 0.93
 /**
@@ -55,19 +55,19 @@ export interface TriedRate {
   readonly rps: number
   readonly evidence: RateEvidence
   readonly decision: RateDecision | undefined
-  readonly played: Played
+  readonly played: PlayedLoad
 }
 
 /** What the tried rates showed, requests per second. */
 export interface RateHistory {
   /** Highest rate that met the SLO, proven or after its full time. */
-  readonly found?: TriedRate
+  readonly metRate?: TriedRate
   /** Highest rate that met the SLO without proof, while it was given up for a lower one. */
   readonly unproven?: TriedRate
   /** Last rate whose proof was given up. */
   readonly givenUpRps: number
   /** Evidence at that rate, if it met the SLO and no window is set aside for an outage. */
-  readonly metHigher?: RateEvidence
+  readonly higherEvidence?: RateEvidence
   /** Lowest rate that violated the SLO. */
   readonly violatedRps: number
   /** Lowest rate that violated the SLO or had no valid window. */
@@ -101,26 +101,26 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
     ...before,
     provableRps: evidence.estimateProvableRps(unloadedMs),
     invalidRates: decision === 'invalid' ? before.invalidRates + 1 : 0,
-    refinements: before.refinements + (before.found === undefined ? 0 : 1),
+    refinements: before.refinements + (before.metRate === undefined ? 0 : 1),
   }
   switch (decision) {
     case 'met':
-      return { ...history, found: tried }
+      return { ...history, metRate: tried }
     case 'unproven':
       return {
         ...history,
         givenUpRps: rps,
         unproven: before.unproven ?? (evidence.isMet ? tried : undefined),
-        metHigher: evidence.isMet && !evidence.hasOutage ? evidence : undefined,
+        higherEvidence: evidence.isMet && !evidence.hasOutage ? evidence : undefined,
       }
     case 'invalid':
-      return { ...history, lowestRps: rps, unproven: undefined, metHigher: undefined }
+      return { ...history, lowestRps: rps, unproven: undefined, higherEvidence: undefined }
     default:
       return {
         ...history,
         lowestRps: rps,
         unproven: undefined,
-        metHigher: undefined,
+        higherEvidence: undefined,
         violatedRps: rps,
         violations: before.violations + 1,
         servedRps: computeServedRps(played.run),
@@ -133,8 +133,8 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
  * that was not met. After a rate that could not be proven, slightly lower ones.
  */
 export function chooseNextRate(history: RateHistory, plan: ConfirmationPlan): number | undefined {
-  const { found, unproven, lowestRps, givenUpRps, provableRps } = history
-  if (found !== undefined) return chooseBetween(found.rps, history)
+  const { metRate, unproven, lowestRps, givenUpRps, provableRps } = history
+  if (metRate !== undefined) return chooseBetween(metRate.rps, history)
   if (givenUpRps < lowestRps) {
     const minProvenRps = scaleMinProvenRps(history, plan, unproven?.rps ?? givenUpRps)
     const nextRps = proofStepFactor * givenUpRps
@@ -147,14 +147,14 @@ export function chooseNextRate(history: RateHistory, plan: ConfirmationPlan): nu
 
 /** Chooses a rate between the one that met the SLO and the lowest one that did not. */
 function chooseBetween(
-  foundRps: number,
+  metRps: number,
   { lowestRps, givenUpRps, servedRps, refinements }: RateHistory,
 ): number | undefined {
   const highestRps = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
-  return highestRps / foundRps > minGapToRefine &&
+  return highestRps / metRps > minGapToRefine &&
     Number.isFinite(highestRps) &&
     refinements < maxRefinements
-    ? Math.sqrt(foundRps * highestRps)
+    ? Math.sqrt(metRps * highestRps)
     : undefined
 }
 

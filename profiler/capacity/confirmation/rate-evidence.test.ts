@@ -8,12 +8,12 @@ import type { Load } from '../../model/load.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 import { RateEvidence } from './rate-evidence.ts'
 
 const p99: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
 /** A window of 2.5 s at 100 a second. */
-const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p99): Played => {
+const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p99): PlayedLoad => {
   const load = {
     kind: 'open',
     rateRps: 100,
@@ -31,7 +31,7 @@ const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p9
 const fast = () => 5
 const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
 const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
-const after = (windows: readonly Played[], slo = p99) => {
+const after = (windows: readonly PlayedLoad[], slo = p99) => {
   const computeEvidence = new RateEvidence({ rateRps: 100, slo, seconds: 10 })
   for (const played of windows) computeEvidence.add(played)
   return computeEvidence
@@ -43,7 +43,7 @@ describe('without a window that counts', () => {
     expect([
       computeEvidence.decision,
       computeEvidence.played,
-      computeEvidence.proven,
+      computeEvidence.isProven,
       computeEvidence.confidence,
       computeEvidence.nEff,
     ]).toEqual([undefined, undefined, false, 0, 0])
@@ -63,7 +63,7 @@ describe('without a window that counts', () => {
 describe('invalid windows', () => {
   const invalid = window(slow, { machineWait: { server: 0.5 } })
   // Longer than it takes: nothing is proven.
-  const after = (windows: readonly Played[]) => {
+  const after = (windows: readonly PlayedLoad[]) => {
     const computeEvidence = new RateEvidence({ rateRps: 100, slo: p99, seconds: 60 })
     for (const played of windows) computeEvidence.add(played)
     return computeEvidence.decision
@@ -138,7 +138,7 @@ describe('the dispersion', () => {
 })
 
 describe('a higher rate that met the SLO without proof', () => {
-  const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
+  const at = (rateRps: number, windows: readonly PlayedLoad[], higher?: RateEvidence) => {
     const computeEvidence = new RateEvidence({
       rateRps,
       slo: p99,
@@ -163,8 +163,8 @@ describe('a higher rate that met the SLO without proof', () => {
 
   test('proves nothing about a lower one that was not tried, or that violates the SLO', () => {
     const higher = at(110, two)
-    expect(higher.proven).toBe(true)
-    expect([at(100, [], higher).proven, at(100, [], higher).confidence]).toEqual([false, 0])
+    expect(higher.isProven).toBe(true)
+    expect([at(100, [], higher).isProven, at(100, [], higher).confidence]).toEqual([false, 0])
     expect(at(100, [window(slow), window(slow), window(slow), window(slow)], higher).decision).toBe(
       'violated',
     )
@@ -179,13 +179,15 @@ describe('a higher rate that met the SLO without proof', () => {
 })
 
 describe('a window in which a queue can grow', () => {
-  const asked = { slo: p99, seconds: 30, fillsS: 40 }
-  const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).needsFilling
+  const asked = { slo: p99, seconds: 30, fillWindowS: 40 }
+  const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).needsFillWindow
 
   test('is required where too few requests come for a proof', () => {
     expect([1, 5, 15].map(wants)).toEqual([true, true, true])
     expect([22, 100, 1000].map(wants)).toEqual([false, false, false])
-    expect(new RateEvidence({ ...asked, rateRps: 5, fillsS: undefined }).needsFilling).toBe(false)
+    expect(new RateEvidence({ ...asked, rateRps: 5, fillWindowS: undefined }).needsFillWindow).toBe(
+      false,
+    )
   })
 
   test('is required once violations are too clustered for a proof', () => {
@@ -193,8 +195,8 @@ describe('a window in which a queue can grow', () => {
     for (let i = 0; i < 16; i++)
       computeEvidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
     expect(computeEvidence).toMatchObject({
-      proven: false,
-      needsFilling: true,
+      isProven: false,
+      needsFillWindow: true,
       decision: undefined,
     })
     const long: Load = {
@@ -205,7 +207,11 @@ describe('a window in which a queue can grow', () => {
       seed: 2,
     }
     computeEvidence.add(window(fast, { load: long }))
-    expect(computeEvidence).toMatchObject({ proven: false, needsFilling: false, decision: 'met' })
+    expect(computeEvidence).toMatchObject({
+      isProven: false,
+      needsFillWindow: false,
+      decision: 'met',
+    })
   })
 })
 

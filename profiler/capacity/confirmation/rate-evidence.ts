@@ -5,7 +5,7 @@
 import { rate } from '../../format.ts'
 import { exceedsErrorRate, type Slo } from '../../model/slo.ts'
 import { computeEValues, convertEValue } from '../../statistics/sequential.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 import type { Agreement } from './agreement.ts'
 import { computeMinSpanS, hasTooFewToProve, maxTimeFactor, minEToProve } from './proof-time.ts'
 import { RateWindows } from './rate-windows.ts'
@@ -19,7 +19,8 @@ const minEToReject = 100
  */
 const minELikelyViolated = 2
 /**
- * Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages. Assumed.
+ * Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages.
+ * Assumed.
  */
 const minTimeShare = 1 / 3
 /** Tolerance for the rounding of times: a millionth. */
@@ -57,7 +58,7 @@ interface RateQuestion {
    * Without a proof, the SLO counts as met only if a window of at least this length met it. Each
    * window begins with an empty server, whose queue takes time to grow. Default 0.
    */
-  readonly fillsS?: number
+  readonly fillWindowS?: number
   /**
    * Lowest rate that is worth more, once proven, than this rate without proof. This rate is given
    * up where the time suffices only to prove that lower one. Absent: none.
@@ -76,8 +77,8 @@ interface RateQuestion {
 }
 
 /**
- * 'invalid': too many windows were invalid. 'unproven': the rate may meet the SLO, but the time does
- * not suffice to prove it.
+ * 'invalid': too many windows were invalid. 'unproven': the rate may meet the SLO, but the time
+ * does not suffice to prove it.
  */
 export type RateDecision = 'met' | 'violated' | 'invalid' | 'unproven'
 
@@ -97,7 +98,7 @@ export class RateEvidence {
   }
 
   /** @param restedS time without load before the window */
-  add(played: Played, restedS = 0): void {
+  add(played: PlayedLoad, restedS = 0): void {
     this.windows.add(played, restedS)
   }
 
@@ -116,29 +117,29 @@ export class RateEvidence {
       return 'unproven'
     // Too little time has passed to exclude outages.
     if (!this.canEnd) return undefined
-    if (isMet && this.proven && !this.hasOutage) return 'met'
+    if (isMet && this.isProven && !this.hasOutage) return 'met'
     if (isTimeUp && !isMet) return 'violated'
-    if (isTimeUp && this.proven) return 'met'
+    if (isTimeUp && this.isProven) return 'met'
     if (this.canBeProven) return undefined
     if (this.canProveLower) return 'unproven'
-    return isTimeUp && this.hasFilled ? 'met' : undefined
+    return isTimeUp && this.hasFillWindow ? 'met' : undefined
   }
 
   /**
    * Whether the next window must be long enough for a queue to grow beyond the limit: neither this
    * rate nor a useful lower one can be proven.
    */
-  get needsFilling(): boolean {
-    if (this.hasFilled) return false
+  get needsFillWindow(): boolean {
+    if (this.hasFillWindow) return false
     return this.windows.counted === undefined
       ? hasTooFewToProve(this.question)
       : this.canEnd && !this.canBeProven && !this.canProveLower
   }
 
   /** Whether one of the windows was that long. */
-  private get hasFilled(): boolean {
+  private get hasFillWindow(): boolean {
     const longestS = this.windows.counted?.longestS ?? 0
-    return longestS >= (1 - timeRounding) * (this.question.fillsS ?? 0)
+    return longestS >= (1 - timeRounding) * (this.question.fillWindowS ?? 0)
   }
 
   /** Whether the extended time will prove this rate, if violations stay as frequent as before. */
@@ -227,9 +228,9 @@ export class RateEvidence {
   }
 
   /**
-   * All windows that count, concatenated; without any, the last invalid one or the one set aside.
+   * All counted windows, concatenated; without any, the last invalid one or the one set aside.
    */
-  get played(): Played | undefined {
+  get played(): PlayedLoad | undefined {
     return this.windows.played
   }
 
@@ -245,7 +246,7 @@ export class RateEvidence {
     return convertEValue(this.metEValue)
   }
 
-  get proven(): boolean {
+  get isProven(): boolean {
     return this.metEValue >= minEToProve
   }
 
@@ -264,7 +265,7 @@ export class RateEvidence {
     readonly metEValue: number
     readonly violatedEValue: number
   } {
-    const each = this.windows.counted!.shares.map(({ n, over, dispersion }) =>
+    const eValuesByClass = this.windows.counted!.shares.map(({ n, over, dispersion }) =>
       computeEValues(
         (timeFactor * n) / dispersion,
         (timeFactor * over) / dispersion,
@@ -272,8 +273,8 @@ export class RateEvidence {
       ),
     )
     return {
-      metEValue: Math.min(...each.map(({ met }) => met)),
-      violatedEValue: Math.max(...each.map(({ violated }) => violated)),
+      metEValue: Math.min(...eValuesByClass.map(({ met }) => met)),
+      violatedEValue: Math.max(...eValuesByClass.map(({ violated }) => violated)),
     }
   }
 

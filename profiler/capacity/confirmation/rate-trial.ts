@@ -3,7 +3,7 @@ import type { Load } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { planEarlyCut } from '../../model/slo.ts'
-import type { Played, Session } from '../session.ts'
+import type { PlayedLoad, Session } from '../session.ts'
 import type { Agreement } from './agreement.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
 import {
@@ -59,14 +59,14 @@ export class RateTrials {
     const { slo, seconds, arrivals } = plan
     // A trace or an on-off burst must not be split over several windows.
     const canSplit = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
-    const fillsS = canSplit ? computeFillS(slo, seconds) : 0
+    const fillWindowS = canSplit ? computeFillS(slo, seconds) : 0
     const minProvenRps = scaleMinProvenRps(history, plan, history.unproven?.rps ?? rps)
     const evidence = new RateEvidence({
       rateRps: rps,
       slo,
       seconds,
-      fillsS,
-      higher: history.metHigher,
+      fillWindowS,
+      higher: history.higherEvidence,
       agreement,
       minProvenRps: minProvenRps <= proofStepFactor * rps ? minProvenRps : undefined,
     })
@@ -74,7 +74,9 @@ export class RateTrials {
       const isShort = evidence.canEnd && evidence.played !== undefined
       const usualS = seconds / (isShort ? 2 * windowsPerRate : windowsPerRate)
       const windowS = Math.min(seconds, Math.max(usualS, minRequestsPerWindow / rps))
-      const durationS = canSplit ? Math.max(windowS, evidence.needsFilling ? fillsS : 0) : seconds
+      const durationS = canSplit
+        ? Math.max(windowS, evidence.needsFillWindow ? fillWindowS : 0)
+        : seconds
       const cut = planEarlyCut(slo, evidence.overForViolation)
       const restS = evidence.computeRestS(durationS)
       const firstSeed = plan.seed + seedsPerWindow * this.windows++
@@ -90,14 +92,14 @@ export class RateTrials {
   }
 
   /** Takes the next stored window, if it was played at this rate. */
-  private takeStored(rps: number): Played | undefined {
+  private takeStored(rps: number): PlayedLoad | undefined {
     const [next, ...others] = this.stored
     if (next?.rps !== rps) return undefined
     this.stored = others
-    return this.session.take(next.run, 'confirm')
+    return this.session.addRun(next.run, 'confirm')
   }
 
-  private async play(load: Load): Promise<Played> {
+  private async play(load: Load): Promise<PlayedLoad> {
     const { session, plan, windows, unloaded } = this
     const played = await session.play(load, 'confirm', false)
     await plan.windows?.keep(played.run, windows - 1)

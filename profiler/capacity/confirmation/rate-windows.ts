@@ -1,11 +1,11 @@
-/** Windows of a confirmation at one rate: which count, and what they show together. */
+/** Windows of a confirmation at one rate: selects the valid ones, and pools them. */
 import { summariseRun } from '../../load/load-point.ts'
 import { hasMissingSends } from '../../load/window-validity.ts'
 import { countWithin, isInvalidWindow, meetsSlo, type Slo, splitByClass } from '../../model/slo.ts'
 import { computeOverShare, type OverShare } from '../../statistics/dependence.ts'
 import { OutageScreen } from '../outage-screen.ts'
 import { findOutageSpans } from '../outage-spans.ts'
-import type { Played } from '../session.ts'
+import type { PlayedLoad } from '../session.ts'
 import type { Agreement } from './agreement.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
 
@@ -24,10 +24,10 @@ const minTailRequests = 20
 const maxInvalidInARow = 2
 const maxInvalid = 5
 
-/** All windows that count. */
+/** Counted windows: all valid ones, except one that is set aside for an outage. */
 interface CountedWindows {
   /** Concatenated. */
-  readonly played: Played
+  readonly played: PlayedLoad
   /** Violations of each request class. */
   readonly shares: readonly OverShare[]
   /** Total length of the windows, and that of the longest, seconds. */
@@ -39,10 +39,10 @@ export class RateWindows {
   counted: CountedWindows | undefined
   /** Wall-clock time since the start of the first window. */
   spanS = 0
-  private readonly outages = new OutageScreen<Played>()
+  private readonly outages = new OutageScreen<PlayedLoad>()
   private invalid = 0
   private invalidInARow = 0
-  private lastInvalid: Played | undefined
+  private lastInvalid: PlayedLoad | undefined
 
   constructor(
     private readonly slo: Slo,
@@ -50,7 +50,7 @@ export class RateWindows {
   ) {}
 
   /** @param restedS time without load before the window */
-  add(played: Played, restedS: number): void {
+  add(played: PlayedLoad, restedS: number): void {
     const { slo } = this
     this.spanS += restedS + played.run.elapsedS
     if (this.isMetBy(played)) {
@@ -79,12 +79,12 @@ export class RateWindows {
     return this.counted !== undefined && this.isMetBy(this.counted.played)
   }
 
-  /** Total length of the windows that count, seconds. */
+  /** Total length of the counted windows, seconds. */
   get countedS(): number {
     return this.counted?.totalS ?? 0
   }
 
-  /** Requests over the limit in the windows that count. */
+  /** Requests over the limit in the counted windows. */
   get over(): number {
     if (this.counted === undefined) return 0
     const { latencyMs } = this.counted.played.run
@@ -97,9 +97,9 @@ export class RateWindows {
   }
 
   /**
-   * All windows that count, concatenated; without any, the last invalid one or the one set aside.
+   * All counted windows, concatenated; without any, the last invalid one or the one set aside.
    */
-  get played(): Played | undefined {
+  get played(): PlayedLoad | undefined {
     return this.counted?.played ?? this.lastInvalid ?? this.outages.setAside?.window
   }
 
@@ -107,23 +107,23 @@ export class RateWindows {
    * Late sends count against the server, so an SLO met in spite of them is met. Missing sends do
    * not count.
    */
-  private isMetBy({ run, point }: Played): boolean {
+  private isMetBy({ run, point }: PlayedLoad): boolean {
     return run.cutMs === undefined && meetsSlo(point, this.slo) && !hasMissingSends(run)
   }
 
-  /** Adds a valid window to those that count. */
-  private count(played: Played): void {
+  /** Adds a valid window to the counted ones. */
+  private count(played: PlayedLoad): void {
     const { slo, counted } = this
     const { run } = played
     this.agreement?.add(played)
     this.invalidInARow = 0
     const seconds = run.cutMs === undefined ? run.load.durationS : run.seconds
-    const joined = counted === undefined ? run : concatenateRuns(counted.played.run, run)
+    const allWindows = counted === undefined ? run : concatenateRuns(counted.played.run, run)
     const chooseTailShare = (n: number) =>
       Math.min(maxTailShare, Math.max(tailFactor * (1 - slo.percentile), minTailRequests / n))
     this.counted = {
-      played: { run: joined, point: summariseRun(joined, slo) },
-      shares: splitByClass(joined, slo).map(({ latencyMs }) =>
+      played: { run: allWindows, point: summariseRun(allWindows, slo) },
+      shares: splitByClass(allWindows, slo).map(({ latencyMs }) =>
         computeOverShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
       ),
       totalS: this.countedS + seconds,

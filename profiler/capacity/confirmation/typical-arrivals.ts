@@ -4,16 +4,14 @@
  */
 import { quickselect } from 'simple-statistics'
 import { schedule } from '../../load/arrivals.ts'
-import type { Load } from '../../model/load.ts'
-
-type OpenLoad = Extract<Load, { kind: 'open' }>
+import type { OpenLoad } from '../../model/load.ts'
 
 /** Schedules from which one is chosen. Assumed. */
 const candidateCount = 15
 /**
  * Rank of the chosen schedule, from 0 for the easiest: slightly harder than the median (7), as the
- * mean of a queue length lies above its median. docs/research/confirmation.md has the error of a
- * proof with it.
+ * mean of a queue length lies above its median. How often a rate above the capacity is then still
+ * proven: docs/research/confirmation.md.
  */
 const chosenRank = 9
 /**
@@ -35,12 +33,14 @@ const maxRequests = 40_000
 /**
  * Chooses a schedule slightly harder than the median among `candidateCount` seeds from `firstSeed`
  * on. Difficulty is the log 99th percentile of waits in queues with a single server of constant
- * service time (Lindley recursion), summed over four utilizations. This is stratified sampling
- * (Law, Simulation Modeling and Analysis, chapter 11): it removes the randomness of the arrivals,
- * the largest part of the noise of a short window. It uses no property of the server. The bound of
- * the sequential test, which assumes any Poisson schedule, then holds for rates 5 % above the
- * capacity (docs/research/confirmation.md). Other arrivals than Poisson, and very long windows, keep
- * the first seed.
+ * service time (Lindley recursion), summed over four utilizations. This plays one stratum of
+ * the schedules (stratified sampling: Law, Simulation Modeling and Analysis, chapter 11), which
+ * removes most of the randomness of the arrivals, the largest part of the noise of a short window.
+ * It uses no property of the server. The sequential test bounds its error at 5 % for independent
+ * requests of random Poisson schedules. With these schedules, by simulation, it proves a rate 5 %
+ * above the capacity in 1.5 % of cases, and the capacity itself in 15 %
+ * (docs/research/confirmation.md). Other arrivals than Poisson, and very long windows, keep the
+ * first seed.
  */
 export function chooseTypicalArrivals(load: Omit<OpenLoad, 'seed'>, firstSeed: number): OpenLoad {
   if (load.arrivals.kind !== 'poisson' || load.rateRps * load.durationS > maxRequests)
@@ -58,15 +58,15 @@ export const seedsPerWindow = candidateCount
 function computeDifficulty(atMs: Float64Array): number {
   const meanGapMs = (atMs.at(-1)! - atMs[0]!) / Math.max(1, atMs.length - 1)
   const waitsMs = new Array<number>(atMs.length)
-  const last = Math.floor(tailPercentile * (atMs.length - 1))
+  const tailIndex = Math.floor(tailPercentile * (atMs.length - 1))
   let difficulty = 0
   for (const utilization of utilizations) {
     const serviceMs = utilization * meanGapMs
     waitsMs[0] = 0
     for (let i = 1; i < atMs.length; i++)
       waitsMs[i] = Math.max(0, waitsMs[i - 1]! + serviceMs - (atMs[i]! - atMs[i - 1]!))
-    quickselect(waitsMs, last)
-    difficulty += Math.log(waitsMs[last]! / serviceMs + minWait)
+    quickselect(waitsMs, tailIndex)
+    difficulty += Math.log(waitsMs[tailIndex]! / serviceMs + minWait)
   }
   return difficulty
 }

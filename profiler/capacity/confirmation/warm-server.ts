@@ -1,7 +1,7 @@
 /** Warms the server of a confirmation, and measures its unloaded latency. */
 import type { LoadPoint } from '../../model/load-point.ts'
 import { planEarlyCut } from '../../model/slo.ts'
-import type { Played, Session } from '../session.ts'
+import type { PlayedLoad, Session } from '../session.ts'
 import { warmUntilSteady } from '../warm-up.ts'
 import { findOtherUnloaded } from './agreement.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
@@ -39,11 +39,11 @@ const warmUpSeeds = 9000
 
 /** The warm server, or a dead one. */
 interface WarmServer {
-  readonly unloaded: Played
+  readonly unloaded: PlayedLoad
   /** Load points of the unloaded latency. */
   readonly points: readonly LoadPoint[]
   /** Last load of a server that died. */
-  readonly death?: Played
+  readonly death?: PlayedLoad
 }
 
 /**
@@ -65,8 +65,8 @@ export async function warmServer(session: Session, plan: ConfirmationPlan): Prom
   if (findOtherUnloaded(earlier, first.point) === undefined)
     return { unloaded: first, points: [first.point] }
   await session.settle(first.point)
-  const again = await session.playClosed(1, unloadedS, 'unloaded')
-  return { unloaded: again, points: [first.point, again.point] }
+  const repeated = await session.playClosed(1, unloadedS, 'unloaded')
+  return { unloaded: repeated, points: [first.point, repeated.point] }
 }
 
 /**
@@ -79,8 +79,8 @@ async function warmByOpenLoad(
   unloaded: LoadPoint,
 ): Promise<void> {
   const requests = rateRps * warmUpShare * seconds
-  const shortening = Math.min(1, Math.max(minWarmUpShare, warmUpRequestTarget / requests))
-  const durationS = shortening * warmUpShare * seconds
+  const lengthFactor = Math.min(1, Math.max(minWarmUpShare, warmUpRequestTarget / requests))
+  const durationS = lengthFactor * warmUpShare * seconds
   let windows = 0
   const play = async (rps: number) => {
     const load = {
@@ -96,12 +96,12 @@ async function warmByOpenLoad(
     if (run.cutMs !== undefined) await session.settle(unloaded)
     return run
   }
-  // The latency that an SLO on streamed answers counts may be shorter than their stay, so it does not
-  // give the number present.
+  // The latency that an SLO on streamed answers constrains may be shorter than their stay, so it
+  // does not give the number present.
   const present = (rateRps * unloaded.p50Ms) / 1000
   if (unloaded.stream === undefined && present > minPresentToRamp)
     for (const share of rampShares) await play(share * rateRps)
-  /** Earlier servers of the type were steady after so many requests. */
+  /** Earlier servers of this type were steady after this number of requests. */
   const hasWarmUpRequests = () => warmUpRequests !== undefined && session.requests >= warmUpRequests
   await warmUntilSteady(maxWarmUps, async (window) =>
     window > 0 && hasWarmUpRequests() ? undefined : play(rateRps),

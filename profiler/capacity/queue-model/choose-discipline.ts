@@ -221,7 +221,7 @@ function isOutOfOrder(log: ServiceLog): boolean {
   if (log.departed.some((departed) => departed > 1)) return false
   const steps = {
     log: { ...log, present: log.departed },
-    found: log.present.map((present) => present - 1),
+    foundPresent: log.present.map((present) => present - 1),
     waited: log.present.map((present) => present > 1),
     waits: { joinedMs: [], missedMs: [] },
     requests: log.present.length,

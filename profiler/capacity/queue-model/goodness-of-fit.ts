@@ -12,8 +12,9 @@ import type { ServiceTimes } from './service-times.ts'
 /** Smallest number of services that waited, and of those that did not, for a comparison. */
 export const minServicesToCompare = 25
 /**
- * Largest share of requests that may contradict the discipline: answers overtake on the network, and
- * batches depart simultaneously by chance. Wrong batches contradict in a fifth of requests and more.
+ * Largest share of requests that may contradict the discipline: answers overtake on the network,
+ * and batches depart simultaneously by chance. Wrong batches contradict in a fifth of requests and
+ * more.
  */
 const maxContradictingShare = 0.04
 /** Means within this share of each other count as equal. */
@@ -49,7 +50,7 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   if (doesContradict(runs)) return { fits: false, misfit: Number.POSITIVE_INFINITY }
   const ratios = computeRatios(runs)
   const waited = runs.flatMap((run) => run.waited)
-  const found = runs.flatMap((run) => run.found)
+  const found = runs.flatMap((run) => run.foundPresent)
   const waitedCount = waited.filter(Boolean).length
   if (Math.min(waitedCount, waited.length - waitedCount) < minServicesToCompare)
     return { fits: undefined, misfit: 0 }

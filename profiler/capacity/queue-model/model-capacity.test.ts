@@ -1,8 +1,9 @@
 /**
- * The capacity of queue models whose queue is solved in closed form; where none is, what must hold of any.
+ * The capacity of queue models whose queue is solved in closed form; where none is, what must hold
+ * of any.
  */
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 import type { OutageRate } from './outages.ts'
 import { simulateOutages } from './outages.ts'
@@ -28,7 +29,7 @@ function serving(tookMs: number[], workers = 1, systemCapacity?: number): QueueM
 }
 /** Quantiles of an exponential distribution in no order. */
 function exponential(meanMs: number): number[] {
-  const uniform = seeded(3)
+  const uniform = createUniform(3)
   return Array.from({ length: 2000 }, (_, i) => ({
     ms: -meanMs * Math.log((i + 0.5) / 2000),
     at: uniform(),
@@ -212,7 +213,9 @@ describe('a capacity is looked for', () => {
 })
 
 describe('where short runs mislead', () => {
-  /** One outage of half a second in so many steps: it, and who arrives meanwhile, is over 300 ms. */
+  /**
+   * One outage of half a second in so many steps: it, and who arrives meanwhile, is over 300 ms.
+   */
   const outageProcess = (every: number, seed: number, allowed: number) =>
     capacity(serving([10]), {
       limitMs: 300,
@@ -224,7 +227,7 @@ describe('where short runs mislead', () => {
   const firstTwo = (every: number, seed: number) => {
     const outageProcess = simulateOutages(
       { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
-      seeded(seed + 13),
+      createUniform(seed + 13),
     )
     const at: number[] = []
     for (let step = 1; at.length < 2 && step < 15_000; step++)
@@ -273,7 +276,7 @@ describe('what it costs', () => {
     }
     const model = serving(Object.defineProperty([10], 0, { get: counted }), 1, unlimited)
     reads = 0
-    simulate(model, new Float64Array(1000), 1, seeded(1), new Float64Array(1000))
+    simulate(model, new Float64Array(1000), 1, createUniform(1), new Float64Array(1000))
     const each = reads / 1000
     reads = 0
     capacities(model, { limitMs, allowed, slownesses }, requests, maxRequests)

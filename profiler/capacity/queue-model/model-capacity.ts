@@ -1,5 +1,5 @@
 /** Capacity of a queue model, by long simulations. */
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { type OutageRate, simulateOutages } from './outages.ts'
 import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
@@ -64,8 +64,8 @@ interface ModelCapacities {
 
 /**
  * Computes the capacity of the model at each slowness by simulation: short runs over a coarse grid
- * of rates, then long ones over a fine grid. A model of slowness s behaves, with time in units of s,
- * as one of slowness 1 under s times the rate and 1/s of the limit. So one simulation serves all
+ * of rates, then long ones over a fine grid. A model of slowness s behaves, with time in units of
+ * s, as one of slowness 1 under s times the rate and 1/s of the limit. So one simulation serves all
  * slownesses.
  */
 export function computeModelCapacities(
@@ -163,7 +163,7 @@ function simulateOverShares(
   /** Poisson arrivals at rate 1; every rate plays them, stretched. */
   const unitArrivals = new Float64Array(requests)
   // Arrivals, services and outages have separate random numbers, the same at every rate.
-  const uniform = seeded(seed + 7)
+  const uniform = createUniform(seed + 7)
   let total = 0
   for (let i = 0; i < requests; i++) unitArrivals[i] = total += -Math.log(uniform())
   const arrivals = new Float64Array(requests)
@@ -182,9 +182,9 @@ function simulateOverShares(
       model,
       arrivals,
       1,
-      seeded(seed + 11),
+      createUniform(seed + 11),
       latencyMs,
-      simulateOutages(outages, seeded(seed + 13)),
+      simulateOutages(outages, createUniform(seed + 13)),
     )
     for (const counts of batchOver) counts.fill(0)
     for (let i = warmUp; i < requests; i++) {
@@ -216,8 +216,8 @@ function simulateOverShares(
         batchOver[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
         (batchCount * (batchCount - 1))
     }
-    // Even the fastest model is far over the limit. Higher rates keep their initial value 0, the log
-    // of a share of 1.
+    // Even the fastest model is far over the limit. Higher rates keep their initial value 0, the
+    // log of a share of 1.
     if (over[0]! > farOverFactor * allowed * requests) break
   }
   return { logOver, simulationVariance }

@@ -1,6 +1,6 @@
 /** Outages of steps written by hand; those told from servers' steps are in outages.test.ts. */
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { computeTypicalDurations } from '../service-log/typical-durations.ts'
 import {
@@ -157,7 +157,7 @@ test('a replayed outage comes with the step that was half done when it fell, or 
 
 describe('the rate of outages', () => {
   /** A thousand steps of 10 ms in two runs, and outages of 40 ms at these. */
-  const ratesOf = (stalledAt: readonly number[], draws = 16, uniform = seeded(1)) => {
+  const ratesOf = (stalledAt: readonly number[], draws = 16, uniform = createUniform(1)) => {
     const runs = [tens(500), tens(500)]
     const outages = runs.map((_, r) =>
       stalledAt
@@ -229,7 +229,7 @@ describe('the rate of outages', () => {
         typicalMs: [10],
       })),
     ]
-    const simulateOutages = sampleOutageRates(runs, outages, 200, seeded(2)).flatMap(
+    const simulateOutages = sampleOutageRates(runs, outages, 200, createUniform(2)).flatMap(
       (rate) => rate!.delays as number[],
     )
     expect(simulateOutages).toHaveLength(800)
@@ -243,7 +243,7 @@ describe('the rate of outages', () => {
 
   test('has slow times as slow and about as long as those that were seen', () => {
     const outages = [[{ atMs: 100, excessesMs: [10, 20, 10], typicalMs: [10, 20, 10] }]]
-    for (const rate of sampleOutageRates([tens(1000)], outages, 8, seeded(2))) {
+    for (const rate of sampleOutageRates([tens(1000)], outages, 8, createUniform(2))) {
       const [delay] = rate!.delays
       expect(delay).toEqual({ factor: 1, forMs: expect.any(Number) })
       expect(Math.abs(Math.log((delay as { forMs: number }).forMs / 80))).toBeLessThan(0.4)
@@ -256,7 +256,10 @@ describe('drawn stalls', () => {
   /** Gaps as regular as can be drawn: mean ones within a tenth. */
   const played = (clock: 'step' | 'time', delay: number | typeof slow) => {
     const rate = clock === 'step' ? 0.01 : 0.001
-    const outageProcess = simulateOutages({ clock, rate, shape: 1000, delays: [delay] }, seeded(3))
+    const outageProcess = simulateOutages(
+      { clock, rate, shape: 1000, delays: [delay] },
+      createUniform(3),
+    )
     return Array.from({ length: 1000 }, (_, i) => outageProcess(10 * i, 10))
   }
   const rowsOf = (excesses: readonly number[]) =>
@@ -287,7 +290,7 @@ describe('drawn stalls', () => {
     const gapsOf = (shape: number) => {
       const outageProcess = simulateOutages(
         { clock: 'step', rate: 0.01, shape, delays: [50] },
-        seeded(4),
+        createUniform(4),
       )
       const at = Array.from({ length: 200_000 }, (_, i) =>
         outageProcess(i, 1) > 0 ? [i] : [],

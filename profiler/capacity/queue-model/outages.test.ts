@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { sampleGamma, sampleNormal, seeded, type Uniform } from '../../seeded-random.ts'
+import { createUniform, sampleGamma, sampleNormal, type Uniform } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { replayOutages, sampleOutageRates, separateOutages, simulateOutages } from './outages.ts'
 
@@ -33,7 +33,7 @@ const batches = (
 
 describe('outages are told from steps', () => {
   test('where and how long they were, whatever the batch', () => {
-    const uniform = seeded(5)
+    const uniform = createUniform(5)
     const runs = [
       batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)),
       batches(uniform, 200, () => 0),
@@ -53,7 +53,7 @@ describe('outages are told from steps', () => {
 
   test('a slow time is one, however many steps it takes', () => {
     const { outages } = separateOutages([
-      batches(seeded(5), 1000, (i, typicalMs) => (i % 200 >= 190 ? typicalMs : 0)),
+      batches(createUniform(5), 1000, (i, typicalMs) => (i % 200 >= 190 ? typicalMs : 0)),
     ])
     expect(outages[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
   })
@@ -64,7 +64,7 @@ describe('outages are told from steps', () => {
     ['one in ten slow', (uniform) => (uniform() < 0.1 ? 58 : 8)],
     ['hardly any spread', (uniform) => 10 * sampleGamma(uniform, 1000)],
   ])('%s is service, and none', (_, serviceMs) => {
-    const uniform = seeded(5)
+    const uniform = createUniform(5)
     const run = stepsOf(
       draw(800, () => 1),
       draw(800, () => serviceMs(uniform)),
@@ -93,11 +93,11 @@ test('replayed outages come once each, on the step that they fell on', () => {
 describe('the rate of outages', () => {
   const clocksOf = (runs: readonly ServiceLog[]) => {
     const { typical, outages } = separateOutages(runs)
-    return { rates: sampleOutageRates(typical, outages, 16, seeded(1)), outages }
+    return { rates: sampleOutageRates(typical, outages, 16, createUniform(1)), outages }
   }
 
   test('is none without an outage, and spreads about what was seen', () => {
-    const uniform = seeded(5)
+    const uniform = createUniform(5)
     expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(
       draw(16, () => 0).map(() => undefined),
     )
@@ -114,7 +114,7 @@ describe('the rate of outages', () => {
   })
 
   test('goes by time where long steps meet more of them', () => {
-    const uniform = seeded(5)
+    const uniform = createUniform(5)
     let nextMs = 0
     const byTime = (_: number, typicalMs: number, now: number) => {
       if (now + typicalMs < nextMs) return 0
@@ -139,25 +139,25 @@ describe('the rate of outages', () => {
   })
 
   test('knows regular outages from random ones', () => {
-    const regular = clocksOf([batches(seeded(5), 2000, (i) => (i % 150 === 75 ? 60 : 0))])
+    const regular = clocksOf([batches(createUniform(5), 2000, (i) => (i % 150 === 75 ? 60 : 0))])
     expect(regular.rates.every((rate) => rate!.shape >= 4)).toBe(true)
   })
 })
 
 test('drawn outages come as often as their rate says, by step or by time', () => {
   const count = (clock: 'step' | 'time', rate: number, shape: number) => {
-    const outageProcess = simulateOutages({ clock, rate, shape, delays: [50] }, seeded(2))
+    const outageProcess = simulateOutages({ clock, rate, shape, delays: [50] }, createUniform(2))
     return draw(20_000, () => outageProcess(0, 10)).filter((ms) => ms > 0).length
   }
   expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
   expect(Math.abs(count('step', 0.01, 8) - 200)).toBeLessThan(20)
   // 200 s of steps, and an outage every 1 s of time, that of the outages included.
   expect(Math.abs(count('time', 0.001, 1) - 210)).toBeLessThan(45)
-  expect(simulateOutages(undefined, seeded(1))(0, 10)).toBe(0)
+  expect(simulateOutages(undefined, createUniform(1))(0, 10)).toBe(0)
 })
 
 test('an outage is an offset of a run that it is in', () => {
-  const uniform = seeded(5)
+  const uniform = createUniform(5)
   const { outages } = separateOutages([
     batches(uniform, 300, () => 0),
     batches(uniform, 300, (i) => (i === 20 ? 90 : 0)),

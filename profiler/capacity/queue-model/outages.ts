@@ -85,12 +85,12 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
     return noneSeparated
   const outages: Outage[][] = []
   const typical = runs.map((log) => {
-    const found: Outage[] = []
-    outages.push(found)
+    const outagesOfRun: Outage[] = []
+    outages.push(outagesOfRun)
     let current: { atMs: number; excessesMs: number[]; typicalMs: number[] } | undefined
     const endCurrent = () => {
       if (current !== undefined)
-        found.push(
+        outagesOfRun.push(
           ...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]),
         )
       current = undefined
@@ -127,17 +127,18 @@ function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
 /** Replays outages at their observed times. */
 export function replayOutages(outages: readonly Outage[]): OutageProcess {
   let next = 0
-  let within: readonly number[] = []
+  /** Excesses of the outage in progress, and its next step. */
+  let excessesMs: readonly number[] = []
   let step = 0
   return (beganMs, tookMs) => {
-    if (step < within.length) return within[step++]!
+    if (step < excessesMs.length) return excessesMs[step++]!
     const outage = outages[next]
     // An outage begins with the first step whose middle lies after it.
     if (outage === undefined || beganMs + tookMs / 2 < outage.atMs) return 0
     next++
-    within = outage.excessesMs
+    excessesMs = outage.excessesMs
     step = 1
-    return within[0]!
+    return excessesMs[0]!
   }
 }
 
@@ -147,7 +148,9 @@ export function replayOutages(outages: readonly Outage[]): OutageProcess {
  */
 type Clock = 'step' | 'time'
 
-/** Standard deviation of ln length where a single outage was observed; 1 / √k of it for k. Assumed. */
+/**
+ * Standard deviation of ln length where a single outage was observed; 1 / √k of it for k. Assumed.
+ */
 const lengthSdOfOne = 0.1
 
 /** Outage rate, regularity and lengths: one posterior sample. */
@@ -264,10 +267,10 @@ function computeShapeWeights(gaps: readonly number[]): number[] {
 
 /** Selects the value at a uniform position among the weights. */
 function chooseWeighted<T>(values: readonly T[], weights: readonly number[], uniform: number): T {
-  let left = uniform * weights.reduce((sum, weight) => sum + weight, 0)
+  let remaining = uniform * weights.reduce((sum, weight) => sum + weight, 0)
   for (const [i, weight] of weights.entries()) {
-    if (left < weight) return values[i]!
-    left -= weight
+    if (remaining < weight) return values[i]!
+    remaining -= weight
   }
   return values.at(-1)!
 }
@@ -282,27 +285,27 @@ export function simulateOutages(
   const stratified = createStratified(uniform)
   const drawGap = () => (shape === 1 ? -Math.log(stratified()) : sampleGamma(uniform, shape)) / rate
   /** Exposure until the next outage: steps, or ms. */
-  let left = drawGap()
-  let slow: Slowdown | undefined
-  let slowForMs = 0
+  let exposureLeft = drawGap()
+  let slowdown: Slowdown | undefined
+  let slowdownLeftMs = 0
   return (_, tookMs) => {
-    left -= clock === 'step' && slow === undefined ? 1 : clock === 'time' ? tookMs : 0
-    if (slow === undefined) {
-      if (left > 0) return 0
-      left = drawGap()
+    exposureLeft -= clock === 'step' && slowdown === undefined ? 1 : clock === 'time' ? tookMs : 0
+    if (slowdown === undefined) {
+      if (exposureLeft > 0) return 0
+      exposureLeft = drawGap()
       const delay = delays[Math.floor(uniform() * delays.length)]!
       if (typeof delay === 'number') {
         // Time passes during an outage.
-        if (clock === 'time') left -= delay
+        if (clock === 'time') exposureLeft -= delay
         return delay
       }
-      slow = delay
-      slowForMs = delay.forMs
+      slowdown = delay
+      slowdownLeftMs = delay.forMs
     }
-    const ms = slow.factor * tookMs
-    if (clock === 'time') left -= ms
-    slowForMs -= tookMs + ms
-    if (slowForMs <= 0) slow = undefined
+    const ms = slowdown.factor * tookMs
+    if (clock === 'time') exposureLeft -= ms
+    slowdownLeftMs -= tookMs + ms
+    if (slowdownLeftMs <= 0) slowdown = undefined
     return ms
   }
 }

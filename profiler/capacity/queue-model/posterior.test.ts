@@ -1,11 +1,11 @@
 /**
- * The posterior of the capacity where the queue model's own is known without playing it: by its slowness
- * alone.
+ * The posterior of the capacity where the queue model's own is known without playing it: by its
+ * slowness alone.
  */
 import { describe, expect, test } from 'vitest'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { ObservedRun, ServiceLog } from '../service-log/service-log.ts'
 import { estimatePosterior } from './posterior.ts'
@@ -67,8 +67,8 @@ const oneWorker = { workers: 1, maxBatch: 1, maxDelayMs: 0, overheadMs: 0 } as c
 
 interface Seen {
   /**
-   * Requests that count, and how many of them were over; those of the queue model's where it is slower
-   * than `beyond`, or `always`.
+   * Requests that count, and how many of them were over; those of the queue model's where it is
+   * slower than `beyond`, or `always`.
    */
   readonly n: number
   readonly over: number
@@ -78,8 +78,8 @@ interface Seen {
 const allOvertake = 0.055
 
 /**
- * Capacities of slownesses s and errors e of the queue model: capacity / s exp(e), up to `mostRps`, each
- * with its probability. Slownesses are known 4 % apart, their likelihoods by straight lines
+ * Capacities of slownesses s and errors e of the queue model: capacity / s exp(e), up to `mostRps`,
+ * each with its probability. Slownesses are known 4 % apart, their likelihoods by straight lines
  * between.
  */
 function expected(
@@ -151,7 +151,7 @@ function expectAlike(
   precision = 3,
 ) {
   for (let x = -0.4; x <= 0.4; x += 0.0137)
-    expect(found.below(lowestRps * Math.exp(x))).toBeCloseTo(
+    expect(found.computeProbabilityBelow(lowestRps * Math.exp(x))).toBeCloseTo(
       wanted.below(lowestRps * Math.exp(x)),
       precision,
     )
@@ -203,13 +203,13 @@ describe('without a request to compare, a capacity is as uncertain as the queue 
     const found = doubted(stepsOf(40), 1e9)
     // Looked for up to 110 exp(.05) a second.
     const wanted = expected(0.055, 110 * Math.exp(0.05), [], 0, 100, 0.3)
-    expect(found.below(100)).toBeCloseTo(wanted.below(100), 3)
-    expect(found.below(90)).toBeCloseTo(wanted.below(90), 3)
-    expect([found.capacityRps, found.capacityCi90Rps[1], found.below(100.001)]).toEqual([
-      100,
-      100,
-      expect.closeTo(1, 5),
-    ])
+    expect(found.computeProbabilityBelow(100)).toBeCloseTo(wanted.below(100), 3)
+    expect(found.computeProbabilityBelow(90)).toBeCloseTo(wanted.below(90), 3)
+    expect([
+      found.capacityRps,
+      found.capacityCi90Rps[1],
+      found.computeProbabilityBelow(100.001),
+    ]).toEqual([100, 100, expect.closeTo(1, 5)])
   })
 
   test('whatever the seed, of steps that are all alike', () => {
@@ -234,7 +234,8 @@ describe('without a request to compare, a capacity is as uncertain as the queue 
 describe('requests over the limit tell how slow the server is', () => {
   const log = stepsOf(40)
   /**
-   * The limit is 10.2 ms: of a queue model that is more than 2 % slower than seen everybody is over it.
+   * The limit is 10.2 ms: of a queue model that is more than 2 % slower than seen everybody is over
+   * it.
    */
   const limit = slo(10.2)
   const fast = (n: number): number[] => Array<number>(n).fill(5)
@@ -345,10 +346,11 @@ describe('a server that refuses once its queue is full', () => {
 
 describe('the luck of the queue model', () => {
   /**
-   * Capacities of as many queue models: nothing is over the limit, so that each is the saturation of one.
+   * Capacities of as many queue models: nothing is over the limit, so that each is the saturation
+   * of one.
    */
   const drawn = (log: ServiceLog, seen?: CalibratedDiscipline) => {
-    const { below } = estimatePosterior(
+    const { computeProbabilityBelow } = estimatePosterior(
       [window([], log)],
       slo(1e9),
       { ...play, replicates: 3 },
@@ -356,7 +358,11 @@ describe('the luck of the queue model', () => {
       1e9,
       seen,
     )
-    return new Set(Array.from({ length: 3000 }, (_, i) => below(80 + i / 100).toFixed(6))).size - 1
+    return (
+      new Set(
+        Array.from({ length: 3000 }, (_, i) => computeProbabilityBelow(80 + i / 100).toFixed(6)),
+      ).size - 1
+    )
   }
   const spread = (ms: number) => stepsOf(0, 0, (i) => 10 + (i % 2 === 0 ? -ms : ms) + i / 100)
   const workers = (...windows: ServiceLog[]): CalibratedDiscipline => ({
@@ -399,7 +405,7 @@ describe('the luck of the queue model', () => {
 
 test('the chance of its own long runs is no doubt of a server whose services are all alike', () => {
   // One worker, 10 ms: runs of 4,000 requests know its capacity within 60 ms to five per cent each.
-  const uniform = seeded(3)
+  const uniform = createUniform(3)
   const sentMs = Float64Array.from({ length: 400 }, () => 6000 * uniform()).sort()
   let freeMs = 0
   const latencyMs = [...sentMs].map((ms) => {

@@ -9,7 +9,7 @@
 import { gammaln, sum } from 'simple-statistics'
 import type { Capacity, IntervalAdjustment } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { computeMoments } from '../../statistics/moments.ts'
 import { overlapsAny } from '../host-interference.ts'
 import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
@@ -65,7 +65,7 @@ export interface CapacityPosterior extends Omit<Capacity, 'bounds'> {
   /** Relative standard error of the saturation for a single answer; for n answers 1 / √n of it. */
   readonly saturationError: number
   /** Posterior probability of a capacity below this rate. */
-  below(rateRps: number): number
+  computeProbabilityBelow(rateRps: number): number
 }
 
 /** Slownesses at which the model is simulated: 17 steps of 4 %, from 0.73 to 1.38. */
@@ -139,7 +139,7 @@ export function estimatePosterior(
   discipline?: CalibratedDiscipline,
   loops: readonly ServiceLog[] = [],
 ): CapacityPosterior {
-  const uniform = seeded(seed)
+  const uniform = createUniform(seed)
   const { model, outages, typicalLogs, outageProbability } = calibrate(
     runs,
     systemCapacity,
@@ -159,8 +159,8 @@ export function estimatePosterior(
   const models = Array.from({ length: modelCount }, () => bootstrap(model, uniform))
   const modelsWithOutages = Math.ceil(outageProbability * modelCount)
   const outageRates = sampleOutageRates(typicalLogs, outages, modelsWithOutages, uniform)
-  // It enters twice: in the prior of the slowness, which the windows correct, and as an error of the
-  // capacity at the right slowness, which they do not.
+  // The discrepancy enters twice: in the prior of the slowness, which the windows correct, and as
+  // an error of the capacity at the right slowness, which they do not correct.
   const discrepancySd = computeDiscrepancySd(model)
   // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
@@ -336,11 +336,11 @@ const concurrentDiscrepancySd = 0.008
 
 /**
  * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
- * is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like one). Overtaking
- * adds up to 5 %, in proportion to its share. Batches whose answers leave one after another add up to
- * 6 %, in proportion to the share of their duration that this takes.
- * A server that takes one step at a time is described completely by its service log. Set on the
- * bench of virtual servers with known capacities (`npm run bench:profiler`).
+ * is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like one).
+ * Overtaking adds up to 5 %, in proportion to its share. Batches whose answers leave one after
+ * another add up to 6 %, in proportion to the share of their duration that this takes. A server
+ * that takes one step at a time is described completely by its service log. Set on the bench of
+ * virtual servers with known capacities (`npm run bench:profiler`).
  */
 function computeDiscrepancySd(model: QueueModel): number {
   const { log } = model
@@ -426,7 +426,7 @@ function computeSlownessLogLikelihoods(
           model,
           window.arrivalsMs,
           slowness,
-          seeded(seed + 31 * r),
+          createUniform(seed + 31 * r),
           latencyMs,
           replayOutages(window.outages),
         )
@@ -474,7 +474,7 @@ function summariseParticles(
   particles: Particle[],
 ): Omit<CapacityPosterior, 'refusesWhenFull' | 'hasOutages' | 'saturationRps' | 'saturationError'> {
   particles.sort((a, b) => a.rps - b.rps)
-  const below = (rateRps: number) =>
+  const computeProbabilityBelow = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its lower neighbour. */
   const findQuantile = (probability: number): number => {
@@ -491,6 +491,6 @@ function summariseParticles(
   return {
     capacityRps: findQuantile(0.5),
     capacityCi90Rps: [findQuantile(0.05), findQuantile(0.95)],
-    below,
+    computeProbabilityBelow,
   }
 }

@@ -1,6 +1,6 @@
 /** Queue models of service logs written by hand; those of servers are in queue-model.test.ts. */
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import {
   bootstrap,
@@ -39,7 +39,14 @@ const latencies = (
   outageProcess?: (began: number, took: number) => number,
 ) => {
   const latencyMs = new Float64Array(arrivalsMs.length)
-  simulate(model, Float64Array.from(arrivalsMs), slowness, seeded(1), latencyMs, outageProcess)
+  simulate(
+    model,
+    Float64Array.from(arrivalsMs),
+    slowness,
+    createUniform(1),
+    latencyMs,
+    outageProcess,
+  )
   return [...latencyMs]
 }
 
@@ -303,7 +310,7 @@ describe('a queue model drawn anew', () => {
   )
 
   test('has half as many steps, four in five of them after the one before them', () => {
-    const { log, bins } = bootstrap(model, seeded(3))
+    const { log, bins } = bootstrap(model, createUniform(3))
     expect(log.present).toHaveLength(n / 2)
     expect(bins.flatMap((bin) => [...bin])).toHaveLength(n / 2)
     const followed =
@@ -332,7 +339,7 @@ describe('a queue model drawn anew', () => {
       systemCapacity: 9,
     }
     for (const seed of [1, 2, 3, 4, 5, 6]) {
-      const { log, bins, gated, systemCapacity, binOf } = bootstrap(given, seeded(seed))
+      const { log, bins, gated, systemCapacity, binOf } = bootstrap(given, createUniform(seed))
       expect(bins[1]!.length).toBeGreaterThan(0)
       for (const i of bins[1]!)
         expect([log.present[i], log.tookMs[i], log.rank[i], binOf[log.present[i]!]]).toEqual([
@@ -352,7 +359,7 @@ describe('a queue model drawn anew', () => {
     const bins = [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400, 401, 402, 403)]
     const given: QueueModel = { log, binOf: Int32Array.of(0, 0, 1), bins }
     const drawn = Array.from({ length: 200 }, (_, seed) =>
-      computeSaturation(bootstrap(given, seeded(seed))),
+      computeSaturation(bootstrap(given, createUniform(seed))),
     )
     expect(Math.max(...drawn)).toBeLessThan(10 * computeSaturation(given))
   })

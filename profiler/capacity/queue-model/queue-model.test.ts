@@ -4,7 +4,7 @@ import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Load } from '../../model/load.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Target } from '../../model/target.ts'
-import { sampleGamma, seeded } from '../../seeded-random.ts'
+import { createUniform, sampleGamma } from '../../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../../testing/queue-server.ts'
 import { extractServiceLog } from '../service-log/service-log.ts'
 import { bootstrap, buildQueueModel, computeSaturation, simulate } from './queue-model.ts'
@@ -112,7 +112,7 @@ describe('a twin', () => {
       seed: 5,
     })
     const latency = new Float64Array(arrivals.length)
-    simulate(model, arrivals, 1, seeded(1), latency)
+    simulate(model, arrivals, 1, createUniform(1), latency)
     latency.sort()
     for (const p of [0.5, 0.9, 0.99]) {
       const i = Math.floor(p * latency.length)
@@ -132,7 +132,7 @@ describe('a twin', () => {
       ),
     )
     const rates = [1, 2, 3, 4, 5]
-      .map((seed) => bootstrap(model, seeded(seed)))
+      .map((seed) => bootstrap(model, createUniform(seed)))
       .map((one) => {
         expect(one.bins.every((bin) => bin.length > 0)).toBe(true)
         expect(

@@ -76,20 +76,21 @@ const minStepsToFit = 12
  * @param largest largest batch of the closed loops, 0 if unknown
  */
 function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
-  const observed = log.departed.reduce((a, b) => Math.max(a, b), 0)
-  const whole = [...log.present.keys()].filter((i) => hasTakenAll(log, i, observed))
+  const maxObserved = log.departed.reduce((a, b) => Math.max(a, b), 0)
+  /** Steps that took all requests present. */
+  const steps = [...log.present.keys()].filter((i) => hasTakenAll(log, i, maxObserved))
   if (
-    observed < 2 ||
-    whole.length < minStepsToFit ||
-    whole.length < minGatedShare * log.present.length
+    maxObserved < 2 ||
+    steps.length < minStepsToFit ||
+    steps.length < minGatedShare * log.present.length
   )
     return undefined
-  const [ms, size] = [computeMoments(log.tookMs, whole), computeMoments(log.departed, whole)]
+  const [ms, size] = [computeMoments(log.tookMs, steps), computeMoments(log.departed, steps)]
   const covariance =
-    whole.reduce((sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean), 0) /
-    whole.length
+    steps.reduce((sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean), 0) /
+    steps.length
   return {
-    maxBatch: Math.max(observed, largest),
+    maxBatch: Math.max(maxObserved, largest),
     msEach: size.variance > 0 ? Math.max(0, covariance / size.variance) : 0,
   }
 }
@@ -108,14 +109,14 @@ const minBatchRepeats = 3
 export function estimateMaxBatch(loops: readonly ServiceLog[]): number {
   const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
   const repeated = descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
-  const beyond = loops.flatMap(({ present, departed }) =>
+  const longerQueues = loops.flatMap(({ present, departed }) =>
     present.flatMap((count, i) =>
-      count > repeated ? [{ size: count, whole: departed[i] === count }] : [],
+      count > repeated ? [{ queue: count, servedWhole: departed[i] === count }] : [],
     ),
   )
-  const whole = beyond.filter((step) => step.whole)
-  return whole.length > 0 && whole.length >= minGatedShare * beyond.length
-    ? Math.max(...whole.map(({ size }) => size))
+  const servedWhole = longerQueues.filter((step) => step.servedWhole)
+  return servedWhole.length > 0 && servedWhole.length >= minGatedShare * longerQueues.length
+    ? Math.max(...servedWhole.map(({ queue }) => queue))
     : repeated
 }
 
@@ -306,8 +307,8 @@ function drawNextStep(
   const next = last + 1
   const mayContinue = last >= 0 && next < present.length && binOf[present[next]!] === bin
   if (mayContinue && uniform() < continueProbability) return next
-  const fitting = bins[bin]!
-  return fitting[Math.floor(uniform() * fitting.length)]!
+  const binSteps = bins[bin]!
+  return binSteps[Math.floor(uniform() * binSteps.length)]!
 }
 
 /**
@@ -349,15 +350,17 @@ export function simulate(
     const present = tail - head
     step = drawNextStep(model, binOf[Math.min(present, largest)]!, step, uniform)
     // A gated step leaves as many requests behind as the observed step did.
-    const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
+    const leftBehind = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
       maxBatch > 0 && hasTakenAll(model.log, step, maxBatch)
-        ? Math.max(1, Math.min(present - stayed, maxBatch))
+        ? Math.max(1, Math.min(present - leftBehind, maxBatch))
         : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
     now += slowness * (took + outageProcess(now, took))
-    const place = lastComeFirst ? present - (model.log.present[step]! - rank[step]!) : rank[step]!
-    const first = Math.max(0, Math.min(place, present - leaving))
+    const position = lastComeFirst
+      ? present - (model.log.present[step]! - rank[step]!)
+      : rank[step]!
+    const first = Math.max(0, Math.min(position, present - leaving))
     for (; arrived < n && arrivalsMs[arrived]! <= now; arrived++) {
       if (tail - head < systemCapacity) queue[tail++] = arrived
       else latencyMs[arrived] = Number.POSITIVE_INFINITY

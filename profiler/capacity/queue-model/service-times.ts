@@ -23,7 +23,7 @@ export interface ServiceTimes {
   /** One step for each service: `present` and `departed` are the size of the batch. */
   readonly log: ServiceLog
   /** Other requests in the system when the oldest request of the service arrived. */
-  readonly found: readonly number[]
+  readonly foundPresent: readonly number[]
   /** Whether the service, or its delay, began when a worker became free. */
   readonly waited: readonly boolean[]
   /**
@@ -35,7 +35,8 @@ export interface ServiceTimes {
   readonly requests: number
   /**
    * Requests that contradict the discipline: their batch left room for others that had arrived, or
-   * held others that arrived after its start, or they overtook more requests than can be in service.
+   * held others that arrived after its start, or they overtook more requests than can be in
+   * service.
    */
   readonly contradicting: number
 }
@@ -94,9 +95,9 @@ export function extractServiceTimes(
     let next = first + 1
     let hasLate = false
     for (; next < end; next++) {
-      const apartMs = Math.abs(endMs[next]! - endMs[next - 1]!)
+      const gapMs = Math.abs(endMs[next]! - endMs[next - 1]!)
       const isLate = sentMs[next]! > beganMs + startToleranceMs
-      if (apartMs > (isLate ? lateToleranceMs : departureToleranceMs)) break
+      if (gapMs > (isLate ? lateToleranceMs : departureToleranceMs)) break
       hasLate ||= isLate
     }
     const leavesRoom = next < end && sentMs[next]! <= beganMs - startToleranceMs
@@ -104,15 +105,15 @@ export function extractServiceTimes(
     if (sentMs[next - 1]! > Math.max(freeMs[worker]!, openMs))
       joinedMs.push(sentMs[next - 1]! - openMs)
     if (next < end && sentMs[next]! > freeMs[worker]!) missedMs.push(sentMs[next]! - openMs)
-    const leftMs = endMs[next - 1]!
-    if (leftMs < lastMs && !overlapsAny(disturbed, beganMs, leftMs)) {
+    const departedMs = endMs[next - 1]!
+    if (departedMs < lastMs && !overlapsAny(disturbed, beganMs, departedMs)) {
       size!.push(next - first)
-      tookMs!.push(Math.max(0, leftMs - beganMs))
-      endedMs!.push(leftMs)
+      tookMs!.push(Math.max(0, departedMs - beganMs))
+      endedMs!.push(departedMs)
       found!.push(foundPresent[first]!)
       waited.push(openMs > sentMs[first]! || freeMs[worker]! > dueMs)
     }
-    freeMs[worker] = Math.max(leftMs, beganMs)
+    freeMs[worker] = Math.max(departedMs, beganMs)
     first = next
   }
   const createZeros = () => new Array<number>(size!.length).fill(0)
@@ -124,7 +125,14 @@ export function extractServiceTimes(
     rank: createZeros(),
     spreadMs: createZeros(),
   }
-  return { log, found: found!, waited, waits: { joinedMs, missedMs }, requests: n, contradicting }
+  return {
+    log,
+    foundPresent: found!,
+    waited,
+    waits: { joinedMs, missedMs },
+    requests: n,
+    contradicting,
+  }
 }
 
 /**
@@ -132,15 +140,15 @@ export function extractServiceTimes(
  * only requests in service can be overtaken.
  */
 function countOvertaking(run: LoadRun, maxInService: number): number {
-  let overtaken = memoised.get(run)
+  let overtaken = overtakenByRun.get(run)
   if (overtaken === undefined) {
     overtaken = listOvertaken(run)
-    memoised.set(run, overtaken)
+    overtakenByRun.set(run, overtaken)
   }
   return overtaken.filter((older) => older >= maxInService).length
 }
 /** Many candidate disciplines are tried on the same run. */
-const memoised = new WeakMap<LoadRun, readonly number[]>()
+const overtakenByRun = new WeakMap<LoadRun, readonly number[]>()
 
 /** Counts the older requests that each request overtook, in departure order. */
 function listOvertaken(run: LoadRun): number[] {

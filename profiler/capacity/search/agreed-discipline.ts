@@ -26,7 +26,7 @@ export class AgreedDiscipline {
     this.agreed = declared && { ...declared, overheadMs: 0 }
   }
 
-  /** Departure coalescing tolerance. */
+  /** Departures within this time of each other, ms, count as one batch. */
   get coalescingMs(): number {
     return computeCoalescingMs(this.unloadedMs)
   }
@@ -44,8 +44,9 @@ export class AgreedDiscipline {
   }
 
   /**
-   * Extracts the service or batch durations of the windows, which are comparable between rates.
-   * Undefined for other servers, for example with shared cores.
+   * Extracts durations that are comparable between rates: service times by the agreed discipline,
+   * where the windows do not contradict it; else the logs themselves, where the server takes all
+   * requests present as a batch. Undefined for other servers, for example with shared cores.
    */
   extractServices(windows: readonly ObservedRun[]): readonly ServiceLog[] | undefined {
     const { agreed, unloadedMs } = this

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LoadPoint } from '../../model/load-point.ts'
 import { judgeSloByInterval, meetsSlo } from '../../model/slo.ts'
-import { seeded } from '../../seeded-random.ts'
+import { createUniform } from '../../seeded-random.ts'
 import { drawnCases } from '../../testing/drawn-servers.ts'
 import { heldOutCases } from '../../testing/held-out-servers.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
@@ -38,7 +38,7 @@ test('the interval respects the observed throughput and the windows that met the
       async ({ workers, maxBatch, baseMs, eachMs, times, stallMs, seed }) => {
         const fullMs = baseMs + eachMs * maxBatch
         const maxGeneratorRps = (1000 * workers * maxBatch) / fullMs
-        const hasOutages = seeded(seed)
+        const hasOutages = createUniform(seed)
         const points: LoadPoint[] = []
         const slo = { percentile: 0.99, limitMs: times * fullMs, maxErrorRate: 0.001 }
         const serviceMs = (batch: number) =>

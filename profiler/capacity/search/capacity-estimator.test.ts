@@ -53,7 +53,10 @@ test('repeated estimates are equal and leave the evidence unchanged', async () =
       )
       const estimate = () => {
         const { posterior } = estimator.estimateFinal()!
-        return { ...posterior, below: posterior.below(0.5 * saturationRps) }
+        return {
+          ...posterior,
+          computeProbabilityBelow: posterior.computeProbabilityBelow(0.5 * saturationRps),
+        }
       }
       const services = agreed.extractServices(evidence.windows)
       const first = estimate()

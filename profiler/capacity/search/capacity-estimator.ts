@@ -27,7 +27,7 @@ export class CapacityEstimator {
     private readonly loops: LoopFacts,
   ) {}
 
-  /** Estimates the capacity to choose the next rate. Undefined without a window that counts. */
+  /** Estimates the capacity to choose the next rate. Undefined without a valid window. */
   estimateToPlan(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined
     return this.estimate([this.resolveSystemCapacity()], planningBudget)
@@ -35,7 +35,7 @@ export class CapacityEstimator {
 
   /**
    * Estimates the final capacity. Its interval covers the estimates for all system capacities that
-   * are compatible with the refusals. Undefined without a window that counts.
+   * are compatible with the refusals. Undefined without a valid window.
    */
   estimateFinal(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined

@@ -50,13 +50,13 @@ type SearchState =
       readonly at: 'windows'
       readonly pass: SearchPass
       /** Windows at one rate so far, and what the probe showed. */
-      readonly played: number
+      readonly windowsPlayed: number
       readonly probe?: Probe
     }
   | {
       readonly at: 'probe'
       readonly pass: SearchPass
-      readonly played: number
+      readonly windowsPlayed: number
       readonly rateRps: number
       /** Upper end of the interval, which the probe tests. */
       readonly highRps: number
@@ -120,10 +120,10 @@ async function advance(
   const { session, effort, seed } = context
   switch (state.at) {
     case 'warm-up': {
-      const warmed = await warmServer(context)
-      return 'outcome' in warmed
-        ? { at: 'end', result: warmed }
-        : { at: 'unloaded latency', ...warmed }
+      const warming = await warmServer(context)
+      return 'outcome' in warming
+        ? { at: 'end', result: warming }
+        : { at: 'unloaded latency', ...warming }
     }
     case 'unloaded latency': {
       const server = await measureUnloaded(context, state.warmUp, state.refusedPoint)
@@ -159,37 +159,44 @@ async function advance(
       const { saturationRps } = pass.loops
       const [fromRps, toRps] = [sweepStartShare * saturationRps, sweepEndShare * saturationRps]
       const { windowS, searchS } = planWindows(effort)
-      const ended = await pass.windows.play((fromRps + toRps) / 2, Math.min(windowS, searchS / 2), {
-        kind: 'sweep',
-        fromRps,
-        toRps,
-      })
-      return ended ? finishEarly(pass, ended) : { at: 'windows', pass, played: 0 }
+      const windowEnd = await pass.player.play(
+        (fromRps + toRps) / 2,
+        Math.min(windowS, searchS / 2),
+        {
+          kind: 'sweep',
+          fromRps,
+          toRps,
+        },
+      )
+      return windowEnd ? finishEarly(pass, windowEnd) : { at: 'windows', pass, windowsPlayed: 0 }
     }
     case 'windows': {
-      const { pass, played, probe } = state
+      const { pass, windowsPlayed, probe } = state
       pass.updateEstimate()
-      if (pass.exceedsDisturbedLoops && !pass.attempt.saturationRepeated)
+      if (pass.isSaturationTooLow && !pass.attempt.saturationRepeated)
         return repeat(pass, concludeSaturationTooLow(pass).result, 'saturation too low')
       const pruning = decidePruning(pass, probe)
       if (pruning !== undefined && 'result' in pruning) return finish(pass.server, pruning.result)
-      if (pruning !== undefined) return { at: 'probe', pass, played, ...pruning.probe }
+      if (pruning !== undefined) return { at: 'probe', pass, windowsPlayed, ...pruning.probe }
       const { windowS } = planWindows(effort)
       const isTimeUp = session.spentS + minWindowShare * windowS > effort.budgetS
-      if ((isTimeUp && played > 0) || isPrecise(pass)) return { at: 'completion', pass, tries: 0 }
+      if ((isTimeUp && windowsPlayed > 0) || isPrecise(pass))
+        return { at: 'completion', pass, tries: 0 }
       const restS = effort.budgetS - session.spentS
-      const ended = await pass.windows.play(
+      const windowEnd = await pass.player.play(
         chooseRate(pass),
         Math.min(windowS, Math.max(minWindowShare * windowS, restS)),
       )
-      return ended ? finishEarly(pass, ended) : { at: 'windows', pass, played: played + 1, probe }
+      return windowEnd
+        ? finishEarly(pass, windowEnd)
+        : { at: 'windows', pass, windowsPlayed: windowsPlayed + 1, probe }
     }
     case 'probe': {
-      const { pass, played, rateRps, highRps } = state
-      const ended = await pass.windows.play(rateRps, planWindows(effort).windowS)
-      if (ended) return finishEarly(pass, ended)
+      const { pass, windowsPlayed, rateRps, highRps } = state
+      const windowEnd = await pass.player.play(rateRps, planWindows(effort).windowS)
+      if (windowEnd) return finishEarly(pass, windowEnd)
       const probe = pass.evidence.rates.metRps > highRps ? 'met' : 'violated'
-      return { at: 'windows', pass, played, probe }
+      return { at: 'windows', pass, windowsPlayed, probe }
     }
     case 'completion': {
       const { pass, tries } = state
@@ -198,8 +205,8 @@ async function advance(
       const needsMetRate = rates.metRps === 0 && tries < maxLowerTries
       const needsCheck = speed.maySlowDown && tries < maxSlowdownChecks
       if (!needsMetRate && !needsCheck) return { at: 'conclusion', pass }
-      const ended = await pass.windows.play(chooseRate(pass), effort.windowS)
-      if (ended) return finishEarly(pass, ended)
+      const windowEnd = await pass.player.play(chooseRate(pass), effort.windowS)
+      if (windowEnd) return finishEarly(pass, windowEnd)
       if (speed.relativeSpeed < 1 || speed.maySlowDown) pass.updateEstimate()
       return { at: 'completion', pass, tries: tries + 1 }
     }
@@ -237,7 +244,8 @@ function finish(server: ObservedServer, result: SearchResult): SearchState {
  * the SLO, the capacity is not bounded above: the model knows the server only as it was disturbed.
  */
 function finishEarly(pass: SearchPass, end: WindowEnd): SearchState {
-  if (end.ended === 'server died') return finish(pass.server, pass.result('server-died', end.cause))
+  if (end.ended === 'server died')
+    return finish(pass.server, pass.buildResult('server-died', end.cause))
   const { screen, rates } = pass.evidence
   const isBounded = Number.isFinite(rates.violatedRps) || !screen.isMostlyInvalid
   return pass.posterior !== undefined && rates.metRps > 0 && isBounded
@@ -259,7 +267,7 @@ function repeat(
   return finish(server, result)
 }
 
-/** Drops what the pass observed, as the server or the host has changed since. */
+/** Drops what the pass observed, because the server or the host has changed since. */
 function startAgain({ context, server }: SearchPass, attempt: Attempt): SearchState {
   context.session.forget(attempt.earlierPoints)
   context.session.startBudget()

@@ -3,7 +3,7 @@ import { rate } from '../../format.ts'
 import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
 import { computeHalfWidth, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
 import { describeSlowdown } from '../changes/speed-change.ts'
-import { computeShareOfLoops } from '../closed-loop-share.ts'
+import { computeClosedLoopShare } from '../closed-loop-share.ts'
 import { describeDisturbedLoops } from '../host-interference.ts'
 import {
   boundByBucket,
@@ -43,20 +43,20 @@ export async function concludePass(pass: SearchPass): Promise<Conclusion> {
     return { result: concludeByFailures(pass) }
   if (posterior === undefined || posterior.capacityRps > offered.maxGeneratorRps)
     return {
-      result: pass.result(
+      result: pass.buildResult(
         'generator-limit',
         'the load generator could not sustain the rate: the server may serve more',
-        pass.boundBelow(),
+        pass.boundByMetRate(),
       ),
     }
-  if (pass.exceedsDisturbedLoops) return concludeSaturationTooLow(pass)
+  if (pass.isSaturationTooLow) return concludeSaturationTooLow(pass)
   await server.warmUp?.recheckGain()
   const speedRatio = speed.lastGain > 1 ? speed.lastGain : 1 + pass.remainingGain
   if (speedRatio > 1 + maxRemainingGain)
     return { result: concludeSpeedUp(pass, speedRatio), repeat: 'server is cold' }
   if (rates.metRps === 0)
     return {
-      result: pass.result(
+      result: pass.buildResult(
         'budget',
         'no open window met the SLO',
         boundByViolation(posterior, rates.violatedRps),
@@ -68,7 +68,7 @@ export async function concludePass(pass: SearchPass): Promise<Conclusion> {
 
 /** No outcome: host interference disturbed the windows. */
 export const concludeDisturbed = (pass: SearchPass, detail: string): SearchResult =>
-  pass.result('host-interference', detail, unknownCapacity)
+  pass.buildResult('host-interference', detail, unknownCapacity)
 
 /** No outcome: host interference slowed the closed loops, and no window violated the SLO. */
 export const concludeSaturationTooLow = (pass: SearchPass): Conclusion => ({
@@ -81,8 +81,8 @@ function concludeByPrecision(pass: SearchPass, posterior: CapacityPosterior): Se
   const isNarrow =
     relativeHalfWidth < 2 * context.effort.precision &&
     !isContradicted(posterior, evidence.windowRates) &&
-    computeShareOfLoops(posterior, context.session.fastestLoop) === undefined
-  return pass.result(
+    computeClosedLoopShare(posterior, context.session.fastestLoop) === undefined
+  return pass.buildResult(
     isNarrow ? 'converged' : 'budget',
     posterior.refusesWhenFull
       ? (describeFailingRate(pass) ?? 'requests are refused once the queue is full')
@@ -97,16 +97,16 @@ function concludeSpeedUp(pass: SearchPass, speedRatio: number): SearchResult {
       ? `its last window was served ${percent} % faster than those before it`
       : `${percent} % in half of the time it took so far`
   return {
-    ...pass.result('non-stationary', `still speeding up: ${how}`, pass.boundBelow()),
+    ...pass.buildResult('non-stationary', `still speeding up: ${how}`, pass.boundByMetRate()),
     speedRatio,
   }
 }
 
-/** Reports the capacity of the server at its present speed. It may still get slower. */
+/** Reports the capacity of the server at its current speed. It may still get slower. */
 function concludeSlowdown(pass: SearchPass): SearchResult {
   const { maySlowDown, relativeSpeed } = pass.evidence.speed
   return {
-    ...pass.result('non-stationary', describeSlowdown(relativeSpeed, maySlowDown)),
+    ...pass.buildResult('non-stationary', describeSlowdown(relativeSpeed, maySlowDown)),
     speedRatio: relativeSpeed,
   }
 }
@@ -138,7 +138,7 @@ function concludeByFailures(pass: SearchPass): SearchResult {
       : boundByBucket(posterior, bucket, evidence.windowRates)
   const isNarrow = computeHalfWidth(capacity) < 2 * context.effort.precision
   const outcome = capacity.capacityRps > 0 ? (isNarrow ? 'converged' : 'budget') : 'errors'
-  return pass.result(outcome, describeFailingRate(pass), capacity)
+  return pass.buildResult(outcome, describeFailingRate(pass), capacity)
 }
 
 /**
@@ -162,7 +162,7 @@ function concludeByRefusals(
   if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined))
     return undefined
   const smallestRps = minPresent > 1 ? estimator.estimateLowRps(minPresent) : 0
-  return pass.result(
+  return pass.buildResult(
     'budget',
     'requests are refused under overload, but neither by a full queue nor by an identified rate limit: the rate at which refusals begin is unknown',
     boundByRefusals(posterior, smallestRps, evidence.windowRates),

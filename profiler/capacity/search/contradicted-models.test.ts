@@ -5,7 +5,7 @@ import { missing, type Script, searched, windowOf } from '../../testing/scripted
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
   capacityCi90Rps,
-  below: () => 0.5,
+  computeProbabilityBelow: () => 0.5,
   refusesWhenFull: false,
   hasOutages: false,
   saturationRps: 100,
@@ -15,7 +15,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
 test('a queue model far below met rates does not prune the trial, and higher rates follow', async () => {
   const of = (rps: number) => ({
     ...posterior(rps, [0.99 * rps, 1.01 * rps]),
-    below: () => 1,
+    computeProbabilityBelow: () => 1,
     saturationRps: 1000,
   })
   const against900 = (
@@ -40,7 +40,7 @@ test('a pruned server with outages is bounded by violated rates or the capacity 
   const against1200 = async (rps: number, hasOutages: boolean, window: Script['window']) => {
     const estimate = () => ({
       ...posterior(rps, [1, 190]),
-      below: () => 1,
+      computeProbabilityBelow: () => 1,
       saturationRps: 1000,
       hasOutages,
     })

@@ -1,4 +1,4 @@
-/** Collects the open windows of a search: which of them count, and what they show. */
+/** Evidence of a pass: its valid windows of open load, and what follows from them. */
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, excludeTimeouts, meetsSlo, type Slo } from '../../model/slo.ts'
@@ -45,7 +45,7 @@ export class Evidence {
     this.rates = new RateBounds(slo)
   }
 
-  /** Departure coalescing tolerance. */
+  /** Departures within this time of each other, ms, count as one batch. */
   get coalescingMs(): number {
     return this.discipline.coalescingMs
   }
@@ -114,12 +114,12 @@ export class Evidence {
     screen.countValid()
     const verdicts = screen.outages
       .screen(counted, findOutageSpans(served, slo.limitMs))
-      .map((window) => this.absorb(window))
+      .map((window) => this.addValid(window))
     return verdicts.at(-1) ?? 'repeat'
   }
 
   /** Counts a valid window, and checks whether the server changed its speed. */
-  private absorb(counted: CountedWindow): WindowVerdict {
+  private addValid(counted: CountedWindow): WindowVerdict {
     const { log } = counted.window
     const { speed, rates } = this
     rates.record(counted)
@@ -133,23 +133,23 @@ export class Evidence {
     this.counted = [...this.counted, counted]
     const slowerFrom = speed.detectSlowdown(this.collectComparableLogs(), this.counted.length)
     if (slowerFrom === undefined) return 'counts'
-    this.keepFrom(slowerFrom)
+    this.dropBefore(slowerFrom)
     return 'slower'
   }
 
-  /** Drops the windows that the server served at another speed, and the rate bounds they set. */
-  private keepFrom(first: number): void {
+  /** Drops the windows before a change of speed, and the rate bounds that they set. */
+  private dropBefore(first: number): void {
     this.counted = this.counted.slice(first)
     this.rates = new RateBounds(this.slo)
     for (const window of this.counted) this.rates.record(window)
   }
 
   /**
-   * Logs whose step durations are comparable between rates. Servers without such logs return
-   * `otherwise`.
+   * Logs whose step durations are comparable between rates; `fallback` for a server without such
+   * logs.
    */
-  private collectComparableLogs(otherwise: readonly ServiceLog[] = []): readonly ServiceLog[] {
-    const logs = this.discipline.extractServices(this.windows) ?? otherwise
+  private collectComparableLogs(fallback: readonly ServiceLog[] = []): readonly ServiceLog[] {
+    const logs = this.discipline.extractServices(this.windows) ?? fallback
     // A server that refuses requests serves a selection of the arrivals, so its log is not
     // comparable.
     return logs.map((log, i) =>

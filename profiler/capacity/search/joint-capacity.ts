@@ -17,7 +17,7 @@ import { estimateOverloadThroughput, type ObservedWindow } from './short-windows
  * Candidate steepnesses s, as factors on 1 + C t: its value for a single worker with exponential
  * services, capacity C and allowed waiting time t. Bursty arrivals give smaller ones, constant
  * services larger ones. The largest are for limits that are exceeded abruptly, without waiting.
- * These, and the numbers below, were chosen on four servers, apart from those of
+ * These, and the numbers below, were chosen on four servers other than those of
  * docs/research/capacity.md, streamed answers.
  */
 const steepnessFactors = [0.5, 1, 2, 4, 16, 64, 256]
@@ -56,7 +56,7 @@ export interface JointCapacity {
 /**
  * Estimates the capacity; with request classes, the lowest of their capacities. Throws without
  * windows.
- * @param unloadedMs latency of a request that does not wait, as the SLO counts it
+ * @param unloadedMs latency of a request that does not wait, as the SLO measures it
  */
 export function estimateJointCapacity(
   windows: readonly ObservedWindow[],
@@ -99,7 +99,7 @@ function estimateCapacity(
   )
   const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - unloadedMs) / 1000
   /** ln posterior of each capacity, by steepness. */
-  const logs = capacities.map((capacity) => {
+  const logPosteriors = capacities.map((capacity) => {
     const density =
       overload &&
       averageOverThroughput(overload, (rps) =>
@@ -114,8 +114,10 @@ function estimateCapacity(
       )
     })
   })
-  const maxLog = Math.max(...logs.flat())
-  const weights = logs.map((each) => each.reduce((sum, log) => sum + Math.exp(log - maxLog), 0))
+  const maxLog = Math.max(...logPosteriors.flat())
+  const weights = logPosteriors.map((bySteepness) =>
+    bySteepness.reduce((sum, log) => sum + Math.exp(log - maxLog), 0),
+  )
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   const findQuantile = (share: number) => {
     let sum = 0
@@ -154,12 +156,12 @@ function averageOverThroughput(
   { rps, relativeError }: { readonly rps: number; readonly relativeError: number },
   evaluate: (rps: number) => number,
 ): number {
-  const weighed = throughputZScores.map(
+  const weightedValues = throughputZScores.map(
     (z) => [Math.exp(-0.5 * z * z), evaluate(rps * Math.exp(z * relativeError))] as const,
   )
   return (
-    weighed.reduce((sum, [weight, value]) => sum + weight * value, 0) /
-    weighed.reduce((sum, [weight]) => sum + weight, 0)
+    weightedValues.reduce((sum, [weight, value]) => sum + weight * value, 0) /
+    weightedValues.reduce((sum, [weight]) => sum + weight, 0)
   )
 }
 

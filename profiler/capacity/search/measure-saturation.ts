@@ -4,37 +4,44 @@ import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate } from '../../model/slo.ts'
 import { detectQuotaWait } from '../admission-limits/cpu-quota.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
+import { estimateRemainingGain } from '../changes/speed-change.ts'
 import { boundBelow, boundPruned } from '../interval.ts'
-import { planOpeningLoop, saturate } from '../saturation.ts'
+import { planConnectionLoop, saturate } from '../saturation.ts'
 import type { ObservedServer, SearchContext } from './search-context.ts'
 
 /**
- * A saturation below this share of the capacity to beat prunes the trial. On some servers open load
- * exceeds the throughput of closed loops; by less than a third is assumed.
+ * A saturation below this share of the capacity to beat prunes the trial. Open-loop throughput can
+ * exceed that of closed loops. Assumed: by less than a third (1 / 0.75).
  */
 const prunableSaturationShare = 0.75
 
-/** What the closed loops showed. */
+/** Findings from the closed loops. */
 export interface LoopFacts {
   /** Saturation, requests per second. */
   readonly saturationRps: number
   /** Host interference disturbed the loops, so the saturation may be too low. */
   readonly isDisturbed: boolean
-  /** A loop that the server refused, which shows its system capacity. */
+  /**
+   * Closed loop in which requests were refused. It shows how many requests the server holds (system
+   * capacity K: workers and queue).
+   */
   readonly refusedLoop: LoadRun | undefined
-  /** Share of each CPU-quota period that the server waited. */
+  /** Share of each CPU-quota period for which the server was throttled. */
   readonly quotaWaitShare: number
 }
 
 /**
  * Measures the saturation, and opens the connections for open load. Its time is warm-up, not part
- * of the budget. Returns a result where the saturation already ends the search.
+ * of the budget. A `SearchResult` instead of `LoopFacts` ends the search: the server died, or the
+ * trial is pruned.
  */
 export async function measureSaturation(
   { session, effort, options }: SearchContext,
   { unloaded, refusesBeyondRps, warmUp }: ObservedServer,
 ): Promise<LoopFacts | SearchResult> {
   const { capacityToBeatRps: toBeatRps = 0, expectedRps } = options
+  // No closed loop is applied to a server that refuses them. The rate beyond which it refuses
+  // requests stands for the saturation.
   if (refusesBeyondRps !== undefined)
     return {
       saturationRps: refusesBeyondRps,
@@ -42,22 +49,22 @@ export async function measureSaturation(
       refusedLoop: undefined,
       quotaWaitShare: 0,
     }
-  const found = await saturate(session, effort, unloaded.point.achievedRps, {
+  const saturation = await saturate(session, effort, unloaded.point.achievedRps, {
     expectedRps,
-    warmed: warmUp?.windows,
+    warmUpLoops: warmUp?.windows,
   })
-  const { rps: saturationRps } = found
-  if (found.died)
+  const { rps: saturationRps } = saturation
+  if (saturation.died)
     return {
       outcome: 'server-died',
       ...boundBelow(undefined, 0),
       saturationRps,
-      detail: session.describeDeath(found.point),
+      detail: session.describeDeath(saturation.point),
     }
-  const remainingGain = ((warmUp?.gainPerS ?? 0) * session.totalS) / 2
+  const remainingGain = estimateRemainingGain(warmUp?.gainPerS ?? 0, session.totalS)
   if (
-    !found.generatorLimited &&
-    !found.disturbed &&
+    !saturation.generatorLimited &&
+    !saturation.disturbed &&
     saturationRps * (1 + remainingGain) < prunableSaturationShare * toBeatRps
   )
     return {
@@ -66,14 +73,14 @@ export async function measureSaturation(
       saturationRps,
       detail: `stopped early: saturated at ${rate(saturationRps)}, far below the ${rate(toBeatRps)} needed to win`,
     }
-  const opened = await session.connect(
-    planOpeningLoop(found, session.slo.limitMs, effort.saturationS),
+  const connected = await session.connect(
+    planConnectionLoop(saturation, session.slo.limitMs, effort.saturationS),
   )
-  const isRefused = opened !== undefined && exceedsErrorRate(opened.point, session.slo)
+  const isRefused = connected !== undefined && exceedsErrorRate(connected.point, session.slo)
   return {
     saturationRps,
-    isDisturbed: found.disturbed,
-    refusedLoop: isRefused ? opened.run : found.refusedLoop,
+    isDisturbed: saturation.disturbed,
+    refusedLoop: isRefused ? connected.run : saturation.refusedLoop,
     quotaWaitShare: detectQuotaWait(session.loops),
   }
 }

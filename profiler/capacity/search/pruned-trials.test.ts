@@ -17,7 +17,9 @@ describe('pruning', () => {
     searched({
       options: { capacityToBeatRps: 1200 },
       estimate: (_, windows) =>
-        posterior(600, 0.1, { below: (rps) => (rps === 1200 && windows > 1 ? below : 0.99) }),
+        posterior(600, 0.1, {
+          computeProbabilityBelow: (rps) => (rps === 1200 && windows > 1 ? below : 0.99),
+        }),
       window: (load) => (load.rateRps > 800 ? missing(load) : windowOf(load)),
       ...more,
     })
@@ -46,25 +48,33 @@ describe('pruning', () => {
     expect(rates(expected.asked)).not.toContainEqual(expect.closeTo(825, 9))
     const near = await racing(0.981, {
       options: { capacityToBeatRps: 810 },
-      estimate: () => posterior(600, 0.1, { below: () => 0.99 }),
+      estimate: () => posterior(600, 0.1, { computeProbabilityBelow: () => 0.99 }),
     })
     expect([near.found.outcome, near.asked.length]).toEqual(['pruned', 2])
   })
 
   test('is refused where the interval reaches the rate to beat, or a window clearly met it', async () => {
-    const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
+    const wide = { estimate: () => posterior(600, 0.99, { computeProbabilityBelow: () => 0.99 }) }
     expect((await racing(0.99, wide)).found.outcome).toBe('pruned')
     expect(
       (
         await racing(0.99, {
-          estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }),
+          estimate: () =>
+            posterior(600, 1.1, {
+              capacityCi90Rps: [500, 1200],
+              computeProbabilityBelow: () => 0.99,
+            }),
         })
       ).found.outcome,
     ).not.toBe('pruned')
     const held = (rps: number) =>
       racing(0.99, {
         options: { capacityToBeatRps: 700 },
-        estimate: () => posterior(rps, 0.001, { below: () => 0.99, capacityCi90Rps: [400, 500] }),
+        estimate: () =>
+          posterior(rps, 0.001, {
+            computeProbabilityBelow: () => 0.99,
+            capacityCi90Rps: [400, 500],
+          }),
       })
     expect((await held(650)).found).toMatchObject({ outcome: 'pruned', capacityRps: 650 })
     expect((await held(700)).found.outcome).not.toBe('pruned')

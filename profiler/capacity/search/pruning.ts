@@ -24,7 +24,7 @@ type Pruning =
  * @param probe what that window showed
  */
 export function decidePruning(pass: SearchPass, probe: Probe | undefined): Pruning | undefined {
-  const result = pruneIfHopeless(pass)
+  const result = pruneIfCannotWin(pass)
   if (result === undefined) return undefined
   const { capacityToBeatRps: toBeatRps = 0 } = pass.context.options
   const { rates, offered } = pass.evidence
@@ -48,21 +48,21 @@ export function decidePruning(pass: SearchPass, probe: Probe | undefined): Pruni
  * agrees with an expectation below the rate to beat. A window that met the SLO at the rate to beat
  * prevents pruning.
  */
-function pruneIfHopeless(pass: SearchPass): SearchResult | undefined {
+function pruneIfCannotWin(pass: SearchPass): SearchResult | undefined {
   const { posterior, evidence } = pass
   const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = pass.context.options
   const minWindows = expectedRps < toBeatRps && pass.matchesExpectation ? 1 : 2
   if (
     posterior === undefined ||
     evidence.windows.length < minWindows ||
-    posterior.below(toBeatRps) <= minPruningProbability ||
-    pass.exceedsDisturbedLoops ||
+    posterior.computeProbabilityBelow(toBeatRps) <= minPruningProbability ||
+    pass.isSaturationTooLow ||
     isContradicted(posterior, evidence.windowRates)
   )
     return undefined
   const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.rates.ciMetRps)
   if (boundRps * (1 + pass.remainingGain) >= toBeatRps) return undefined
-  return pass.result(
+  return pass.buildResult(
     'pruned',
     `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`,
     boundPruned(posterior, boundRps, evidence.rates.violatedRps, toBeatRps),

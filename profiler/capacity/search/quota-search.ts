@@ -1,4 +1,7 @@
-/** Capacity of a server with a CPU quota, by open windows alone. */
+/**
+ * Searches for the capacity of a server that its CPU quota throttles (cgroup CPU limit). Uses
+ * windows of open load only, no queue model.
+ */
 import { sum } from 'simple-statistics'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
@@ -6,7 +9,7 @@ import {
   collectAnswerTimes,
   countLoopConnections,
   describeQuotaWait,
-  findLongestSilences,
+  findThrottledWaits,
   periodMs,
 } from '../admission-limits/cpu-quota.ts'
 import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
@@ -16,17 +19,17 @@ import type { SearchContext } from './search-context.ts'
 import type { ObservedWindow } from './short-windows.ts'
 
 /**
- * Share of each CPU-quota period that a server waits, from which a queue model of it is useless.
- * Assumed; its figures are in docs/research/capacity.md, CPU quotas.
+ * A server that is throttled for at least this share of each quota period cannot be described by
+ * the queue model. Assumed; the figures are in docs/research/capacity.md, CPU quotas.
  */
-const maxModelWaitShare = 0.4
+const minThrottledShare = 0.4
 
 /**
- * Whether the server waits for its CPU quota much of the time. Its waits depend on the load, and
- * closed loops always use up the quota. So they do not show the waits under less load.
+ * Whether the server is throttled for much of the time. Throttling depends on the load. Closed
+ * loops always use up the quota, so they do not show how much a lower rate is throttled.
  */
 export const isThrottled = ({ quotaWaitShare }: LoopFacts): boolean =>
-  quotaWaitShare >= maxModelWaitShare
+  quotaWaitShare >= minThrottledShare
 
 /** Searches for the capacity of a throttled server. */
 export async function searchThrottledCapacity(
@@ -36,32 +39,36 @@ export async function searchThrottledCapacity(
 ): Promise<SearchResult> {
   const { session, effort } = context
   session.startBudget()
-  // A request that arrives during a wait has, on average, half of the wait ahead of it.
-  const delayed = { ...unloaded, p50Ms: unloaded.p50Ms + (quotaWaitShare * periodMs) / 2 }
-  const found = await bisectRate(context, delayed, measureLoopThroughput(session.loops))
-  // Bisection also ends on a narrow bracket of rates, whatever the interval of its joint estimate.
-  const isWide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
+  // Mean residual wait of a request that arrives while the server is throttled: half of the wait.
+  const residualWaitMs = (quotaWaitShare * periodMs) / 2
+  const throttledUnloaded = { ...unloaded, p50Ms: unloaded.p50Ms + residualWaitMs }
+  const result = await bisectRate(context, throttledUnloaded, measureLoopThroughput(session.loops))
+  // Bisection may end because the bracket of rates is narrow, while the interval of the joint
+  // estimate is still wide.
+  const isWide = result.outcome === 'converged' && computeHalfWidth(result) >= 2 * effort.precision
   return {
-    ...found,
+    ...result,
     ...(isWide && {
       outcome: 'budget',
-      detail: 'open windows alone determine the capacity no more precisely',
+      detail:
+        'the interval is wide: because of the CPU quota, only windows of open load show the capacity',
     }),
     caveats: [describeQuotaWait(quotaWaitShare)],
   }
 }
 
 /**
- * Describes the closed loops with many connections as one overloaded window, from the end of one
- * wait to the end of a later one. So it covers whole quota periods; incomplete ones would bias it.
- * Undefined where no loop has two waits.
+ * Pools the closed loops with the most connections into one pseudo-window at full load. Each loop
+ * counts from the end of its first throttled wait to the end of its last, so that it covers whole
+ * quota periods; incomplete ones would bias the throughput. Undefined where no loop has two waits.
  */
 function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | undefined {
   const maxConnections = Math.max(...loops.map(countLoopConnections))
   const spans = loops
+    // Loops with far fewer connections may leave the server idle.
     .filter((loop) => countLoopConnections(loop) >= maxConnections / 2)
     .flatMap((loop) => {
-      const waitEndsMs = findLongestSilences(loop).map(({ endedMs }) => endedMs)
+      const waitEndsMs = findThrottledWaits(loop).map(({ endedMs }) => endedMs)
       if (waitEndsMs.length < 2) return []
       const [fromMs, toMs] = [waitEndsMs[0]!, waitEndsMs.at(-1)!]
       return [
@@ -76,8 +83,8 @@ function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | unde
     sum(spans.map((span) => span.answers)),
     sum(spans.map((span) => span.seconds)),
   ]
-  // As an overloaded window: `overload` bounds the throughput. Closed loops are no evidence about the
-  // SLO under open load, so no request counts towards the likelihood (`nEff`).
+  // `overload` gives the throughput. Closed loops are no evidence about the SLO under open load, so
+  // `nEff` is 0: no request counts towards the likelihood, and `over` has no weight.
   return {
     rateRps: answers / seconds,
     seconds,

@@ -48,8 +48,8 @@ const maxLimitsWindowS = 10
 const requestsPerWindow = 60
 const maxRequestsBudgetShare = 1 / 6
 /**
- * Ratio of the lowest violated to the highest met rate that ends the search: their geometric mean is
- * within 4 % of both.
+ * Ratio of the lowest violated to the highest met rate that ends the search: their geometric mean
+ * is within 4 % of both.
  */
 const maxConvergedRatio = 1.08
 /** Invalid windows in a row that end the search, as in window-screen.ts. */
@@ -87,7 +87,7 @@ const busyStartShare = 0.75
  */
 const expectedProbeFactor = 1.5
 
-/** What is known of the server before the search. */
+/** What the search knows about the server before its first window. */
 interface BusyServer {
   /** 90th percentile of an unloaded answer, to its last byte. */
   readonly answerS: number
@@ -99,8 +99,8 @@ interface BusyServer {
  * Bisects the rate. Open windows, several answers long, start at the expected rate, else at two
  * requests in progress or below the rate of closed loops. They go up or down until the SLO was both
  * met and violated, then bisect the rate. The search ends when the time is up, or when all windows
- * together determine the capacity to the precision of the effort (joint-capacity.ts). Where none met
- * or none violated the SLO, the interval is open on that side.
+ * together determine the capacity to the precision of the effort (joint-capacity.ts). Where none
+ * met or none violated the SLO, the interval is open on that side.
  * @param busy throughput of closed loops that kept the server busy
  */
 export async function bisectRate(
@@ -159,14 +159,14 @@ export async function bisectRate(
     invalidInARow = 0
     judged.push(judgeOpenWindow(run, point, slo, server.answerS))
     bracket = bracketRate(judged, busy, slo, unloaded.p50Ms)
-    if (isHopeless(bracket, judged, options)) {
+    if (cannotWin(bracket, judged, options)) {
       const { violatedRps } = bracket
       const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, and ${rate(options.capacityToBeatRps!)} is needed to win`
       return { ...finish('pruned', detail), ...boundPruned(undefined, violatedRps, 0, 0) }
     }
     if (isPrecise(bracket, effort)) break
     if (isBracketed(bracket)) rateRps = Math.sqrt(bracket.metRps * bracket.violatedRps)
-    else rateRps = stepOut(bracket, point, slo, options, strides++)
+    else rateRps = chooseOuterRate(bracket, point, slo, options, strides++)
   }
   return finishSearch('converged')
 }
@@ -190,7 +190,7 @@ const isBracketed = ({ metRps, violatedRps }: RateBracket): boolean =>
   metRps > 0 && violatedRps < Number.POSITIVE_INFINITY
 
 /** Chooses the next rate while all windows met the SLO, or none did. */
-function stepOut(
+function chooseOuterRate(
   { metRps, violatedRps }: RateBracket,
   { sloMs }: LoadPoint,
   { limitMs }: Slo,
@@ -233,7 +233,7 @@ function findInvalidity(point: LoadPoint, slo: Slo): keyof typeof invalidityDeta
  * Whether the trial cannot win: two windows violated the SLO below the rate to beat; one where that
  * was expected.
  */
-function isHopeless(
+function cannotWin(
   { violatedRps }: RateBracket,
   judged: readonly JudgedWindow[],
   { expectedRps, capacityToBeatRps: toBeatRps = 0 }: CapacitySearchOptions,
@@ -257,7 +257,7 @@ function chooseWindowS(
     Math.min((limitsPerWindow * findMaxLimitMs(slo)) / 1000, Math.max(maxLimitsWindowS, budgetS)),
     Math.min(requestsPerWindow / rarestRps, maxRequestsBudgetShare * budgetS),
   )
-  return isRoughlyKnown(bracket) ? Math.min(wantedS, Math.max(windowS, budgetS)) : wantedS
+  return isRoughlyBracketed(bracket) ? Math.min(wantedS, Math.max(windowS, budgetS)) : wantedS
 }
 
 /** Whether the joint estimate of all windows is as precise as required. */
@@ -269,9 +269,9 @@ function isPrecise({ joint }: RateBracket, { precision }: Effort): boolean {
 
 /** Whether the search may end with its time. */
 const canEndWithTime = (bracket: RateBracket, windows: number): boolean =>
-  isRoughlyKnown(bracket) || windows >= maxWindowsUntilRough
+  isRoughlyBracketed(bracket) || windows >= maxWindowsUntilRough
 
-const isRoughlyKnown = ({ metRps, violatedRps }: RateBracket): boolean =>
+const isRoughlyBracketed = ({ metRps, violatedRps }: RateBracket): boolean =>
   violatedRps / metRps <= maxRoughRatio
 
 const describeBracket = ({ metRps, violatedRps }: RateBracket): string =>

@@ -11,7 +11,7 @@ import {
 import type { WindowRates } from '../interval.ts'
 import type { ObservedRun } from '../service-log/service-log.ts'
 
-/** A window that counts, and its load point. */
+/** A valid window that counts as evidence, and its load point. */
 export interface CountedWindow {
   readonly window: ObservedRun
   readonly point: LoadPoint
@@ -20,8 +20,8 @@ export interface CountedWindow {
 }
 
 /**
- * With this many requests, a window at a quarter beyond the capacity (`minContradictionFactor`) violates the SLO:
- * far more than the allowed share exceed the limit. Assumed.
+ * With this many requests, a window at a quarter beyond the capacity (`minContradictionFactor`)
+ * violates the SLO: far more than the allowed share exceed the limit. Assumed.
  */
 const minRequestsToRejectNearRate = 100
 /**
@@ -32,7 +32,7 @@ const minRequestsToRejectDoubleRate = 20
 /** The same for the length of the window, in SLO limits. */
 const minLimitsToRejectDoubleRate = 4
 
-/** Bounds by steady windows, requests per second. Sweeps bound no rate. */
+/** Bounds of the capacity by windows at one rate, requests per second. Sweeps bound no rate. */
 export class RateBounds {
   /** Highest throughput. */
   servedRps = 0
@@ -67,7 +67,7 @@ export class RateBounds {
     this.violatedRps = Number.POSITIVE_INFINITY
   }
 
-  /** Bounds of the interval, from these bounds and the windows that count. */
+  /** Bounds of the interval, from these bounds and the valid windows. */
   collectWindowRates(counted: readonly CountedWindow[]): WindowRates {
     const { slo, metRps, ciMetRps, violatedRps } = this
     return {
@@ -120,13 +120,13 @@ export function findMetRate(
  */
 function findCiViolatedRate(counted: readonly CountedWindow[], slo: Slo): number {
   const steady = counted
-    .filter((one) => one.steady)
+    .filter((window) => window.steady)
     .sort((a, b) => b.point.offeredRps - a.point.offeredRps)
   // An error rate beyond the SLO bounds another capacity than latency does.
-  const notViolated = steady.findIndex(
+  const firstNotViolated = steady.findIndex(
     ({ point }) =>
       judgeSloByInterval(point, slo) !== false || exceedsErrorRate(excludeTimeouts(point), slo),
   )
-  const violated = notViolated < 0 ? steady : steady.slice(0, notViolated)
+  const violated = firstNotViolated < 0 ? steady : steady.slice(0, firstNotViolated)
   return violated.length > 1 ? violated.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
 }

@@ -24,7 +24,10 @@ export interface RateBracket {
   readonly joint?: JointCapacity
 }
 
-/** @param answerS time of an unloaded answer, in which the queue builds up */
+/**
+ * @param answerS time of an unloaded answer: the ramp at the start in which the queue builds up,
+ * whose requests are left out where enough others remain
+ */
 export function judgeOpenWindow(
   run: LoadRun,
   point: LoadPoint,
@@ -42,7 +45,7 @@ export function judgeOpenWindow(
 /**
  * @param busy throughput of closed loops that kept the server busy. It counts as a violated rate,
  * because open load at that rate would queue without end.
- * @param unloadedMs latency of a request that does not wait, as the SLO counts it
+ * @param unloadedMs latency of a request that does not wait, as the SLO measures it
  */
 export function bracketRate(
   judged: readonly JudgedWindow[],

@@ -5,7 +5,7 @@ import type { Effort } from '../effort.ts'
 import type { chooseDiscipline } from '../queue-model/choose-discipline.ts'
 import type { estimatePosterior } from '../queue-model/posterior.ts'
 import type { CapacitySearchOptions } from '../search-options.ts'
-import type { Played, Session } from '../session.ts'
+import type { PlayedLoad, Session } from '../session.ts'
 import type { RequestWarmUp, WarmUp } from '../warm-up.ts'
 
 /** Statistics that tests replace by scripted ones. */
@@ -36,7 +36,7 @@ export interface SideReport {
 /** The server before its search. */
 export interface ObservedServer {
   /** Unloaded latency. */
-  readonly unloaded: Played
+  readonly unloaded: PlayedLoad
   /** Rate beyond which the server refuses requests. Where set, no closed loop is applied. */
   readonly refusesBeyondRps?: number
   /** Warm-up by closed loops; absent for a server that refuses them. */
@@ -44,8 +44,8 @@ export interface ObservedServer {
 }
 
 /**
- * Which pass of the search this is. A pass leads from the saturation to a conclusion. Each reason to
- * repeat it applies a limited number of times.
+ * Which pass of the search this is. A pass leads from the saturation to a conclusion. Each reason
+ * to repeat it applies a limited number of times.
  */
 export interface Attempt {
   /** Further warm-ups so far. */

@@ -1,9 +1,14 @@
-/** One pass of the search: its evidence, and the present estimate of the capacity. */
+/**
+ * One pass of the capacity search, from the saturation measurement to a conclusion (states:
+ * capacity-search.ts): its evidence, and its current estimate. A pass is repeated after host
+ * interference or a further warm-up.
+ */
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { describeQuotaWait } from '../admission-limits/cpu-quota.ts'
 import { fitTokenBucket, type TokenBucket } from '../admission-limits/token-bucket.ts'
 import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
-import { computeShareOfLoops, describeShareOfLoops } from '../closed-loop-share.ts'
+import { estimateRemainingGain } from '../changes/speed-change.ts'
+import { computeClosedLoopShare, describeClosedLoopShare } from '../closed-loop-share.ts'
 import { findDisagreements } from '../consistency-checks.ts'
 import { agreesWithExpectation } from '../expectation.ts'
 import { boundBelow, boundByWindows, type ReportedCapacity } from '../interval.ts'
@@ -18,8 +23,8 @@ import { WindowPlayer } from './window-player.ts'
 export class SearchPass {
   readonly evidence: Evidence
   readonly estimator: CapacityEstimator
-  readonly windows: WindowPlayer
-  /** Present estimate; undefined before the first window that counts. */
+  readonly player: WindowPlayer
+  /** Current estimate; undefined before the first valid window. */
   posterior: CapacityPosterior | undefined
 
   constructor(
@@ -30,10 +35,10 @@ export class SearchPass {
   ) {
     const { session, estimators, options } = context
     const { p50Ms } = server.unloaded.point
-    const agreed = new AgreedDiscipline(p50Ms, options.discipline)
-    this.evidence = new Evidence(session.slo, agreed, estimators.detectSlowdown)
+    const discipline = new AgreedDiscipline(p50Ms, options.discipline)
+    this.evidence = new Evidence(session.slo, discipline, estimators.detectSlowdown)
     this.estimator = new CapacityEstimator(context, this.evidence, p50Ms, loops)
-    this.windows = new WindowPlayer(context, server, this.evidence)
+    this.player = new WindowPlayer(context, server, this.evidence)
   }
 
   /** Estimates the capacity to choose the next rate. */
@@ -49,10 +54,10 @@ export class SearchPass {
   }
 
   /**
-   * Whether the estimate far exceeds all observed throughput, host interference disturbed the closed
-   * loops, and no window violated the SLO. The loops then count as slowed, the saturation as too low.
+   * True if host interference disturbed the closed loops, no window violated the SLO, and the
+   * estimate was capped because it far exceeds all observed throughput. The loops were then slowed.
    */
-  get exceedsDisturbedLoops(): boolean {
+  get isSaturationTooLow(): boolean {
     return (
       this.loops.isDisturbed &&
       this.posterior?.isCapped === true &&
@@ -60,7 +65,7 @@ export class SearchPass {
     )
   }
 
-  /** Whether the windows agree with the expected capacity. */
+  /** Whether the current estimate agrees with the capacity that the caller expects. */
   get matchesExpectation(): boolean {
     return agreesWithExpectation(this.context.options.expectedRps, this.posterior?.capacityRps)
   }
@@ -72,24 +77,25 @@ export class SearchPass {
       : computeHalfWidth(this.posterior)
   }
 
-  /**
-   * Speed that the server would gain in half as much time as it was under load so far, as a share
-   * of its present speed.
-   */
+  /** Expected further speed-up of a server that still warms up, as a share of its current speed. */
   get remainingGain(): number {
     const gainPerS = Math.max(this.evidence.speedUpPerS, this.server.warmUp?.gainPerS ?? 0)
-    return (gainPerS * this.context.session.totalS) / 2
+    return estimateRemainingGain(gainPerS, this.context.session.totalS)
   }
 
+  /**
+   * Fits a token bucket (rate limiter) to all loops and windows; undefined if none explains them.
+   */
   fitBucket(): TokenBucket | undefined {
     return fitTokenBucket([...this.context.session.loops, ...this.estimator.collectOpenRuns()])
   }
 
   /**
+   * Builds a result with the caveats of the pass.
    * @param capacity default: the estimate bounded by the windows; without an estimate, the highest
    * rate that met the SLO
    */
-  result(
+  buildResult(
     outcome: CapacityOutcome,
     detail?: string,
     capacity: ReportedCapacity = this.boundEstimate(outcome),
@@ -97,12 +103,12 @@ export class SearchPass {
     const { evidence, posterior, loops, context } = this
     const { slo, fastestLoop } = context.session
     const runs = evidence.windows.map(({ run }) => run)
-    const share = posterior && computeShareOfLoops(posterior, fastestLoop)
+    const share = posterior && computeClosedLoopShare(posterior, fastestLoop)
     const caveats = [
       ...findDisagreements(runs, slo.limitMs),
       ...evidence.listCaveats(),
       ...(loops.quotaWaitShare > 0 ? [describeQuotaWait(loops.quotaWaitShare)] : []),
-      ...(share === undefined ? [] : [describeShareOfLoops(share)]),
+      ...(share === undefined ? [] : [describeClosedLoopShare(share)]),
     ]
     return { outcome, ...capacity, saturationRps: loops.saturationRps, detail, caveats }
   }
@@ -110,11 +116,12 @@ export class SearchPass {
   private boundEstimate(outcome: CapacityOutcome): ReportedCapacity {
     const { posterior, evidence } = this
     return posterior === undefined || outcome === 'server-died'
-      ? this.boundBelow()
+      ? this.boundByMetRate()
       : boundByWindows(posterior, evidence.windowRates)
   }
 
-  boundBelow(): ReportedCapacity {
+  /** Lower bound only: the highest rate that met the SLO. */
+  boundByMetRate(): ReportedCapacity {
     return boundBelow(this.posterior, this.evidence.rates.metRps)
   }
 }

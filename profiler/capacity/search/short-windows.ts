@@ -99,23 +99,25 @@ function findOverloadPhase(
   if (busy === undefined) return undefined
   // The span runs from one answer to another. Answers of a batch come together, so a span that
   // began or ended between two answers would not cover whole batch durations.
-  const within = departuresMs.filter((atMs) => atMs > busy.fromMs && atMs <= busy.untilMs)
-  const beginMs = min([Number.POSITIVE_INFINITY, ...within])
-  const seconds = (max([beginMs, ...within]) - beginMs) / 1000
-  const leftMs = within.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
-  const answers = leftMs.length
+  const busyDeparturesMs = departuresMs.filter((atMs) => atMs > busy.fromMs && atMs <= busy.untilMs)
+  const beginMs = min([Number.POSITIVE_INFINITY, ...busyDeparturesMs])
+  const seconds = (max([beginMs, ...busyDeparturesMs]) - beginMs) / 1000
+  const sinceBeginMs = busyDeparturesMs
+    .filter((atMs) => atMs > beginMs)
+    .map((atMs) => atMs - beginMs)
+  const answers = sinceBeginMs.length
   if (
     answers < minRequests ||
     rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds)
   )
     return undefined
-  const byPart = new Array<number>(partCount).fill(0)
-  for (const ms of leftMs)
-    byPart[Math.min(partCount, Math.ceil((partCount * ms) / 1000 / seconds)) - 1]!++
+  const answersByPart = new Array<number>(partCount).fill(0)
+  for (const ms of sinceBeginMs)
+    answersByPart[Math.min(partCount, Math.ceil((partCount * ms) / 1000 / seconds)) - 1]!++
   return {
     answers,
     seconds,
-    dispersion: Math.max(minDispersion, sampleVariance(byPart) / mean(byPart)),
+    dispersion: Math.max(minDispersion, sampleVariance(answersByPart) / mean(answersByPart)),
   }
 }
 

@@ -11,7 +11,7 @@ const minRestoredSpeed = 0.95
 export class SpeedChanges {
   /** Speed of the last window relative to the windows before it; 1 where it was not faster. */
   lastGain = 1
-  /** Present speed relative to the first window, for a server that slowed down. */
+  /** Current speed relative to the first window, for a server that slowed down. */
   relativeSpeed = 1
   /** The end of the last window was slower; another window has to confirm it. */
   maySlowDown = false

@@ -5,7 +5,7 @@ import type { CapacityOutcome } from '../../model/measurement.ts'
 import { exceedsErrorRate, meetsSlo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
 import { isStarvedOfCores, unloadedDisturbed } from '../host-interference.ts'
-import { describeErrors, type Played, type Session } from '../session.ts'
+import { describeErrors, type PlayedLoad, type Session } from '../session.ts'
 import {
   areContradictory,
   describeSpeedChange,
@@ -80,23 +80,23 @@ export async function measureUnloaded(
 ): Promise<SearchResult | ObservedServer> {
   const { session, effort, report } = context
   const { slo } = session
-  let played = await session.playClosed(1, effort.idleS, 'unloaded')
+  let unloaded = await session.playClosed(1, effort.unloadedS, 'unloaded')
   // One disturbed window must not condemn a server: a violation is measured again, and the better
   // window counts.
-  if (!meetsSlo(played.point, slo)) {
-    const again = await session.playClosed(1, 2 * effort.idleS, 'unloaded')
-    if (again.point.sloMs < played.point.sloMs) played = again
+  if (!meetsSlo(unloaded.point, slo)) {
+    const repeated = await session.playClosed(1, 2 * effort.unloadedS, 'unloaded')
+    if (repeated.point.sloMs < unloaded.point.sloMs) unloaded = repeated
   }
-  let server: ObservedServer = { unloaded: played, warmUp }
-  if (refusedPoint !== undefined || exceedsErrorRate(played.point, slo)) {
-    const refusing = refusedPoint ?? played.point
-    const gently = await playGently(context, refusing)
-    if ('outcome' in gently) return gently
+  let server: ObservedServer = { unloaded, warmUp }
+  if (refusedPoint !== undefined || exceedsErrorRate(unloaded.point, slo)) {
+    const refusing = refusedPoint ?? unloaded.point
+    const gentle = await playGently(context, refusing)
+    if ('outcome' in gentle) return gentle
     const refusesBeyondRps = Math.max(
-      gently.point.achievedRps,
+      gentle.point.achievedRps,
       resolveAnsweredRps(session, refusing),
     )
-    server = { unloaded: gently, refusesBeyondRps }
+    server = { unloaded: gentle, refusesBeyondRps }
   }
   const { run, point } = server.unloaded
   report.unloaded = summarise(run.latencyMs)
@@ -118,13 +118,13 @@ export async function measureUnloaded(
 async function playGently(
   { session, effort, seed }: SearchContext,
   refusing: LoadPoint,
-): Promise<SearchResult | Played> {
+): Promise<SearchResult | PlayedLoad> {
   let rateRps = Math.max(1, gentleShare * resolveAnsweredRps(session, refusing))
   let last = refusing
   for (let tries = 0; tries < gentleTries; tries++) {
     const played = await session.playOpen(
       rateRps,
-      Math.min(maxGentleS, Math.max(2 * effort.idleS, gentleRequests / rateRps)),
+      Math.min(maxGentleS, Math.max(2 * effort.unloadedS, gentleRequests / rateRps)),
       seed + tries,
       'unloaded',
     )
@@ -142,15 +142,15 @@ async function playGently(
 }
 
 /**
- * Measures the unloaded latency again after the load, to detect a server that changed. It always
- * does so where unloaded requests under open load contradict the first measurement.
+ * Measures the unloaded latency again after the load, to detect a server that changed. Whatever the
+ * effort, it does so where unloaded requests under open load contradict the first measurement.
  */
 export async function recheckUnloaded(
   { session, effort, report }: SearchContext,
   { unloaded: { run: before, point } }: ObservedServer,
 ): Promise<void> {
   const { limitMs } = session.slo
-  const collectAnswered = ({ latencyMs }: Played['run']) =>
+  const collectAnswered = ({ latencyMs }: PlayedLoad['run']) =>
     [...latencyMs].filter((ms) => !Number.isNaN(ms))
   const first = collectAnswered(before)
   // Under open load, only whole answers are compared, not parts of streams.
@@ -158,14 +158,14 @@ export async function recheckUnloaded(
   const isContradicted = areContradictory(first, underLoad, limitMs)
   if (!effort.checksSpeed && !isContradicted) return
   await session.settle(point)
-  const { run } = await session.playClosed(1, effort.idleS, 'unloaded', false)
-  const again = collectAnswered(run)
+  const { run } = await session.playClosed(1, effort.unloadedS, 'unloaded', false)
+  const repeated = collectAnswered(run)
   if (!isContradicted) {
-    report.caveats.push(...describeSpeedChange(first, again))
+    report.caveats.push(...describeSpeedChange(first, repeated))
     return
   }
-  report.caveats.push(describeUnloadedContradiction(first, again, underLoad, limitMs))
-  if (!areContradictory(again, underLoad, limitMs)) report.unloaded = summarise(run.latencyMs)
+  report.caveats.push(describeUnloadedContradiction(first, repeated, underLoad, limitMs))
+  if (!areContradictory(repeated, underLoad, limitMs)) report.unloaded = summarise(run.latencyMs)
 }
 
 export const isStreaming = ({ target }: Session, point: LoadPoint): boolean =>

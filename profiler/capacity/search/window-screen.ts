@@ -11,7 +11,10 @@ import type { CountedWindow } from './rate-bounds.ts'
  */
 const maxRepeats = 3
 const maxTotalRepeats = 6
-/** Shortest pause of the generator that counts: 10 ms, or a tenth of the limit. Assumed. */
+/**
+ * Shortest pause of the generator that counts as interference: 10 ms, or a tenth of the limit if
+ * longer. Assumed.
+ */
 const minPauseMs = 10
 const minPauseLimitShare = 0.1
 /**
@@ -39,7 +42,7 @@ export class WindowScreen {
     )
   }
 
-  /** Whether most windows were invalid: those that count were probably disturbed as well. */
+  /** Whether most windows were invalid: the valid ones were probably disturbed as well. */
   get isMostlyInvalid(): boolean {
     return this.invalidWindows > this.validWindows
   }
@@ -75,16 +78,16 @@ export class WindowScreen {
 
   listCaveats(): string[] {
     const { playedMs, disturbedMs, outages } = this
-    const found: string[] = []
+    const caveats: string[] = []
     if (disturbedMs > 0 && disturbedMs >= minReportedShare * playedMs) {
       const share = ((100 * disturbedMs) / playedMs).toFixed(0)
       const repeats = Math.min(this.invalidWindows, maxTotalRepeats)
-      const repeated =
+      const repeatNote =
         repeats > 0
           ? `, and ${repeats} ${repeats === 1 ? 'window was' : 'windows were'} repeated`
           : ''
-      found.push(
-        `other work on this machine paused the load generator for ${share} % of the time, which is left out${repeated}`,
+      caveats.push(
+        `other work on this machine paused the load generator for ${share} % of the time, which is left out${repeatNote}`,
       )
     }
     if (outages.setAside !== undefined) {
@@ -93,10 +96,10 @@ export class WindowScreen {
         window.window.disturbed.length > 0
           ? 'other work on this machine paused the load generator meanwhile'
           : 'the load generator kept running: the server had an outage, or waited'
-      found.push(
+      caveats.push(
         `the server answered nothing for ${Math.round(outage.untilMs - outage.fromMs)} ms of a window at ${rate(window.point.offeredRps)} (${cause}); this outage did not recur in later windows and is left out`,
       )
     }
-    return found
+    return caveats
   }
 }

@@ -165,7 +165,7 @@ class SimulatedMeasurement {
       boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.unloadedMs, seconds),
       'unloaded',
     )
-    // A streamed answer takes long, whatever the SLO counts.
+    // A streamed answer takes long, whichever latency the SLO constrains.
     return first.stream
       ? this.playClosed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'unloaded')
       : first

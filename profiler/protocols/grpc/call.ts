@@ -31,7 +31,7 @@ export interface Method {
 
 /** Makes one unary call on its own connection. Rejects with grpc-js's ServiceError. */
 export function callRaw(
-  to: GrpcEndpoint,
+  endpoint: GrpcEndpoint,
   path: string,
   message: Buffer,
   timeoutMs: number,
@@ -42,13 +42,13 @@ export function callRaw(
   let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
     signal.throwIfAborted()
-    client = createGrpcClient(to.url, to.tls, to.headers)
+    client = createGrpcClient(endpoint.url, endpoint.tls, endpoint.headers)
     const pendingCall = client.makeUnaryRequest(
       path,
       passThrough,
       passThrough,
       message,
-      buildGrpcMetadata(to.headers),
+      buildGrpcMetadata(endpoint.headers),
       { deadline: Date.now() + timeoutMs },
       (error, answer) => {
         signal.removeEventListener('abort', abort)
@@ -63,7 +63,7 @@ export function callRaw(
 }
 
 type Call = readonly [
-  to: GrpcEndpoint,
+  endpoint: GrpcEndpoint,
   method: Method,
   request: Record<string, unknown>,
   timeoutMs: number,
@@ -82,13 +82,16 @@ export const callIfImplemented = (...call: Call): Promise<Record<string, unknown
       : throwCallError(call, error),
   )
 
-async function callDecoded(...[to, method, request, timeoutMs, signal]: Call) {
+async function callDecoded(...[endpoint, method, request, timeoutMs, signal]: Call) {
   const message = encodeMessage(method.request, request)
-  return decodeMessage(method.response, await callRaw(to, method.path, message, timeoutMs, signal))
+  return decodeMessage(
+    method.response,
+    await callRaw(endpoint, method.path, message, timeoutMs, signal),
+  )
 }
 
-function throwCallError([to, { path }, , , signal]: Call, error: unknown): never {
-  throw convertCallError(to, path, error, signal)
+function throwCallError([endpoint, { path }, , , signal]: Call, error: unknown): never {
+  throw convertCallError(endpoint, path, error, signal)
 }
 
 /** Error of a failed call, with a hint. The signal's reason where that was the cause. */

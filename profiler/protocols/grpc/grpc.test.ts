@@ -77,7 +77,7 @@ describe('the authority, by which gateways route', () => {
       const { seen, ingress, url } = await startIngress()
       const headers = { [name]: 'bert.ns.example.com', 'x-tenant': 'a' }
       try {
-        await protocolFor('grpc-v2', { headers }).ready(url, 'bert', signal)
+        await protocolFor('grpc-v2', { headers }).isReady(url, 'bert', signal)
         await expect(
           protocolFor('grpc-v2', { headers }).prepare(url, 'bert', generated, signal),
         ).rejects.toThrow()
@@ -107,9 +107,9 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
   test('ready only when the server and the model are', async () => {
     const url = await serve(oipServer(() => oipAnswer))
     const protocol = protocolFor('grpc-v2')
-    expect(await protocol.ready(url, 'bert', signal)).toBe(true)
-    expect(await protocol.ready(url, 'other', signal)).toBe(false)
-    expect(await protocol.ready('grpc://127.0.0.1:1', 'bert', signal)).toBe(false)
+    expect(await protocol.isReady(url, 'bert', signal)).toBe(true)
+    expect(await protocol.isReady(url, 'other', signal)).toBe(false)
+    expect(await protocol.isReady('grpc://127.0.0.1:1', 'bert', signal)).toBe(false)
   })
 
   test('metadata becomes messages with raw contents', async () => {
@@ -265,7 +265,7 @@ describe('features of gRPC itself', () => {
       hint: expect.stringContaining('--ca'),
     })
     for (const name of ['grpc-v2', 'tfserving-grpc'] as const)
-      await expect(protocolFor(name).ready(url, 'bert', signal)).rejects.toMatchObject({
+      await expect(protocolFor(name).isReady(url, 'bert', signal)).rejects.toMatchObject({
         why: 'untrusted',
       })
     await expect(detectProtocol(url, 'bert', {}, signal)).rejects.toMatchObject({
@@ -273,7 +273,7 @@ describe('features of gRPC itself', () => {
     })
     for (const checks of [{ ca: testCertificate }, { insecureSkipVerify: true }]) {
       const protocol = protocolFor('grpc-v2', { tls: checks })
-      expect(await protocol.ready(url, 'bert', signal)).toBe(true)
+      expect(await protocol.isReady(url, 'bert', signal)).toBe(true)
       expect(await detectProtocol(url, 'bert', { tls: checks }, signal)).toBe('grpc-v2')
       const target = await protocol.prepare(url, 'bert', generated, signal)
       const point = await generator.run(
@@ -305,10 +305,10 @@ describe('features of gRPC itself', () => {
       ...oipServer(() => oipAnswer),
       '/grpc.health.v1.Health/Check': () => wire([1, status]),
     })
-    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
+    expect(await protocolFor('grpc-v2').isReady(url, 'bert', signal)).toBe(false)
     status = 1
-    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(true)
-    expect(await protocolFor('grpc-v2').ready(url, 'other', signal)).toBe(false)
+    expect(await protocolFor('grpc-v2').isReady(url, 'bert', signal)).toBe(true)
+    expect(await protocolFor('grpc-v2').isReady(url, 'other', signal)).toBe(false)
   })
 
   test('headers are metadata, -bin ones bytes, and calls carry their deadline', async () => {
@@ -384,7 +384,7 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
       },
     })
     const protocol = protocolFor('tfserving-grpc')
-    expect(await protocol.ready(url, 'm', signal)).toBe(true)
+    expect(await protocol.isReady(url, 'm', signal)).toBe(true)
     const target = await protocol.prepare(url, 'm', generated, signal)
     expect(target).toMatchObject({
       transport: 'grpc',
@@ -408,7 +408,7 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
     })
     const reasons: string[] = []
     const onReason = (reason: string) => reasons.push(reason)
-    expect(await protocolFor('tfserving-grpc').ready(url, 'm', signal, onReason)).toBe(false)
+    expect(await protocolFor('tfserving-grpc').isReady(url, 'm', signal, onReason)).toBe(false)
     expect(reasons).toEqual([expect.stringMatching(/version 1 is LOADING \(on its way\)/)])
   })
 })

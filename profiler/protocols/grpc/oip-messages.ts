@@ -18,8 +18,8 @@ import { decodeMessage, encodeMessage } from './definitions.ts'
 import {
   createGrpcProtocol,
   type GrpcDialect,
-  type GrpcForm,
   normaliseGrpcUrl,
+  type TensorEncoding,
 } from './protocol.ts'
 import { recogniseGrpc } from './recognise-grpc.ts'
 
@@ -46,11 +46,16 @@ const probeTimeoutMs = 5000
  */
 export const grpcV2: ProtocolModule = {
   create: (options) => createGrpcProtocol(dialect, options),
-  methods: [createMethod('ServerLive').path, infer.path],
+  uniqueMethods: [createMethod('ServerLive').path, infer.path],
   async listModels(url, { headers = {}, tls }, signal) {
-    const to = { protocol: dialect.name, url: normaliseGrpcUrl(dialect.name, url), headers, tls }
+    const endpoint = {
+      protocol: dialect.name,
+      url: normaliseGrpcUrl(dialect.name, url),
+      headers,
+      tls,
+    }
     for (const index of repositoryIndexes) {
-      const answer = await callIfImplemented(to, index, {}, probeTimeoutMs, signal)
+      const answer = await callIfImplemented(endpoint, index, {}, probeTimeoutMs, signal)
       if (answer !== undefined) return pluckStrings('name', answer.models)
     }
     return []
@@ -60,8 +65,8 @@ export const grpcV2: ProtocolModule = {
 const dialect: GrpcDialect = {
   name: 'grpc-v2',
   path: infer.path,
-  forms: ['raw', 'typed'],
-  async ready(to, model, signal, onReason) {
+  encodings: ['raw', 'typed'],
+  async isReady(endpoint, model, signal, onReason) {
     try {
       let isKnown = false
       for (const [name, request] of [
@@ -69,7 +74,7 @@ const dialect: GrpcDialect = {
         ['ModelReady', { name: model }],
       ] as const) {
         const answer = await callIfImplemented(
-          to,
+          endpoint,
           createMethod(name),
           request,
           probeTimeoutMs,
@@ -77,27 +82,27 @@ const dialect: GrpcDialect = {
         )
         isKnown ||= answer !== undefined
         if (answer === undefined || answer.ready === true) continue
-        onReason?.(`${to.url}${createMethod(name).path} answers ready: false`)
+        onReason?.(`${endpoint.url}${createMethod(name).path} answers ready: false`)
         return false
       }
       if (isKnown) return true
       // Some servers implement inference only: they are ready once they know it.
-      const known = await recogniseGrpc(to.url, [['grpc-v2', infer.path]], to, signal)
+      const known = await recogniseGrpc(endpoint.url, [['grpc-v2', infer.path]], endpoint, signal)
       if (known === undefined)
-        onReason?.(`${to.url} has none of ServerReady, ModelReady, ModelInfer`)
+        onReason?.(`${endpoint.url} has none of ServerReady, ModelReady, ModelInfer`)
       return known !== undefined
     } catch (error) {
       return handleNotUp(error, signal, onReason)
     }
   },
-  async messages(to, model, payload, form, signal) {
-    if (payload.kind === 'rows')
+  async buildMessages(endpoint, model, payload, encoding, signal) {
+    if (payload.kind === 'bodies')
       return {
-        messages: payload.rows.map((row, i) =>
-          convertRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
+        messages: payload.bodies.map((body, i) =>
+          convertBody(model, String(i), body, encoding, `${payload.path}, body ${i + 1}`),
         ),
       }
-    const { inputs: declared, outputs } = await fetchTensors(to, model, signal)
+    const { inputs: declared, outputs } = await fetchTensors(endpoint, model, signal)
     const inputs = matchInputs(payload, declared)
     let number = 0
     const messages = await buildPool(payload, async (content, items) => {
@@ -108,11 +113,11 @@ const dialect: GrpcDialect = {
           shape: resolveShape(input, items),
           values: await drawValues(input, content, items),
         })
-      return encodeRequest(model, String(number++), tensors, form)
+      return encodeRequest(model, String(number++), tensors, encoding)
     })
     return { messages, outputs }
   },
-  read: (answer) => {
+  decodeAnswer: (answer) => {
     const {
       model_name,
       id,
@@ -130,7 +135,7 @@ const dialect: GrpcDialect = {
     }))
     return { model: model_name, id, tensors }
   },
-  fault: ({ model, id, tensors }, context) => {
+  describeFault: ({ model, id, tensors }, context) => {
     const request = decodeMessage<
       Pick<InferAnswer, 'id'> & { readonly inputs: readonly TensorMessage[] }
     >(infer.request, context.request)
@@ -158,11 +163,17 @@ interface InferAnswer {
 const selectTypedValues = (contents: TensorMessage['contents']): readonly unknown[] =>
   Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
 
-async function fetchTensors(to: GrpcEndpoint, model: string, signal: AbortSignal) {
+async function fetchTensors(endpoint: GrpcEndpoint, model: string, signal: AbortSignal) {
   const metadataMethod = createMethod('ModelMetadata')
-  const metadata = await callMethod(to, metadataMethod, { name: model }, probeTimeoutMs, signal)
+  const metadata = await callMethod(
+    endpoint,
+    metadataMethod,
+    { name: model },
+    probeTimeoutMs,
+    signal,
+  )
   return {
-    inputs: parseInputs('grpc-v2', `${to.url}${metadataMethod.path}`, metadata),
+    inputs: parseInputs('grpc-v2', `${endpoint.url}${metadataMethod.path}`, metadata),
     outputs: parseOutputs(metadata),
   }
 }
@@ -179,9 +190,9 @@ function encodeRequest(
   model: string,
   id: string,
   tensors: readonly RequestTensor[],
-  form: GrpcForm,
+  encoding: TensorEncoding,
 ): Buffer {
-  const typed = form === 'typed'
+  const typed = encoding === 'typed'
   const inputs = tensors.map(({ name, datatype, shape, values }) => ({
     name,
     datatype,
@@ -226,11 +237,11 @@ function resolveTypedField(datatype: string): string {
 }
 
 /** Converts a body of the REST form to a message; BYTES elements are text, or {"b64": "..."}. */
-function convertRow(
+function convertBody(
   model: string,
   id: string,
-  row: unknown,
-  form: GrpcForm,
+  body: unknown,
+  encoding: TensorEncoding,
   place: string,
 ): Buffer {
   const throwFault = (what: string): never => {
@@ -240,7 +251,7 @@ function convertRow(
     )
   }
   const inputs: unknown[] =
-    isRecord(row) && Array.isArray(row.inputs) ? row.inputs : throwFault("no list of 'inputs'")
+    isRecord(body) && Array.isArray(body.inputs) ? body.inputs : throwFault("no list of 'inputs'")
   const tensors = inputs.map((input) => {
     if (
       !isRecord(input) ||
@@ -258,7 +269,7 @@ function convertRow(
       values: data,
     }
   })
-  return encodeRequest(model, id, tensors, form)
+  return encodeRequest(model, id, tensors, encoding)
 }
 
 /** Converts an element to bytes: text as UTF-8, {"b64": "..."} decoded, bytes unchanged. */

@@ -19,33 +19,38 @@ import type { ProtocolModule } from '../protocol-module.ts'
 import { callRaw, convertCallError, type GrpcEndpoint } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
-/** The parts of a gRPC protocol that differ from the other one. */
+/** What differs between the two gRPC protocols (OIP v2, TensorFlow Serving). */
 export interface GrpcDialect {
   readonly name: string
   /** Path of the inference call: /package.Service/Method. */
   readonly path: string
-  ready(to: GrpcEndpoint, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
+  isReady(
+    endpoint: GrpcEndpoint,
+    model: string,
+    signal: AbortSignal,
+    onReason?: OnReason,
+  ): Promise<boolean>
   /**
    * Builds the request messages: from a source's items, as the server's metadata of the model
-   * requires, or from bodies in the form of the related REST protocol.
+   * requires, or from JSON bodies as in the related REST protocol.
    */
-  messages(
-    to: GrpcEndpoint,
+  buildMessages(
+    endpoint: GrpcEndpoint,
     model: string,
     payload: DialectPayload,
-    form: GrpcForm,
+    encoding: TensorEncoding,
     signal: AbortSignal,
   ): Promise<GrpcMessages>
   /** Tensor encodings, in order of preference. The next one is tried when a server refuses one. */
-  readonly forms: readonly [GrpcForm, ...GrpcForm[]]
-  /** Decodes an answer. Throws for bytes that are no answer. */
-  read(answer: Buffer): GrpcAnswer
+  readonly encodings: readonly [TensorEncoding, ...TensorEncoding[]]
+  /** Decodes an answer. Throws if the bytes are not a valid answer. */
+  decodeAnswer(answer: Buffer): GrpcAnswer
   /** Describes why an answer does not fit its request; undefined where it does. */
-  fault(answer: GrpcAnswer, context: GrpcAnswerContext): string | undefined
+  describeFault(answer: GrpcAnswer, context: GrpcAnswerContext): string | undefined
 }
 
-/** Tensor encoding: raw bytes, or typed lists of numbers and texts. */
-export type GrpcForm = 'raw' | 'typed'
+/** Encoding of tensors: raw bytes, or typed lists of numbers and texts. */
+export type TensorEncoding = 'raw' | 'typed'
 
 interface GrpcAnswer {
   readonly model?: string
@@ -59,17 +64,17 @@ interface GrpcMessages {
   readonly outputs?: readonly DeclaredTensor[]
 }
 
-/** What an answer is checked against. */
+/** The request and the declared outputs that an answer must fit. */
 interface GrpcAnswerContext {
   readonly model: string
   readonly request: Buffer
   readonly declared?: readonly DeclaredTensor[]
 }
 
-/** Payload for a dialect: a source of items, or the JSON values of a file, one per request. */
+/** Payload for a dialect: a source of items, or the JSON request bodies of a file. */
 type DialectPayload =
   | ItemSource
-  | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
+  | { readonly kind: 'bodies'; readonly path: string; readonly bodies: readonly unknown[] }
 
 /** Builds the Protocol of a gRPC dialect. */
 export function createGrpcProtocol(
@@ -79,7 +84,7 @@ export function createGrpcProtocol(
   const { name } = dialect
   const headers = options.headers ?? {}
   const { timeoutMs, firstAnswerMs = defaultFirstAnswerMs } = options
-  const endpoint = (url: string): GrpcEndpoint => ({
+  const createEndpoint = (url: string): GrpcEndpoint => ({
     protocol: name,
     url: normaliseGrpcUrl(name, url),
     headers,
@@ -87,25 +92,26 @@ export function createGrpcProtocol(
   })
   return {
     name,
-    async ready(url, model, signal, onReason) {
-      const to = endpoint(url)
+    async isReady(url, model, signal, onReason) {
+      const endpoint = createEndpoint(url)
       return (
-        (await isHealthy(to, signal, onReason)) &&
-        (await dialect.ready(to, model, signal, onReason))
+        (await isHealthy(endpoint, signal, onReason)) &&
+        (await dialect.isReady(endpoint, model, signal, onReason))
       )
     },
     answers: {
-      tensors: true,
+      // Tensors only: no field describes the server itself.
+      isResultFromModelOnly: true,
       ask: (target, body, signal) => {
-        const to = endpoint(target.url)
+        const endpoint = createEndpoint(target.url)
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
-        return callRaw(to, dialect.path, request, target.timeoutMs, signal).catch(
+        return callRaw(endpoint, dialect.path, request, target.timeoutMs, signal).catch(
           (error: unknown) => {
-            throw convertCallError(to, dialect.path, error, signal)
+            throw convertCallError(endpoint, dialect.path, error, signal)
           },
         )
       },
-      read: async (answer) => interpretAnswer(dialect.read(Buffer.from(answer))),
+      read: async (answer) => interpretAnswer(dialect.decodeAnswer(Buffer.from(answer))),
       fromDocument: async (document) => ({ document, result: extractTensors(document) }),
     },
     async prepare(
@@ -114,28 +120,28 @@ export function createGrpcProtocol(
       payload: PayloadSource,
       signal: AbortSignal,
     ): Promise<HttpTarget> {
-      const to = endpoint(url)
+      const endpoint = createEndpoint(url)
       const source: DialectPayload =
         payload.kind === 'file'
-          ? { kind: 'rows', path: payload.path, rows: await readJsonLines(payload.path) }
+          ? { kind: 'bodies', path: payload.path, bodies: await readJsonLines(payload.path) }
           : payload
-      const { messages, outputs, outputNames, answerBytes } = await tryForms(
-        dialect.forms,
-        async (form) => {
-          const prepared = await dialect.messages(to, model, source, form, signal)
+      const { messages, outputs, outputNames, answerBytes } = await tryEncodings(
+        dialect.encodings,
+        async (encoding) => {
+          const prepared = await dialect.buildMessages(endpoint, model, source, encoding, signal)
           const [request] = prepared.messages as [Buffer]
           const answer = await callRaw(
-            to,
+            endpoint,
             dialect.path,
             request,
             Math.max(timeoutMs, firstAnswerMs),
             signal,
           ).catch((error: unknown) => {
-            throw convertCallError(to, dialect.path, error, signal)
+            throw convertCallError(endpoint, dialect.path, error, signal)
           })
           return {
             ...prepared,
-            outputNames: checkFirstAnswer(dialect, to, answer, {
+            outputNames: checkFirstAnswer(dialect, endpoint, answer, {
               model,
               request,
               declared: prepared.outputs,
@@ -145,26 +151,28 @@ export function createGrpcProtocol(
         },
       )
       const bodies = createRequestBodies(messages, 'application/grpc')
+      // Detects a server that mixes up the answers of concurrent requests.
       await checkConcurrentAnswers(
-        { protocol: name, url: `${to.url}${dialect.path}`, bodies, answerBytes },
+        { protocol: name, url: `${endpoint.url}${dialect.path}`, bodies, answerBytes },
         signal,
         async ({ body }) => {
           const request = Buffer.from(body as Uint8Array)
-          const answer = await callRaw(to, dialect.path, request, timeoutMs, signal)
-          return extractValues(interpretAnswer(dialect.read(answer)))
+          const answer = await callRaw(endpoint, dialect.path, request, timeoutMs, signal)
+          return extractValues(interpretAnswer(dialect.decodeAnswer(answer)))
         },
       )
       return {
         kind: 'http',
         transport: 'grpc',
-        url: to.url,
+        url: endpoint.url,
         path: dialect.path,
         headers,
         bodies,
         timeoutMs,
+        // Each answer under load must contain the name of the first output.
         expect: options.expect ?? outputNames[0],
         findFault: ({ body }, answer) =>
-          dialect.fault(dialect.read(Buffer.from(answer)), {
+          dialect.describeFault(dialect.decodeAnswer(Buffer.from(answer)), {
             model,
             request: Buffer.from(body as Uint8Array),
             declared: outputs,
@@ -177,24 +185,24 @@ export function createGrpcProtocol(
 }
 
 /** Whether an error is independent of the tensor encoding, so that another one would fail too. */
-const isIndependentOfForm = ({ why }: ProtocolError): boolean =>
+const wouldFailAnyEncoding = ({ why }: ProtocolError): boolean =>
   why === 'denied' || why === 'untrusted' || why === 'not-ready'
 
 /**
  * Tries the tensor encodings in order, and resolves with the result of the first that works. Throws
  * the error of the first encoding where none does.
  */
-async function tryForms<T>(
-  forms: GrpcDialect['forms'],
-  attempt: (form: GrpcForm) => Promise<T>,
+async function tryEncodings<T>(
+  encodings: GrpcDialect['encodings'],
+  attempt: (encoding: TensorEncoding) => Promise<T>,
 ): Promise<T> {
   let firstError: unknown
-  for (const form of forms)
+  for (const encoding of encodings)
     try {
-      return await attempt(form)
+      return await attempt(encoding)
     } catch (error) {
       firstError ??= error
-      if (!(error instanceof ProtocolError) || isIndependentOfForm(error)) break
+      if (!(error instanceof ProtocolError) || wouldFailAnyEncoding(error)) break
     }
   throw firstError
 }
@@ -221,20 +229,20 @@ const healthCheck = {
  * listen yet: the calls of the protocol itself decide then.
  */
 async function isHealthy(
-  to: GrpcEndpoint,
+  endpoint: GrpcEndpoint,
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<boolean> {
   try {
     const answer = await callRaw(
-      to,
+      endpoint,
       healthCheck.path,
       encodeMessage(healthCheck.request, {}),
       healthTimeoutMs,
       signal,
     )
     const { status } = decodeMessage('grpc.health.v1.HealthCheckResponse', answer)
-    if (status !== 'SERVING') onReason?.(`${to.url}${healthCheck.path} answers ${status}`)
+    if (status !== 'SERVING') onReason?.(`${endpoint.url}${healthCheck.path} answers ${status}`)
     return status === 'SERVING'
   } catch {
     signal.throwIfAborted()
@@ -254,7 +262,7 @@ function checkFirstAnswer(
 ): readonly string[] {
   let decoded: GrpcAnswer
   try {
-    decoded = dialect.read(answer)
+    decoded = dialect.decodeAnswer(answer)
   } catch (error) {
     throw new ProtocolError(
       protocol,
@@ -264,7 +272,7 @@ function checkFirstAnswer(
   const outputNames = decoded.tensors.map((tensor) => tensor.name)
   if (outputNames.length === 0)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
-  const fault = dialect.fault(decoded, context)
+  const fault = dialect.describeFault(decoded, context)
   if (fault !== undefined)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
   return outputNames

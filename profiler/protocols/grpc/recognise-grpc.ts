@@ -21,19 +21,19 @@ export async function createUnrecognisedError(
   signal: AbortSignal,
 ): Promise<unknown> {
   const [protocol, path] = methods[0]!
-  const to = { protocol, url, headers, tls }
+  const endpoint = { protocol, url, headers, tls }
   const unknownProtocolError = new ProtocolError(
     protocol,
     `${url} speaks no known gRPC protocol`,
     'is this its gRPC port?',
     'other-protocol',
   )
-  return callRaw(to, path, Buffer.alloc(0), probeTimeoutMs, signal).then(
+  return callRaw(endpoint, path, Buffer.alloc(0), probeTimeoutMs, signal).then(
     () => unknownProtocolError,
     (error: Partial<ServiceError>) =>
       error.code === status.UNIMPLEMENTED
         ? unknownProtocolError
-        : convertCallError(to, path, error, signal),
+        : convertCallError(endpoint, path, error, signal),
   )
 }
 

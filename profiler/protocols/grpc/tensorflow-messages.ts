@@ -53,17 +53,17 @@ const probeTimeoutMs = 5000
 /** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
   create: (options) => createGrpcProtocol(createDialect(options), options),
-  methods: [modelStatus.path, predict.path],
+  uniqueMethods: [modelStatus.path, predict.path],
 }
 
 const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDialect => ({
   name: 'tfserving-grpc',
   path: predict.path,
-  forms: ['raw'],
-  async ready(to, model, signal, onReason) {
+  encodings: ['raw'],
+  async isReady(endpoint, model, signal, onReason) {
     try {
       const status = await callMethod(
-        to,
+        endpoint,
         modelStatus,
         { model_spec: { name: model } },
         probeTimeoutMs,
@@ -72,19 +72,19 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
       const versions = status.model_version_status as readonly ModelVersionStatus[]
       const isAvailable = versions.some(({ state }) => state === available)
       if (!isAvailable)
-        onReason?.(`${to.url}${modelStatus.path} answers ${formatVersions(versions)}`)
+        onReason?.(`${endpoint.url}${modelStatus.path} answers ${formatVersions(versions)}`)
       return isAvailable
     } catch (error) {
       return handleNotUp(error, signal, onReason)
     }
   },
-  async messages(to, model, payload, _form, signal) {
-    const signature = await fetchSignature(to, model, signatureName, signal)
+  async buildMessages(endpoint, model, payload, _encoding, signal) {
+    const signature = await fetchSignature(endpoint, model, signatureName, signal)
     const { inputs, outputs } = signature
-    if (payload.kind === 'rows')
+    if (payload.kind === 'bodies')
       return {
-        messages: payload.rows.map((row, i) =>
-          convertRow(model, signature, row, `${payload.path}, body ${i + 1}`),
+        messages: payload.bodies.map((body, i) =>
+          convertBody(model, signature, body, `${payload.path}, body ${i + 1}`),
         ),
         outputs,
       }
@@ -96,7 +96,7 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
     })
     return { messages, outputs }
   },
-  read: (answer) => {
+  decodeAnswer: (answer) => {
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return {
       model: model_spec?.name,
@@ -106,15 +106,14 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
       })),
     }
   },
-  fault: ({ model, tensors }, { request, declared, model: requestedModel }) => {
+  describeFault: ({ model, tensors }, { request, declared, model: requestedModel }) => {
     const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(
       predict.request,
       request,
     )
-    return (
-      findModelFault(model, requestedModel) ??
-      findTensorsFault(tensors, declared, readDimensions(Object.values(inputs)[0])[0])
-    )
+    // The first dimension is the batch.
+    const items = readDimensions(Object.values(inputs)[0])[0]
+    return findModelFault(model, requestedModel) ?? findTensorsFault(tensors, declared, items)
   },
 })
 
@@ -159,18 +158,18 @@ function decodeTensor(tensor: TensorProto) {
 }
 
 async function fetchSignature(
-  to: GrpcEndpoint,
+  endpoint: GrpcEndpoint,
   model: string,
   signatureName: string | undefined,
   signal: AbortSignal,
 ): Promise<Signature> {
   const request = { model_spec: { name: model }, metadata_field: ['signature_def'] }
-  const answer = await callMethod(to, metadata, request, probeTimeoutMs, signal)
+  const answer = await callMethod(endpoint, metadata, request, probeTimeoutMs, signal)
   const packed = (answer.metadata as Record<string, { value: Buffer }>).signature_def
   const signatures = packed ? decodeMessage('tfserving.SignatureDefMap', packed.value) : {}
   return selectSignature(
     'tfserving-grpc',
-    `${to.url}${metadata.path}`,
+    `${endpoint.url}${metadata.path}`,
     signatures.signature_def,
     signatureName,
   )
@@ -207,13 +206,13 @@ async function buildTensor(input: TensorFlowInput, content: Content, items: numb
 }
 
 /** Converts a body of the REST form, rows ("instances") or columns ("inputs"), to a message. */
-function convertRow(
+function convertBody(
   model: string,
   { name: signature, inputs }: Signature,
-  row: unknown,
+  body: unknown,
   place: string,
 ): Buffer {
-  const columns = splitColumns(inputs, row, place)
+  const columns = splitColumns(inputs, body, place)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
     if (!input)
@@ -232,21 +231,21 @@ function convertRow(
     return [name, buildTensorProto(input.dtype, shape, contents)] as const
   })
   const requestedSignature =
-    isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
+    isRecord(body) && typeof body.signature_name === 'string' ? body.signature_name : signature
   return encodeRequest(model, requestedSignature, Object.fromEntries(tensors))
 }
 
 /** Converts a body of the REST form to values by input. */
 function splitColumns(
   inputs: readonly TensorFlowInput[],
-  row: unknown,
+  body: unknown,
   place: string,
 ): Record<string, unknown[]> {
   // {"b64": ...} is one binary value.
   const isNamed = (value: unknown): value is Record<string, unknown> =>
     isRecord(value) && typeof value.b64 !== 'string'
-  if (isRecord(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>
-  const values = isRecord(row) ? (row.instances ?? row.inputs) : undefined
+  if (isRecord(body) && isNamed(body.inputs)) return body.inputs as Record<string, unknown[]>
+  const values = isRecord(body) ? (body.instances ?? body.inputs) : undefined
   if (!Array.isArray(values) || values.length === 0)
     throw new PayloadError(
       `${place}: neither 'instances' nor 'inputs'`,

@@ -103,7 +103,7 @@ export function compareOption(
   }
 }
 
-/** The chart in words, for those who do not see it. */
+/** Describes the chart in words, for those who do not see it. */
 export const describeComparison = (compared: readonly ComparedExperiment[], bill: Bill): string =>
   `Cost and capacity of ${compared.length} experiments. ${compared
     .map(({ id, recommendation: r }) =>

@@ -12,9 +12,9 @@ import {
   objectiveKinds,
 } from '../../../search/objective.ts'
 import { money as dollars, rate } from '../../format.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
+import { listCandidates } from '../../recommendation/candidates.ts'
 import { describeStatus } from '../../recommendation/describe-status.ts'
-import { findOpenRivalsOf } from '../../recommendation/open-rivals.ts'
+import { getOpenRivals } from '../../recommendation/open-rivals.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { formatGain } from '../../recommendation/verdict.ts'
@@ -31,7 +31,7 @@ import {
   type Theme,
 } from './theme.ts'
 
-/** What stands on the upright axis: what an objective of money counts. */
+/** Quantity of the vertical axis: the cost that an objective counts. */
 export type Bill = ObjectiveKind
 
 interface DecisionInput {
@@ -53,8 +53,8 @@ const pointSize = 3
 type DollarFunction = (c: Candidate, capacityRps?: number) => number
 
 /**
- * The bills that a recommendation can be seen by, that of its own objective first. Without a demand
- * there is none for it.
+ * Lists the bills that a recommendation can be seen by, that of its own objective first. Without a
+ * demand there is none for it.
  */
 export function listBills({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
   const bills = objectiveKinds.filter(
@@ -104,16 +104,16 @@ export function createDecisionOption(
   { recommendation: r, bill, devices }: DecisionInput,
   theme: Theme,
 ): ChartOption {
-  const dollarsOf = createDollarFunction(bill, r)
+  const toDollars = createDollarFunction(bill, r)
   const served = listServed(r)
   const few = served.length <= maxDetailed
   const place = (c: Candidate) => Math.max(0, devices.indexOf(getDevice(c.configuration)))
-  const locatePoint = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
-  const scale = createScales(served, dollarsOf)
+  const locatePoint = (c: Candidate) => [c.capacityRps, toDollars(c), c.trial]
+  const scale = createScales(served, toDollars)
   return {
     ...createMoneyFrame(scale, bill, devices, theme),
     series: [
-      createFrontSeries(findCheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
+      createFrontSeries(findCheapestByCapacity(served, toDollars), toDollars, theme.muted),
       ...devices.flatMap((device, i) => {
         const ofIt = served.filter((c) => getDevice(c.configuration) === device)
         return served.length > maxOutlined
@@ -122,7 +122,7 @@ export function createDecisionOption(
       }),
       ...(few
         ? [
-            createIntervalSeries(served, dollarsOf, scale.x, theme),
+            createIntervalSeries(served, toDollars, scale.x, theme),
             createRefutedSeries(served, locatePoint, theme),
             nameSeries(served, place, locatePoint, theme),
           ]
@@ -193,7 +193,10 @@ function createDensePointSeries(
   ]
 }
 
-/** Axes, legend and grid of a chart of cost against capacity. @param names in the legend */
+/**
+ * Axes, legend and grid of a chart of cost against capacity.
+ * @param names in the legend
+ */
 export const createMoneyFrame = (
   scale: ReturnType<typeof createScales>,
   bill: Bill,
@@ -216,7 +219,7 @@ export const createMoneyFrame = (
 
 /** Configurations with a capacity and a price. */
 export const listServed = (r: Recommendation): Candidate[] =>
-  candidatesOf(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
+  listCandidates(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
 
 /** Axis ranges, with room for a label below the cheapest. */
 export function createScales(served: readonly Candidate[], dollarsOf: DollarFunction) {
@@ -392,7 +395,7 @@ function highlightSeries(
     data: found.map(at),
     z: 6,
   })
-  const { better, close } = findOpenRivalsOf(r)
+  const { better, close } = getOpenRivals(r)
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, maxTied)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
@@ -460,7 +463,7 @@ function createGainSeries(
 /** Text alternative of the chart. */
 export function describeDecision(r: Recommendation, bill: Bill): string {
   const dollarsOf = createDollarFunction(bill, r)
-  const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
+  const served = listCandidates(r).filter((c) => c.capacityRps > 0)
   if (!r.best)
     return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) =>

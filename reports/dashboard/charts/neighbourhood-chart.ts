@@ -249,7 +249,7 @@ export function createParallelOption(
       line: { color: pickColour(0, theme), width: 1.2, opacity: 0.45 },
     },
     {
-      name: 'no candidate',
+      name: 'violates the SLO',
       of: (c: Candidate) => !c.feasible,
       line: { color: theme.muted, width: 1, opacity: 0.5, type: 'dashed' },
     },
@@ -303,7 +303,7 @@ interface Scale {
   readonly data?: readonly string[]
 }
 
-/** A category axis for few values, a numeric one for many. */
+/** Creates a category axis for few values, a numeric one for many. */
 function createScale(parameter: Parameter, candidates: readonly Candidate[]): Scale {
   const tried = [
     ...new Set(candidates.flatMap(({ configuration }) => configuration[parameter.name] ?? [])),
@@ -318,7 +318,7 @@ function createScale(parameter: Parameter, candidates: readonly Candidate[]): Sc
   return { type: 'category', data: sorted.map(String) }
 }
 
-/** From the least to the most. */
+/** An axis from the smallest to the largest value, which need not include zero. */
 const unzeroedAxis = { type: 'value', scale: true }
 
 function sampleEvenly<T>(all: readonly T[], most: number): readonly T[] {

@@ -1,11 +1,11 @@
 /**
- * Chart of latency against throughput: configurations at their capacity, load curves, Pareto front
- * and SLO. Pure.
+ * Creates the chart of latency against throughput: configurations at their capacity, load curves,
+ * Pareto front and SLO. Pure.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { sloAxis } from '../../format.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
+import { listCandidates } from '../../recommendation/candidates.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { createKnotPoint } from '../../report/charts/chart-options.ts'
@@ -33,44 +33,53 @@ interface ParetoInput {
   readonly latencies: LatencyAxis
   /** Devices in a fixed order, so that each keeps its colour. */
   readonly devices: readonly string[]
-  /** Labels the SLO line, if no drag handle shows the limit. */
-  readonly still?: boolean
+  /** Labels the SLO line: a static chart has no drag handle that shows the limit. */
+  readonly isStatic?: boolean
 }
 
 export type LatencyAxis = ReturnType<typeof createLogAxis>
 
-/** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
-const maxDetailed = 2_000
+/** More points are drawn in ECharts' large mode, without error bars. */
+const maxDetailedPoints = 2_000
+/** Maximum number of error bars, those of the best configurations. */
 const maxErrorBars = 150
 /**
  * Size of a point in large mode, pixels. From 4 pixels on, ECharts draws all points as one path,
  * which takes minutes.
  */
-const pointSize = 3
+const largeModePointSize = 3
 
-/** Latency axis from the fastest unloaded latency to well beyond the SLO. */
-export function createLatencyAxis(trials: readonly FinishedTrial[], asked: Slo): LatencyAxis {
-  const { of, limit } = sloAxis(asked)
-  const { percentile } = asked
-  const known: number[] = []
+/** The axis reaches to this multiple of the largest SLO limit of a trial. */
+const axisReachOfTrials = 1.8
+/** The axis includes at least the limit divided and multiplied by this, for dragging it. */
+const minAxisMargin = 1.5
+
+/** Creates a latency axis from the fastest unloaded latency to well beyond the SLO. */
+export function createLatencyAxis(trials: readonly FinishedTrial[], slo: Slo): LatencyAxis {
+  const { of: toAxisUnit, limit } = sloAxis(slo)
+  const { percentile } = slo
+  const latencies: number[] = []
   for (const t of trials) {
     if (t.state !== 'complete') continue
-    const { unloaded, slo } = t.measurement
-    known.push(of(percentile >= 0.9 ? unloaded.p99Ms : unloaded.p50Ms), of(slo.limitMs) * 1.8)
+    const { unloaded, slo: measuredSlo } = t.measurement
+    latencies.push(
+      toAxisUnit(percentile >= 0.9 ? unloaded.p99Ms : unloaded.p50Ms),
+      toAxisUnit(measuredSlo.limitMs) * axisReachOfTrials,
+    )
   }
-  return createLogAxis(known, [limit / 1.5, limit * 1.5])
+  return createLogAxis(latencies, [limit / minAxisMargin, limit * minAxisMargin])
 }
 
 export function createParetoChart(input: ParetoInput, theme: Theme): ChartOption {
-  const { recommendation: r, curves, throughput, devices, latencies } = input
-  const shown = sloAxis(r.slo)
-  const x: LatencyPosition = (c) => shown.of(c.sloMsAtCapacity)
-  const all = candidatesOf(r)
-  const y = (rps: number, c: Candidate) =>
+  const { recommendation, curves, throughput, devices, latencies } = input
+  const axis = sloAxis(recommendation.slo)
+  const getLatency: LatencyPosition = (c) => axis.of(c.sloMsAtCapacity)
+  const all = listCandidates(recommendation)
+  const getThroughput = (rps: number, c: Candidate) =>
     throughput === 'per-dollar' ? computeRequestsPerDollar(rps, c.pricePerHour) : rps
-  const place = (device: string) => Math.max(0, devices.indexOf(device))
+  const getColourIndex = (device: string) => Math.max(0, devices.indexOf(device))
   const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
-  const many = served.length > maxDetailed
+  const isLarge = served.length > maxDetailedPoints
   const size = createSizeScale(served)
   const points = devices.map((device, i) => ({
     type: 'scatter',
@@ -78,18 +87,18 @@ export function createParetoChart(input: ParetoInput, theme: Theme): ChartOption
     name: device,
     color: pickColour(i, theme),
     symbol: pickSymbol(i),
-    symbolSize: many ? pointSize : 9,
-    large: many,
+    symbolSize: isLarge ? largeModePointSize : 9,
+    large: isLarge,
     largeThreshold: 1,
     progressive: 0,
-    itemStyle: many
+    itemStyle: isLarge
       ? { opacity: 0.5 }
       : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
     data: served
       .filter((c) => c.feasible && getDevice(c.configuration) === device)
       .map((c) => {
-        const value = [x(c), y(c.capacityRps, c), c.trial]
-        return size && !many ? { value, symbolSize: size(c) } : value
+        const value = [getLatency(c), getThroughput(c.capacityRps, c), c.trial]
+        return size && !isLarge ? { value, symbolSize: size(c) } : value
       }),
     z: 4,
   }))
@@ -100,16 +109,16 @@ export function createParetoChart(input: ParetoInput, theme: Theme): ChartOption
       data: [
         ...devices,
         'Pareto front',
-        ...listFrontNames(r).map((name, i) => ({
+        ...listFrontNames(recommendation).map((name, i) => ({
           name,
           itemStyle: { opacity: 0 },
           lineStyle: { type: pickDash(i), width: 2 },
         })),
-        ...(all.some((c) => !c.feasible) ? ['no candidate'] : []),
+        ...(all.some((c) => !c.feasible) ? ['violates the SLO'] : []),
       ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...latencies, ...createAxis(`${shown.name} (log)`, theme) },
+    xAxis: { ...latencies, ...createAxis(`${axis.name} (log)`, theme) },
     yAxis: {
       type: 'value',
       min: 0,
@@ -119,36 +128,42 @@ export function createParetoChart(input: ParetoInput, theme: Theme): ChartOption
       ),
     },
     series: [
-      ...curves.map((j) =>
+      ...curves.map((ranked) =>
         createCurveSeries(
-          j,
-          shown.of,
-          y,
+          ranked,
+          axis.of,
+          getThroughput,
           latencies.max,
-          pickColour(place(getDevice(j.candidate.configuration)), theme),
+          pickColour(getColourIndex(getDevice(ranked.candidate.configuration)), theme),
         ),
       ),
       ...points,
-      createViolatingSeries(all, input.trials, x, y, theme, many),
-      createLatencyFrontSeries(r.front, x, y, latencies.max, theme),
-      ...createQualitySeries(r, x, y, latencies.max, theme),
-      ...(many
+      createViolatingSeries(all, input.trials, getLatency, getThroughput, theme, isLarge),
+      createLatencyFrontSeries(
+        recommendation.front,
+        getLatency,
+        getThroughput,
+        latencies.max,
+        theme,
+      ),
+      ...createQualitySeries(recommendation, getLatency, getThroughput, latencies.max, theme),
+      ...(isLarge
         ? []
         : [
             createCapacityIntervals(
               served.filter((c) => c.feasible).slice(0, maxErrorBars),
-              x,
-              y,
-              shown.of,
+              getLatency,
+              getThroughput,
+              axis.of,
               theme,
             ),
           ]),
-      ...markSeries(r, x, y, theme),
+      ...createMarkerSeries(recommendation, getLatency, getThroughput, theme),
       createSloSeries(
-        shown.limit,
+        axis.limit,
         latencies.max,
         theme,
-        input.still ? `SLO ${shown.limit} ${shown.unit}` : undefined,
+        input.isStatic ? `SLO ${axis.limit} ${axis.unit}` : undefined,
       ),
     ],
   }
@@ -159,9 +174,9 @@ type ThroughputPosition = (rps: number, c: Candidate) => number
 
 function createCurveSeries(
   { candidate, curve }: RankedCandidate,
-  of: (ms: number) => number,
-  y: ThroughputPosition,
-  most: number,
+  toAxisUnit: (ms: number) => number,
+  getThroughput: ThroughputPosition,
+  maxLatency: number,
   color: string,
 ): object {
   return {
@@ -174,8 +189,10 @@ function createCurveSeries(
     lineStyle: { width: 1, opacity: 0.35 },
     itemStyle: { opacity: 0.5 },
     data: (curve ?? [])
-      .filter((k) => k.rateRps > 0 && of(k.latencyMs) <= most)
-      .map((k) => createKnotPoint(k, [of(k.latencyMs), y(k.rateRps, candidate)])),
+      .filter((knot) => knot.rateRps > 0 && toAxisUnit(knot.latencyMs) <= maxLatency)
+      .map((knot) =>
+        createKnotPoint(knot, [toAxisUnit(knot.latencyMs), getThroughput(knot.rateRps, candidate)]),
+      ),
     z: 2,
   }
 }
@@ -187,21 +204,21 @@ function createCurveSeries(
 function createViolatingSeries(
   all: readonly Candidate[],
   trials: readonly FinishedTrial[],
-  x: LatencyPosition,
-  y: ThroughputPosition,
+  getLatency: LatencyPosition,
+  getThroughput: ThroughputPosition,
   theme: Theme,
-  many: boolean,
+  isLarge: boolean,
 ): object {
   const byNumber = new Map(trials.map((t) => [t.number, t]))
   return {
     type: 'scatter',
-    id: 'missed',
-    name: 'no candidate',
-    symbol: many
+    id: 'violating',
+    name: 'violates the SLO',
+    symbol: isLarge
       ? 'rect'
       : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
-    symbolSize: many ? pointSize : 9,
-    large: many,
+    symbolSize: isLarge ? largeModePointSize : 9,
+    large: isLarge,
     largeThreshold: 1,
     color: theme.muted,
     itemStyle: { opacity: 0.8 },
@@ -209,15 +226,15 @@ function createViolatingSeries(
       const trial = c.feasible ? undefined : byNumber.get(c.trial)
       if (trial?.state !== 'complete' || !(c.sloMsAtCapacity > 0)) return []
       const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.unloaded.meanMs
-      return [[x(c), y(rps, c), c.trial]]
+      return [[getLatency(c), getThroughput(rps, c), c.trial]]
     }),
     z: 3,
   }
 }
 
 /**
- * Minimum rise of a step, as a share of the highest. Smaller ones are merged, because the canvas
- * drops segments of under two pixels.
+ * Minimum rise of a step, as a share of the highest throughput. Smaller steps are merged, because
+ * the canvas drops segments shorter than two pixels.
  */
 const minRiseShare = 0.012
 
@@ -226,34 +243,35 @@ const minRiseShare = 0.012
  * qualities.
  */
 function createSizeScale(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
-  const known = served.flatMap(({ quality }) => quality ?? [])
-  const [least, most] = [Math.min(...known), Math.max(...known)]
-  if (!(most > least)) return undefined
-  return ({ quality }) => (quality === undefined ? 9 : 7 + (8 * (quality - least)) / (most - least))
+  const qualities = served.flatMap(({ quality }) => quality ?? [])
+  const [minQuality, maxQuality] = [Math.min(...qualities), Math.max(...qualities)]
+  if (!(maxQuality > minQuality)) return undefined
+  return ({ quality }) =>
+    quality === undefined ? 9 : 7 + (8 * (quality - minQuality)) / (maxQuality - minQuality)
 }
 
 /** Fronts of variants above a quality threshold, without the overall front. */
-const listBetterFronts = (r: Recommendation) =>
-  (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
+const listBetterFronts = (recommendation: Recommendation) =>
+  (recommendation.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
 const dashes = [
   [8, 4],
   [3, 3],
   [10, 3, 2, 3],
 ]
 const pickDash = (i: number) => dashes[i % dashes.length]
-const formatFrontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
-const listFrontNames = (r: Recommendation): string[] =>
-  listBetterFronts(r).map(({ minQuality }) => formatFrontName(minQuality))
+const formatFrontName = (minQuality: number) => `front of quality ≥ ${minQuality}`
+const listFrontNames = (recommendation: Recommendation): string[] =>
+  listBetterFronts(recommendation).map(({ minQuality }) => formatFrontName(minQuality))
 
 function createQualitySeries(
-  r: Recommendation,
-  x: LatencyPosition,
-  y: ThroughputPosition,
-  most: number,
+  recommendation: Recommendation,
+  getLatency: LatencyPosition,
+  getThroughput: ThroughputPosition,
+  maxLatency: number,
   theme: Theme,
 ): object[] {
-  return listBetterFronts(r).map(({ minQuality, front }, i) => ({
-    ...createLatencyFrontSeries(front, x, y, most, theme),
+  return listBetterFronts(recommendation).map(({ minQuality, front }, i) => ({
+    ...createLatencyFrontSeries(front, getLatency, getThroughput, maxLatency, theme),
     id: formatFrontName(minQuality),
     name: formatFrontName(minQuality),
     lineStyle: { width: 2, type: pickDash(i) },
@@ -262,18 +280,18 @@ function createQualitySeries(
 
 function createLatencyFrontSeries(
   front: readonly Candidate[],
-  x: LatencyPosition,
-  y: ThroughputPosition,
-  most: number,
+  getLatency: LatencyPosition,
+  getThroughput: ThroughputPosition,
+  maxLatency: number,
   theme: Theme,
 ): object {
-  const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
+  const top = Math.max(...front.map((c) => getThroughput(c.capacityRps, c)))
   const steps: [number, number][] = []
   let height = 0
   for (const [i, c] of front.entries()) {
-    const next = y(c.capacityRps, c)
+    const next = getThroughput(c.capacityRps, c)
     if (next - height < minRiseShare * top && i < front.length - 1) continue
-    steps.push([x(c), height], [x(c), next])
+    steps.push([getLatency(c), height], [getLatency(c), next])
     height = next
   }
   return {
@@ -284,7 +302,7 @@ function createLatencyFrontSeries(
     silent: true,
     color: theme.text,
     lineStyle: { width: 2 },
-    data: steps.length > 0 ? [...steps, [most, height]] : [],
+    data: steps.length > 0 ? [...steps, [maxLatency, height]] : [],
     z: 5,
   }
 }
@@ -295,9 +313,9 @@ function createLatencyFrontSeries(
  */
 function createCapacityIntervals(
   served: readonly Candidate[],
-  x: LatencyPosition,
-  y: ThroughputPosition,
-  of: (ms: number) => number,
+  getLatency: LatencyPosition,
+  getThroughput: ThroughputPosition,
+  toAxisUnit: (ms: number) => number,
   theme: Theme,
 ): object {
   return {
@@ -310,12 +328,12 @@ function createCapacityIntervals(
         const [low, high] = c.capacityCi90Rps
         const [fast, slow] = c.sloCi95Ms ?? [c.sloMsAtCapacity, c.sloMsAtCapacity]
         return [
-          x(c),
-          y(Math.min(low, c.capacityRps), c),
-          y(high, c),
-          of(fast),
-          of(Number.isFinite(slow) ? slow : c.sloMsAtCapacity),
-          y(c.capacityRps, c),
+          getLatency(c),
+          getThroughput(Math.min(low, c.capacityRps), c),
+          getThroughput(high, c),
+          toAxisUnit(fast),
+          toAxisUnit(Number.isFinite(slow) ? slow : c.sloMsAtCapacity),
+          getThroughput(c.capacityRps, c),
         ]
       }),
     renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
@@ -349,10 +367,10 @@ function createCapacityIntervals(
   }
 }
 
-function markSeries(
-  r: Recommendation,
-  x: LatencyPosition,
-  y: ThroughputPosition,
+function createMarkerSeries(
+  recommendation: Recommendation,
+  getLatency: LatencyPosition,
+  getThroughput: ThroughputPosition,
   theme: Theme,
 ): object[] {
   const mark = (c: Candidate | undefined, name: string, shape: string, position: string) =>
@@ -375,21 +393,21 @@ function markSeries(
               textBorderColor: theme.surface,
               textBorderWidth: 3,
             },
-            data: [[x(c), y(c.capacityRps, c), c.trial]],
+            data: [[getLatency(c), getThroughput(c.capacityRps, c), c.trial]],
             z: 6,
           },
         ]
       : []
   return [
-    ...mark(r.best, 'recommended', 'circle', 'bottom'),
-    ...(r.defaultCandidate?.trial === r.best?.trial
+    ...mark(recommendation.best, 'recommended', 'circle', 'bottom'),
+    ...(recommendation.defaultCandidate?.trial === recommendation.best?.trial
       ? []
-      : mark(r.defaultCandidate, 'baseline', 'rect', 'bottom')),
+      : mark(recommendation.defaultCandidate, 'baseline', 'rect', 'bottom')),
   ]
 }
 
-/** The SLO limit, with the area beyond it shaded. */
-function createSloSeries(limit: number, most: number, theme: Theme, text?: string): object {
+/** Creates the SLO limit, with the area beyond it shaded. */
+function createSloSeries(limit: number, maxLatency: number, theme: Theme, text?: string): object {
   return {
     type: 'line',
     id: 'slo',
@@ -405,7 +423,7 @@ function createSloSeries(limit: number, most: number, theme: Theme, text?: strin
     markArea: {
       silent: true,
       itemStyle: { color: `${theme.warn}14` },
-      data: [[{ xAxis: limit }, { xAxis: Math.max(most, limit) }]],
+      data: [[{ xAxis: limit }, { xAxis: Math.max(maxLatency, limit) }]],
     },
     z: 1,
   }

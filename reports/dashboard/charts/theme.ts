@@ -102,8 +102,8 @@ export function formatCompact(value: number): string {
 }
 
 /**
- * A logarithmic axis that contains all values, with ticks at powers of two, or of ten for a wide
- * range.
+ * Creates a logarithmic axis that contains all values, with ticks at powers of two, or of ten for a
+ * wide range.
  */
 export function createLogAxis(
   values: readonly number[],

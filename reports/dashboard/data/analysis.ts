@@ -15,8 +15,8 @@ import { listPrices } from './address.ts'
 import type { DashboardExperiment } from './page-data.ts'
 
 /**
- * The knee of a load curve: the rate at which the latency is twice the unloaded latency, where
- * waiting exceeds service. Undefined if the curve stays below.
+ * Finds the knee of a load curve: the rate at which the latency is twice the unloaded latency,
+ * where waiting exceeds service. Undefined if the curve stays below.
  */
 export function findKnee(
   curve: readonly CurveKnot[],

@@ -4,7 +4,7 @@ import { replaceLimit } from '../../../profiler/model/slo.ts'
 import { createObjective, getRequiredInput, objectiveKinds } from '../../../search/objective.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
+import { listCandidates } from '../../recommendation/candidates.ts'
 import { complete, measured, sampleInput } from '../../samples.contract.ts'
 import type { DashboardExperiment } from './page-data.ts'
 import { pickOwnQuestion, Ranker } from './ranking.ts'
@@ -106,11 +106,11 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
         const { alternatives: _, front: __, caveats: ___, binding: ____, ...said } = all
         expect(quick).toMatchObject(said)
         const next = (of: typeof all) =>
-          candidatesOf(of)
+          listCandidates(of)
             .slice(0, 20)
             .filter((c) => c.feasible)
         expect(next(quick)).toEqual(next(all))
-        expect(candidatesOf(quick).length).toBeLessThan(candidatesOf(all).length / 2)
+        expect(listCandidates(quick).length).toBeLessThan(listCandidates(all).length / 2)
       },
     ),
     { numRuns: fc.readConfigureGlobal().numRuns ?? 10 },

@@ -109,7 +109,7 @@ const isAlwaysNamed = ({ trials }: TrialGroup): boolean =>
 /** Larger than any cost. */
 const unservedCost = 1e15
 
-/** The n-th smallest value, n from 1. */
+/** Finds the n-th smallest value, n from 1. */
 function findNthSmallest(values: Float64Array, n: number): number {
   const arranged = Array.from(values)
   quickselect(arranged, n - 1)

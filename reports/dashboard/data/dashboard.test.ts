@@ -7,7 +7,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { anyTrial } from '../../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
+import { listCandidates } from '../../recommendation/candidates.ts'
 import { A, B, tight, tried } from '../../recommendation/invented-trials.contract.ts'
 import { recommend } from '../../recommendation/recommend.ts'
 import type { Candidate } from '../../recommendation/types.ts'
@@ -139,7 +139,7 @@ describe('ranking in the page', () => {
     expect(dear!.pricePerHour).toBeGreaterThan(cheap!.pricePerHour)
     const gone = { ...whatIf, prices: { ...defaultPriceBook, gpus: {} } }
     expect(
-      candidatesOf(ranker.recommend(sampleTrials, gone)).every(
+      listCandidates(ranker.recommend(sampleTrials, gone)).every(
         (c) => c.pricePerHour === Number.POSITIVE_INFINITY,
       ),
     ).toBe(true)

@@ -35,7 +35,7 @@ export interface Effects {
   readonly fitted: number
   readonly served: number
 }
-export interface ServedPoint {
+export interface FeasiblePoint {
   readonly trial: number
   readonly configuration: Configuration
   readonly capacityRps: number
@@ -56,7 +56,7 @@ const maxValues = 8
  */
 export function computeEffects(
   parameters: readonly Parameter[],
-  served: readonly ServedPoint[],
+  served: readonly FeasiblePoint[],
   seed: number,
 ): Effects | undefined {
   const varying = listVarying(parameters)
@@ -103,7 +103,7 @@ export const listVarying = (
 export function sampleFunctions(
   design: readonly Configuration[],
   parameters: readonly Parameter[],
-  points: readonly ServedPoint[],
+  points: readonly FeasiblePoint[],
   rng: Rng,
 ): Float64Array[] {
   const surrogate = fitSurrogate(
@@ -176,9 +176,9 @@ function listValues(parameter: Parameter): readonly (number | string)[] {
 }
 
 export function thinTrials(
-  served: readonly ServedPoint[],
+  served: readonly FeasiblePoint[],
   next: () => number,
-): readonly ServedPoint[] {
+): readonly FeasiblePoint[] {
   if (served.length <= maxFittedTrials) return served
   const keyed = served.map((point) => ({ point, key: next() })).sort((a, b) => a.key - b.key)
   return keyed.slice(0, maxFittedTrials).map(({ point }) => point)

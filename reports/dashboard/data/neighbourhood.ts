@@ -7,10 +7,10 @@ import { createRng } from '../../../search/rng.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import {
   computeRange,
+  type FeasiblePoint,
   listVarying,
   minTrials,
   type Range,
-  type ServedPoint,
   sampleFunctions,
   thinTrials,
 } from './importance.ts'
@@ -54,7 +54,7 @@ export interface Neighbourhood {
  */
 export function computeNeighbourhood(
   parameters: readonly Parameter[],
-  served: readonly ServedPoint[],
+  served: readonly FeasiblePoint[],
   centre: Configuration,
   pair: readonly string[],
   seed: number,

@@ -7,6 +7,7 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Objective, Parameter } from '../../../search/types.ts'
 import type { Annotation } from '../../../trials/annotation.ts'
 import type { Gpu } from '../../../trials/devices/catalogue.ts'
+import type { Stage } from '../../../trials/pipeline/pipeline.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { decode, encode } from '../../../trials/store/infinity-json.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../../trials/types.ts'
@@ -21,6 +22,8 @@ export interface DashboardExperiment {
   readonly provenance: Provenance
   readonly seed: number
   readonly model: string
+  /** Of a pipeline: its stages with their calls, callers first. */
+  readonly stages?: readonly Stage[]
   /** 'GPUs T4, L4 (emulated)' */
   readonly hardware: string
   /** 'Poisson arrivals, up to 10 s of load a trial' */
@@ -113,7 +116,10 @@ export function packTrial(trial: FinishedTrial): string {
   return encode({ ...trial, measurement, points: points.map(packPoint) })
 }
 
-/** Inverse of `packTrial`. @throws SyntaxError for invalid JSON */
+/**
+ * Inverse of `packTrial`.
+ * @throws SyntaxError for invalid JSON
+ */
 export function unpackTrial(text: string): FinishedTrial {
   const packed = decode(text) as FinishedTrial & { points?: readonly PackedPoint[] }
   if (packed.state !== 'complete') return packed

@@ -10,6 +10,7 @@ import { haveSameLatency, type Slo } from '../../../profiler/model/slo.ts'
 import type { ReplicaPrice } from '../../../search/replica-price.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration, Objective } from '../../../search/types.ts'
+import { splitConfiguration, sumOverStages } from '../../../trials/pipeline/stage-configuration.ts'
 import {
   listBundles,
   type PriceBook,
@@ -35,7 +36,7 @@ export interface WhatIf {
   readonly minQuality?: number
 }
 
-/** The experiment's own settings. */
+/** Picks the experiment's own settings. */
 export const pickOwnQuestion = ({
   slo,
   objective,
@@ -210,9 +211,15 @@ function priceConfiguration(
   book: PriceBook,
   ownGpus: DashboardExperiment['ownGpus'],
 ): ReplicaPrice {
+  const parse = (one: Configuration) => parseResources(one, {}, ownGpus)
   try {
-    const resources = parseResources(configuration, {}, ownGpus)
-    return { pricePerHour: pricePerHour(resources, book), bundles: listBundles(resources, book) }
+    return {
+      pricePerHour: sumOverStages(configuration, (one) => pricePerHour(parse(one), book)),
+      bundles:
+        splitConfiguration(configuration) === undefined
+          ? listBundles(parse(configuration), book)
+          : undefined,
+    }
   } catch (error) {
     // An edited price book may lack a GPU: its configurations are shown without a price and
     // rank last.
@@ -225,8 +232,11 @@ function priceConfiguration(
 export const computeRequestsPerDollar = (rps: number, perHour: number): number =>
   (rps * 3600) / perHour
 
-/** The 'gpu' of a configuration, 'CPU' for those without. */
+/** Gets the 'gpu' of a configuration, 'CPU' for those without; of a pipeline all of them. */
 export function getDevice(configuration: Configuration): string {
-  const gpu = configuration.gpu
-  return gpu === undefined || gpu === 'none' ? 'CPU' : String(gpu)
+  const stages = splitConfiguration(configuration)?.map((stage) => stage.configuration)
+  const devices = (stages ?? [configuration]).map(({ gpu }) =>
+    gpu === undefined || gpu === 'none' ? 'CPU' : String(gpu),
+  )
+  return [...new Set(devices)].join(' + ')
 }

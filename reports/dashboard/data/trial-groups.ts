@@ -15,7 +15,10 @@ export class TrialGroups {
   readonly #groups: TrialGroup[] = []
   #grouped = 0
 
-  /** Groups in the order of their first trials. @param trials may only grow between calls */
+  /**
+   * Groups in the order of their first trials.
+   * @param trials may only grow between calls
+   */
   groupTrials(trials: readonly FinishedTrial[]): readonly TrialGroup[] {
     for (; this.#grouped < trials.length; this.#grouped++) {
       const trial = trials[this.#grouped]!

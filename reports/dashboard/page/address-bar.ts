@@ -54,7 +54,7 @@ export function keepAddress(app: App): void {
     const planning = getDemand(whatIf.objective) ? undefined : app.planning
     const sideBySide = [...state.sideBySide]
     const { compared } = state
-    const asked = { whatIf, planning, trial, sideBySide, compared }
-    history.replaceState(null, '', `${formatAddress(asked, answer.experiment)}${location.hash}`)
+    const view = { whatIf, planning, trial, sideBySide, compared }
+    history.replaceState(null, '', `${formatAddress(view, answer.experiment)}${location.hash}`)
   }
 }

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
 import { Tag } from './elements.tsx'
-import { annotate, type Place } from './source.ts'
+import { type AnnotationTarget, annotate } from './source.ts'
 
 export function AnnotationEditor({
   place,
@@ -10,10 +10,10 @@ export function AnnotationEditor({
   writable,
   changed,
 }: {
-  place: Place
+  place: AnnotationTarget
   annotation: Annotation | undefined
   writable: boolean
-  /** What stands there after a change. */
+  /** Called with the annotation after a change. */
   changed(after: Annotation): void
 }) {
   const [isWriting, setWriting] = useState(false)

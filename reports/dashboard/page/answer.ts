@@ -1,4 +1,4 @@
-/** What the page shows: the answer to the question that is asked, and what stands beside it. */
+/** Data that the page shows: the ranked answer to the what-if question, and the page state. */
 import type { Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -12,7 +12,7 @@ export interface Answer extends PageState {
   readonly trials: readonly FinishedTrial[]
   readonly whatIf: WhatIf
   readonly planning: Planning
-  /** The question is the experiment's own. */
+  /** Whether the question is that of the experiment, unchanged. */
   readonly original: boolean
   readonly recommendation: Recommendation
   readonly candidates: readonly Candidate[]
@@ -22,7 +22,7 @@ export interface Answer extends PageState {
   readonly devices: readonly string[]
 }
 
-/** What changes no rank. */
+/** State of the page that does not affect the ranking. */
 export interface PageState {
   readonly annotations: Annotations
   /** Every experiment of the store; none in a saved page. */

@@ -1,31 +1,33 @@
 /**
- * The page's state, all of it: one experiment, its trials, the question asked of them, the answer,
- * and what is open and picked. Events of the server and of the reader change it here; the parts of
- * the page show it.
+ * All state of the page: one experiment, its trials, the what-if question, the answer to it, and
+ * what the user has opened and selected. Events of the server and of the user change the state
+ * here; the sections of the page show it.
  */
 
 import { getDemand } from '../../../search/objective.ts'
 import type { Annotation } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { candidatesOf } from '../../recommendation/candidates.ts'
+import { listCandidates } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
 import { getDevice, isOwnQuestion, pickOwnQuestion, Ranker, type WhatIf } from '../data/ranking.ts'
 import type { Answer, PageState, Planning } from './answer.ts'
-import { Paced } from './paced.ts'
 import { PartSchedule } from './part-schedule.ts'
+import { TimeSlicer } from './time-slicer.ts'
 
 /**
- * From so many trials on the contenders are ranked at once, and everything little by little when
- * the reader pauses.
+ * From this number of trials on, the page ranks only the best trials at once, and all of them in
+ * time slices when the user pauses.
  */
 const manyTrials = 5_000
 
-/** An answer that takes longer waits for a pause of the drag. */
-const frameMs = 60
-const pauseMs = 160
-const manyPauseMs = 250
+/** A refresh that takes longer waits until the user pauses the drag, ms. */
+const maxDragRefreshMs = 60
+/** Pause of a drag after which the page is refreshed, ms. */
+const dragPauseMs = 160
+/** Pause after which all of many trials are ranked, ms. */
+const rankPauseMs = 250
 
 interface Question {
   readonly experiment: DashboardExperiment
@@ -34,14 +36,14 @@ interface Question {
 }
 
 export class App {
-  /** Sections, which show each answer when their turn comes. */
+  /** Sections of the page. */
   readonly parts = new PartSchedule()
   answer?: Answer
-  /** What the reader has to know beside the answer; empty without a problem. */
+  /** Message shown above the sections; empty without a problem. */
   problem = ''
   /** Number of the trial that is open. */
   trial?: number
-  /** Id of the experiment that is shown, from before it arrives. */
+  /** Id of the experiment to show, known before its data arrives. */
   chosen = ''
   readonly #watchers = new Set<() => void>()
   #state: Omit<PageState, 'theme'> = {
@@ -62,23 +64,26 @@ export class App {
   #timer?: ReturnType<typeof setTimeout>
   #frame = 0
   #quickMs = 0
-  /** A quick answer is about to be given. */
-  #soon?: ReturnType<typeof setTimeout>
-  readonly #paced = new Paced()
-  /** Trials, while all before them were being ranked. */
-  #moreCame = false
+  /** Timer of the next quick answer. */
+  #quickTimer?: ReturnType<typeof setTimeout>
+  readonly #timeSlicer = new TimeSlicer()
+  /** Whether trials have arrived since the ranking in progress started. */
+  #hasNewTrials = false
   #whenLoaded?: () => void
 
-  /** @param online a server is there; without one the page is a saved copy */
+  /** @param online whether a server serves the page; otherwise it is a saved copy */
   constructor(readonly online: boolean) {}
 
-  /** Calls a listener after every change. Returns what ends it. */
+  /**
+   * Calls a listener after every change.
+   * @returns a function that unsubscribes
+   */
   watch(listener: () => void): () => void {
     this.#watchers.add(listener)
     return () => this.#watchers.delete(listener)
   }
 
-  #changed(): void {
+  #notifyWatchers(): void {
     for (const listener of this.#watchers) listener()
   }
 
@@ -93,8 +98,8 @@ export class App {
 
   addTrials(trials: readonly FinishedTrial[]): void {
     for (const trial of trials) this.#trials.push(trial)
-    // A ranking of very many that every new trial began anew would never end.
-    if (this.#paced.isUnderWay) this.#moreCame = true
+    // A ranking that every new trial restarted would never end.
+    if (this.#timeSlicer.isRunning) this.#hasNewTrials = true
     else this.schedule()
   }
 
@@ -122,18 +127,18 @@ export class App {
     this.#setState({ compared })
   }
 
-  /** Opens a trial, or closes the one that is open. */
+  /** Opens a trial; undefined closes the open one. */
   openTrial(number: number | undefined): void {
     this.trial = number
-    this.#changed()
+    this.#notifyWatchers()
   }
 
   setProblem(problem: string): void {
     this.problem = problem
-    this.#changed()
+    this.#notifyWatchers()
   }
 
-  /** Shows everything at once, as paper needs it; and as the screen does again. */
+  /** Renders everything at once for printing, or as usual again afterwards. */
   print(printing: boolean): void {
     this.#state = { ...this.#state, printing }
     this.refresh()
@@ -146,22 +151,25 @@ export class App {
   #setState(change: Partial<PageState>): void {
     this.#state = { ...this.#state, ...change }
     this.showAgain()
-    this.#changed()
+    this.#notifyWatchers()
   }
 
   get whatIf(): WhatIf | undefined {
     return this.#whatIf
   }
 
-  /** Asks another question of the same trials. `dragging`: more will follow at once. */
+  /**
+   * Changes the question asked of the trials.
+   * @param dragging whether further changes follow at once
+   */
   ask(change: Partial<WhatIf>, dragging = false): void {
     if (!this.#whatIf) return
     this.#whatIf = { ...this.#whatIf, ...change }
     this.schedule(dragging)
-    this.#changed()
+    this.#notifyWatchers()
   }
 
-  /** Demand that the reader gave; it is shown with the next answer. */
+  /** Demand that the user entered; the next answer shows it. */
   get planning(): Planning | undefined {
     return this.#planning
   }
@@ -175,28 +183,31 @@ export class App {
   }
 
   schedule(dragging = false): void {
-    // The first trials follow at once: a page that is drawn without them would hold them up.
+    // The first trials follow at once, and rendering the page without them would delay them.
     if (this.#state.loading && this.#trials.length === 0) return
-    // While trials pour in, what stands is shown now and then; it never takes most of the time.
+    // While trials arrive in bulk, refresh at intervals, for at most about a fifth of the time.
     if (this.#state.loading)
       this.#timer ??= setTimeout(
         () => this.refresh(),
         this.answer ? Math.max(300, 4 * this.#refreshMs) : 0,
       )
     else if (this.#isMany && this.answer) {
-      // The mouse has three quarters of the time.
-      this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
-    } else if (dragging && this.#refreshMs > frameMs) {
-      // What would hold up the mouse waits for its pause; what would only skip frames is shown
-      // every now and then.
-      if (this.#refreshMs > pauseMs * 2) clearTimeout(this.#timer)
+      // Leave three quarters of the time to the mouse.
+      this.#quickTimer ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
+    } else if (dragging && this.#refreshMs > maxDragRefreshMs) {
+      // A refresh that would block the mouse waits for its pause; one that would only skip frames
+      // runs at intervals.
+      if (this.#refreshMs > dragPauseMs * 2) clearTimeout(this.#timer)
       else if (this.#timer !== undefined) return
-      this.#timer = setTimeout(() => this.refresh(), pauseMs)
+      this.#timer = setTimeout(() => this.refresh(), dragPauseMs)
     } else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
   }
 
-  /** Everything has arrived. @param done once it is ranked and shown */
-  loaded(done: () => void): void {
+  /**
+   * Called when all trials have arrived.
+   * @param done called when they are ranked and shown
+   */
+  finishLoading(done: () => void): void {
     this.#state = { ...this.#state, loading: false }
     this.#whenLoaded = done
     this.refresh()
@@ -206,7 +217,7 @@ export class App {
     return this.#trials.length >= manyTrials
   }
 
-  /** What is asked now; undefined before the experiment has arrived. */
+  /** The current question; undefined before the experiment has arrived. */
   get #question(): Question | undefined {
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     return experiment && ranker && whatIf && { experiment, ranker, whatIf }
@@ -214,7 +225,7 @@ export class App {
 
   #createAnswer(recommendation: Recommendation, question: Question): Answer {
     const { experiment, whatIf } = question
-    const candidates = candidatesOf(recommendation)
+    const candidates = listCandidates(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => getDevice({ gpu })) : []
     return {
@@ -232,63 +243,59 @@ export class App {
   }
 
   /**
-   * What the contenders say, for the parts that show it at once; then everything, for those that
-   * the reader sees.
+   * Renders a quick answer in the sections that show one, then ranks all trials for the other
+   * sections.
    */
   #answerQuickly(): void {
-    this.#soon = undefined
+    this.#quickTimer = undefined
     const question = this.#question
     if (!question) return
     const { ranker, whatIf } = question
     performance.mark('quick')
-    this.parts.showAtOnce(
+    this.parts.renderQuickAnswer(
       this.#createAnswer(ranker.recommendQuickly(this.#trials, whatIf), question),
     )
     this.#quickMs = performance.measure('quick', 'quick').duration
     if (this.#state.loading) return
     performance.mark('rank')
-    this.#paced.begin(
-      manyPauseMs,
+    this.#timeSlicer.start(
+      rankPauseMs,
       () => ranker.recommendInSteps(this.#trials, whatIf),
       (recommendation) => this.#showRecommendation(recommendation, question),
     )
   }
 
-  /** Shows the same answer with what stands beside it now, which changes no rank. */
+  /** Shows the same answer with the current page state, which changes no rank. */
   showAgain(): void {
-    // What is about to be ranked anew shows it then; the answer that stands is of an earlier
-    // question.
-    const soon =
+    // A pending ranking will show the state, and the current answer is of an earlier question.
+    const isRankingPending =
       this.#timer !== undefined ||
-      this.#soon !== undefined ||
+      this.#quickTimer !== undefined ||
       this.#frame !== 0 ||
-      this.#paced.isUnderWay
-    if (this.answer && !soon) this.#show({ ...this.answer, ...this.state })
+      this.#timeSlicer.isRunning
+    if (this.answer && !isRankingPending) this.#show({ ...this.answer, ...this.state })
   }
 
   #show(answer: Answer, done = () => {}): void {
     this.answer = answer
-    this.#changed()
+    this.#notifyWatchers()
     if ((this.#isMany || answer.loading) && !answer.printing) {
-      this.parts.showLittleByLittle(answer, done)
+      this.parts.renderIncrementally(answer, done)
       return
     }
-    this.parts.show(answer)
+    this.parts.renderAll(answer)
     done()
   }
 
-  /**
-   * Ranks and shows: what the contenders say of very many, before all of it. Paper waits for
-   * nothing.
-   */
+  /** Ranks and shows; of many trials first a quick answer, except when printing. */
   refresh(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
     cancelAnimationFrame(this.#frame)
     this.#frame = 0
-    clearTimeout(this.#soon)
-    this.#soon = undefined
-    this.#paced.stop()
+    clearTimeout(this.#quickTimer)
+    this.#quickTimer = undefined
+    this.#timeSlicer.stop()
     const question = this.#question
     if (!question) return
     if (this.#isMany && !this.#state.printing) {
@@ -309,15 +316,13 @@ export class App {
       performance.measure('show', 'show')
       this.#whenLoaded?.()
       this.#whenLoaded = undefined
-      if (this.#moreCame) this.schedule()
-      this.#moreCame = false
+      if (this.#hasNewTrials) this.schedule()
+      this.#hasNewTrials = false
     })
   }
 }
 
-/**
- * Without a demand, one that takes a few replicas: three and a half times the capacity, rounded.
- */
+/** Assumes a demand that needs a few replicas: three and a half times the capacity, rounded. */
 function assumeDemand({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
   return {
     demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)),
@@ -326,7 +331,7 @@ function assumeDemand({ best }: Recommendation, { headroom }: DashboardExperimen
   }
 }
 
-/** The theme that the reader chose, else the system's. */
+/** Returns the theme that the user chose, else the system's. */
 function readTheme(): Theme {
   const { theme } = document.documentElement.dataset
   const dark = theme === undefined ? prefersDark().matches : theme === 'dark'

@@ -1,4 +1,4 @@
-/** Charts as components: a plot with its name, what it says in words, and a button to save it. */
+/** Chart components: a plot with its name, a text alternative, and a button to save it. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { money, significant, sloName, sloValue } from '../../format.ts'
@@ -7,19 +7,27 @@ import { getDevice } from '../data/ranking.ts'
 import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
 import { useApp } from './part.tsx'
-import { type Drawing, type Hovered, Plot, type Size } from './plot.ts'
+import { type ChartItem, type ChartSource, Plot, type Size } from './plot.ts'
 
-interface ChartProps extends Drawing {
-  /** Of the exported file. */
+interface ChartProps extends ChartSource {
+  /** Name of the exported file, without extension. */
   readonly name: string
-  /** What the chart shows, for those who do not see it. */
-  readonly words: string
+  /** Text alternative for screen readers. */
+  readonly altText: string
   readonly size?: Size
-  /** What lies over the plot. */
+  /** Elements on top of the plot. */
   readonly children?: (plot: Plot) => ComponentChildren
 }
 
-export function Chart({ name, words, size = 'middle', make, hover, click, children }: ChartProps) {
+export function Chart({
+  name,
+  altText,
+  size = 'middle',
+  createOption,
+  renderTooltip,
+  onClick,
+  children,
+}: ChartProps) {
   const figure = useRef<HTMLElement>(null)
   const [plot, setPlot] = useState<Plot>()
   useLayoutEffect(() => {
@@ -27,10 +35,10 @@ export function Chart({ name, words, size = 'middle', make, hover, click, childr
     setPlot(made)
     return () => made.dispose()
   }, [size])
-  useLayoutEffect(() => plot?.show({ make, hover, click }))
-  const save = () => plot && download(`${name}.svg`, 'image/svg+xml', plot.svg())
+  useLayoutEffect(() => plot?.show({ createOption, renderTooltip, onClick }))
+  const save = () => plot && download(`${name}.svg`, 'image/svg+xml', plot.renderSvg())
   return (
-    <figure ref={figure} class={`chart ${size}`} role="group" aria-label={words}>
+    <figure ref={figure} class={`chart ${size}`} role="group" aria-label={altText}>
       <div class="canvas" />
       <div class="paper" aria-hidden="true" />
       <button
@@ -47,23 +55,23 @@ export function Chart({ name, words, size = 'middle', make, hover, click, childr
   )
 }
 
-/** A chart of trials: each tells of itself under the mouse, and opens by a click. */
+/** A chart of trials: the tooltip describes the trial under the mouse, and a click opens it. */
 export function TrialChart({
   answer,
   ...chart
-}: Omit<ChartProps, 'hover' | 'click'> & { readonly answer: Answer }) {
+}: Omit<ChartProps, 'renderTooltip' | 'onClick'> & { readonly answer: Answer }) {
   const app = useApp()
-  const trialAt = ({ value }: Hovered) =>
+  const findTrial = ({ value }: ChartItem) =>
     value.length > 2 ? answer.trials.find((t) => t.number === value.at(-1)) : undefined
   return (
     <Chart
       {...chart}
-      hover={(item) => {
-        const trial = trialAt(item)
+      renderTooltip={(item) => {
+        const trial = findTrial(item)
         return trial && <TrialCard answer={answer} trial={trial} />
       }}
-      click={(item) => {
-        const trial = trialAt(item)
+      onClick={(item) => {
+        const trial = findTrial(item)
         if (trial) app.openTrial(trial.number)
       }}
     />

@@ -7,7 +7,7 @@ import { ExperimentActions } from './experiment-actions.tsx'
 import { listExperiments, listOutcomes } from './source.ts'
 import { ThemeButton } from './theme-button.tsx'
 
-/** What is asked of the list; it stands in the address. */
+/** Filter of the list, which the address of the page contains. */
 interface ListQuestion {
   readonly words: string
   readonly tag: string
@@ -45,8 +45,8 @@ export function ExperimentsPage() {
       document.documentElement.dataset.ready = 'true'
     })
   }, [])
-  useLayoutEffect(() => history.replaceState(null, '', addressOf(asked)), [asked])
-  const kept = store.experiments
+  useLayoutEffect(() => history.replaceState(null, '', formatListAddress(asked)), [asked])
+  const listed = store.experiments
     .filter((one) => isAsked(one, store.outcomes.get(one.id), asked))
     .reverse()
   return (
@@ -63,8 +63,8 @@ export function ExperimentsPage() {
           {problem}
         </p>
         <section class="experiments" id="experiments" aria-label="Experiments">
-          <Filters asked={asked} ask={ask} experiments={store.experiments} kept={kept.length} />
-          <List kept={kept} store={store} changed={() => void load()} problem={setProblem} />
+          <Filters asked={asked} ask={ask} experiments={store.experiments} kept={listed.length} />
+          <List kept={listed} store={store} changed={() => void load()} problem={setProblem} />
         </section>
       </main>
     </>
@@ -72,21 +72,21 @@ export function ExperimentsPage() {
 }
 
 function parseListQuestion(search: string): ListQuestion {
-  const given = new URLSearchParams(search)
+  const query = new URLSearchParams(search)
   return {
-    words: given.get('words') ?? '',
-    tag: given.get('tag') ?? '',
-    archived: given.get('archived') === 'true',
+    words: query.get('words') ?? '',
+    tag: query.get('tag') ?? '',
+    archived: query.get('archived') === 'true',
   }
 }
 
-function addressOf({ words, tag, archived }: ListQuestion): string {
-  const given = new URLSearchParams({
+function formatListAddress({ words, tag, archived }: ListQuestion): string {
+  const query = new URLSearchParams({
     ...(words && { words }),
     ...(tag && { tag }),
     ...(archived && { archived: 'true' }),
   })
-  return `/experiments${given.size > 0 ? `?${given}` : ''}`
+  return `/experiments${query.size > 0 ? `?${query}` : ''}`
 }
 
 function isAsked(

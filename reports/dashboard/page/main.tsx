@@ -1,6 +1,6 @@
 /**
- * Where the script begins: in a page that a server or a snapshot inside the page feeds, or in the
- * worker of such a page.
+ * Entry point of the script: in a page whose data come from a server or from a snapshot inside the
+ * page, or in the worker of such a page.
  */
 import { options, render } from 'preact'
 import { type Snapshot, unpackTrial } from '../data/page-data.ts'
@@ -9,12 +9,12 @@ import { App, prefersDark } from './app.ts'
 import { ExperimentsPage } from './experiments-list.tsx'
 import { Page } from './page.tsx'
 import { AppContext } from './part.tsx'
-import { printWell } from './print.ts'
+import { preparePrinting } from './print.ts'
 import { follow, listExperiments, readEmbeddedSnapshot, takeToken } from './source.ts'
 import { serveEffects } from './worker.ts'
 
 function start(root: HTMLElement): void {
-  // Paper and steps of a few milliseconds need what is shown to stand there at once.
+  // Printing and time slices need every change rendered synchronously.
   options.debounceRendering = (work) => work()
   const snapshot = readEmbeddedSnapshot()
   if (!snapshot) takeToken()
@@ -30,7 +30,7 @@ function start(root: HTMLElement): void {
     root,
   )
   prefersDark().addEventListener('change', () => app.showAgain())
-  printWell(app)
+  preparePrinting(app)
   if (snapshot) showSnapshot(app, snapshot)
   else void followServer(app)
 }
@@ -39,7 +39,7 @@ function showSnapshot(app: App, { experiment, trials, annotations }: Snapshot): 
   app.setExperiment(experiment)
   app.setAnnotations(annotations)
   app.addTrials(trials.map(unpackTrial))
-  app.loaded(() => {})
+  app.finishLoading(() => {})
 }
 
 async function followServer(app: App): Promise<void> {
@@ -57,7 +57,7 @@ async function followServer(app: App): Promise<void> {
       trials: (more) => app.addTrials(more),
       annotations: (all) => app.setAnnotations(all),
       ready: () =>
-        app.loaded(() => {
+        app.finishLoading(() => {
           refuseMissingTrial(app)
           document.documentElement.dataset.ready = 'true'
         }),

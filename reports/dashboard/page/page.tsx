@@ -10,12 +10,13 @@ import { Curves } from './sections/curves.tsx'
 import { Decision } from './sections/decision.tsx'
 import { TrialDialog } from './sections/details.tsx'
 import { Exports } from './sections/exports.tsx'
-import { Matters } from './sections/matters.tsx'
+import { ImportanceSection } from './sections/importance-section.tsx'
 import { PaperHead } from './sections/paper-head.tsx'
 import { Pareto } from './sections/pareto.tsx'
+import { Stages } from './sections/stages.tsx'
 import { Timeline } from './sections/timeline.tsx'
 import { Trials } from './sections/trials.tsx'
-import { titleOf, Verdict } from './sections/verdict.tsx'
+import { formatPageTitle, Verdict } from './sections/verdict.tsx'
 import { WhatIf } from './sections/whatif.tsx'
 import { ThemeButton } from './theme-button.tsx'
 
@@ -53,11 +54,11 @@ export function Page() {
       <main>
         <Notice />
         <Part class="paper-only" of={PaperHead} />
-        <Part class="verdict" label="Verdict" atOnce of={Verdict} />
+        <Part class="verdict" label="Verdict" showsQuickAnswer of={Verdict} />
         <Part
           class="whatif"
           label="What if: SLO, objective, demand and prices"
-          atOnce
+          showsQuickAnswer
           of={WhatIf}
         />
         <Part id="pareto" label="Pareto front" of={Pareto} />
@@ -65,9 +66,10 @@ export function Page() {
           <Part id="decide" label="Cost and capacity" of={Decision} />
           <Part id="curves" label="Load curves" of={Curves} />
         </div>
+        <Part id="stages" label="Stages" of={Stages} />
         <Part id="capacity" label="Capacity plan" of={Capacity} />
         <Part class="beside" label="Note and tags" of={Annotations} />
-        <Part id="matters" label="Parameter importance" of={Matters} />
+        <Part id="matters" label="Parameter importance" of={ImportanceSection} />
         <Part id="trials" label="Trials" of={Trials} />
         <Part id="compare-trials" label="Trials side by side" of={CompareTrials} />
         <Part id="timeline" label="Timeline" of={Timeline} />
@@ -118,7 +120,7 @@ const stateWords = {
 /** How far the experiment is, here and in the page's title. */
 function State() {
   const { answer, online } = useLiveApp()
-  const title = answer && titleOf(answer)
+  const title = answer && formatPageTitle(answer)
   useLayoutEffect(() => {
     if (title !== undefined) document.title = title
   }, [title])

@@ -1,85 +1,90 @@
-/** The parts of the page, each shown the answer: at once, or once the reader comes near it. */
+/**
+ * Schedules the rendering of the page's sections: all at once, or those in and near the viewport
+ * first and the others when they come near it.
+ */
 
 import type { Answer } from './answer.ts'
-import { Paced } from './paced.ts'
+import { TimeSlicer } from './time-slicer.ts'
 
-/** Pixels from the screen's edge. */
-const nearPx = 400
+/** Sections within this distance of the viewport are rendered, pixels. */
+const renderMarginPx = 400
 
 interface Part {
   readonly element: HTMLElement
-  /** It is shown the contenders alone, where ranking everything takes longer. */
-  readonly atOnce?: boolean
+  /** Also renders a quick answer, which ranks only the best trials, before all are ranked. */
+  readonly showsQuickAnswer?: boolean
   show(answer: Answer): void
 }
 
 interface Entry {
   readonly part: Part
-  /** Not known before the browser has laid the page out. */
-  near?: boolean
-  /** The answer has changed since it was shown to the part. */
-  behind: boolean
+  /** Whether the section is near the viewport; undefined until the observer first reports. */
+  isNear?: boolean
+  /** The answer has changed since the section was rendered. */
+  isStale: boolean
 }
 
 export class PartSchedule {
   readonly #entries: Entry[] = []
   #answer?: Answer
-  readonly #paced = new Paced()
-  readonly #observer = new IntersectionObserver((entries) => this.#moved(entries), {
-    rootMargin: `${nearPx}px`,
+  readonly #timeSlicer = new TimeSlicer()
+  readonly #observer = new IntersectionObserver((entries) => this.#handleIntersections(entries), {
+    rootMargin: `${renderMarginPx}px`,
   })
 
   add(part: Part): void {
-    this.#entries.push({ part, behind: false })
+    this.#entries.push({ part, isStale: false })
     this.#observer.observe(part.element)
   }
 
-  show(answer: Answer): void {
+  /** Renders every section now. */
+  renderAll(answer: Answer): void {
     this.#answer = answer
-    this.#paced.stop()
+    this.#timeSlicer.stop()
     for (const entry of this.#entries) update(entry, answer)
   }
 
   /**
-   * One after the other, and those far from the screen when they come near. @param done once all
-   * that are near have it
+   * Renders sections one after another; those far from the viewport wait until they come near it.
+   * @param done called when all sections near the viewport are rendered
    */
-  showLittleByLittle(answer: Answer, done: () => void): void {
+  renderIncrementally(answer: Answer, done: () => void): void {
     this.#answer = answer
-    // A part that is not laid out can never come near: it is empty, or stands on paper alone.
-    const isFar = ({ near, part }: Entry) => near === false && part.element.offsetParent !== null
-    for (const entry of this.#entries) entry.behind = true
+    // A section without layout (empty, or print-only) never intersects: render it now.
+    const isFar = ({ isNear, part }: Entry) =>
+      isNear === false && part.element.offsetParent !== null
+    for (const entry of this.#entries) entry.isStale = true
     const due = this.#entries.filter((entry) => !isFar(entry))
-    this.#paced.begin(0, () => updateInSteps(due, answer), done)
+    this.#timeSlicer.start(0, () => updateInSteps(due, answer), done)
   }
 
   /**
-   * Those that can show it before everything is ranked; what the others are still to be shown is of
-   * an earlier question.
+   * Renders the sections that show a quick answer, and cancels a pending incremental rendering,
+   * whose answer is outdated.
    */
-  showAtOnce(answer: Answer): void {
-    this.#paced.stop()
-    for (const { part } of this.#entries) if (part.atOnce) part.show(answer)
+  renderQuickAnswer(answer: Answer): void {
+    this.#timeSlicer.stop()
+    for (const { part } of this.#entries) if (part.showsQuickAnswer) part.show(answer)
   }
 
-  #moved(entries: readonly IntersectionObserverEntry[]): void {
+  #handleIntersections(entries: readonly IntersectionObserverEntry[]): void {
     for (const { target, isIntersecting } of entries) {
       const entry = this.#entries.find(({ part }) => part.element === target)
       if (!entry) continue
-      entry.near = isIntersecting
-      if (isIntersecting && entry.behind && this.#answer) update(entry, this.#answer)
+      entry.isNear = isIntersecting
+      if (isIntersecting && entry.isStale && this.#answer) update(entry, this.#answer)
     }
   }
 }
 
 function update(entry: Entry, answer: Answer): void {
-  entry.behind = false
+  entry.isStale = false
   entry.part.show(answer)
 }
 
 function* updateInSteps(due: readonly Entry[], answer: Answer): Generator<undefined, void> {
   for (const entry of due) {
-    if (entry.behind) update(entry, answer)
+    if (entry.isStale) update(entry, answer)
     yield
   }
 }

@@ -18,26 +18,26 @@ export function useLiveApp(): App {
 }
 
 /**
- * A section of the page, which shows the answer when its turn comes. Without content it is not
- * displayed.
+ * A section of the page, rendered by the schedule. A section without content is not displayed.
+ * @param showsQuickAnswer also renders a quick answer, which ranks only the best trials
  */
 export function Part({
   id,
   class: name,
   label,
-  atOnce,
+  showsQuickAnswer,
   of: Content,
 }: {
   readonly id?: string
   readonly class?: string
   readonly label?: string
-  readonly atOnce?: boolean
+  readonly showsQuickAnswer?: boolean
   readonly of: FunctionComponent<{ readonly answer: Answer }>
 }) {
   const { parts } = useApp()
   const element = useRef<HTMLElement>(null)
   const [answer, show] = useState<Answer>()
-  useLayoutEffect(() => parts.add({ element: element.current!, atOnce, show }), [])
+  useLayoutEffect(() => parts.add({ element: element.current!, showsQuickAnswer, show }), [])
   return (
     <section ref={element} id={id} class={name} aria-label={label}>
       {answer && <Content answer={answer} />}

@@ -1,4 +1,7 @@
-/** ECharts in an element of the page: redrawn only while it is seen, drawn for paper and as SVG. */
+/**
+ * ECharts chart in an element of the page: redraws only while visible, and renders for print and as
+ * SVG.
+ */
 import { BarChart, CustomChart, LineChart, ParallelChart, ScatterChart } from 'echarts/charts'
 import {
   GridComponent,
@@ -29,65 +32,68 @@ use([
   SVGRenderer,
 ])
 
-/** What a point stands for: ECharts hands the item's own data back. */
-export interface Hovered {
+/** A chart item under the pointer, as ECharts reports it. */
+export interface ChartItem {
   readonly seriesId?: string
   readonly value: readonly number[]
 }
 
 export type Size = 'tall' | 'middle' | 'small' | 'strip'
 /**
- * Width and height on paper, px: A4 between its margins is 700 px wide, two small charts side by
- * side.
+ * Width and height in print, CSS pixels: A4 between its margins is 700 px wide, and two small
+ * charts fit side by side.
  */
-const paperSizes: Readonly<Record<Size, readonly [number, number]>> = {
+const printSizes: Readonly<Record<Size, readonly [number, number]>> = {
   tall: [700, 400],
   middle: [700, 320],
   small: [340, 240],
   strip: [700, 110],
 }
-/** Dots of a canvas to a px of paper: about 300 to the inch. */
-const paperDots = 3
+/** Canvas pixels per CSS pixel in print: about 300 dpi. */
+const printPixelRatio = 3
 
-/** Many points are drawn some in each frame: paper has one, and the chart is gone in the next. */
-const atOnce = (option: ChartOption): ChartOption => ({
+/** ECharts draws large series over several frames, but printing waits for only one. */
+const disableProgressive = (option: ChartOption): ChartOption => ({
   ...option,
   series: [option.series ?? []].flat().map((series) => ({ ...(series as object), progressive: 0 })),
 })
 
-export interface Drawing {
-  /** @param still on paper and in files nothing can be moved, and what handles say is drawn */
-  make(still: boolean): ChartOption
-  /** What stands beside an item that the mouse is over. */
-  hover?(item: Hovered): ComponentChild
-  click?(item: Hovered): void
+export interface ChartSource {
+  /**
+   * @param isStatic for print and files, which have no drag handles: the chart itself labels what a
+   * handle would show, such as the SLO's limit
+   */
+  createOption(isStatic: boolean): ChartOption
+  /** Content of the tooltip of an item. */
+  renderTooltip?(item: ChartItem): ComponentChild
+  onClick?(item: ChartItem): void
 }
 
 const plots = new Set<Plot>()
 
-/** The plots of the page, seen or not, without those of dialogs. */
+/** Lists the plots of the page, visible or not, without those in dialogs. */
 export const listPlots = (): Plot[] => [...plots].filter(({ figure }) => figure.closest('main'))
 
 export class Plot {
   readonly #canvas: HTMLElement
-  readonly #tip = document.createElement('div')
+  readonly #tooltip = document.createElement('div')
   #chart?: EChartsType
-  #onPaper?: EChartsType
-  #drawing?: Drawing
-  #dirty = false
-  #seen = false
-  readonly #onDraw = new Set<() => void>()
-  readonly #onInit: ((chart: EChartsType) => void)[] = []
-  readonly #visible = new IntersectionObserver(
+  #printChart?: EChartsType
+  #source?: ChartSource
+  #needsRedraw = false
+  #isVisible = false
+  readonly #drawListeners = new Set<() => void>()
+  readonly #initListeners: ((chart: EChartsType) => void)[] = []
+  readonly #visibilityObserver = new IntersectionObserver(
     ([entry]) => {
-      this.#seen = entry?.isIntersecting ?? false
-      if (this.#seen && this.#dirty) this.#draw()
+      this.#isVisible = entry?.isIntersecting ?? false
+      if (this.#isVisible && this.#needsRedraw) this.#draw()
     },
     { rootMargin: '200px' },
   )
-  readonly #resized = new ResizeObserver(() => {
+  readonly #resizeObserver = new ResizeObserver(() => {
     this.#chart?.resize()
-    for (const listener of this.#onDraw) listener()
+    for (const listener of this.#drawListeners) listener()
   })
 
   constructor(
@@ -95,92 +101,102 @@ export class Plot {
     private readonly size: Size,
   ) {
     this.#canvas = figure.querySelector<HTMLElement>('.canvas')!
-    this.#visible.observe(figure)
-    this.#resized.observe(this.#canvas)
+    this.#visibilityObserver.observe(figure)
+    this.#resizeObserver.observe(this.#canvas)
     plots.add(this)
   }
 
   dispose(): void {
     plots.delete(this)
-    this.#visible.disconnect()
-    this.#resized.disconnect()
+    this.#visibilityObserver.disconnect()
+    this.#resizeObserver.disconnect()
     this.#chart?.dispose()
   }
 
-  /** Shows a drawing, now if the plot is on the screen, else when it comes there. */
-  show(drawing: Drawing): void {
-    this.#drawing = drawing
-    this.#dirty = true
-    if (this.#seen) this.#draw()
+  /** Shows a chart: now if the plot is visible, else when it becomes visible. */
+  show(source: ChartSource): void {
+    this.#source = source
+    this.#needsRedraw = true
+    if (this.#isVisible) this.#draw()
   }
 
   #draw(): void {
-    if (!this.#drawing || this.#canvas.clientWidth === 0) return
+    if (!this.#source || this.#canvas.clientWidth === 0) return
     if (!this.#chart) {
       this.#chart = init(this.#canvas, null, { renderer: 'canvas' })
-      this.#chart.on('click', (item) => this.#drawing?.click?.(hovered(item)))
-      for (const listener of this.#onInit) listener(this.#chart)
+      this.#chart.on('click', (item) => this.#source?.onClick?.(readChartItem(item)))
+      for (const listener of this.#initListeners) listener(this.#chart)
     }
-    this.#dirty = false
-    this.#chart.setOption(this.#withHover(this.#drawing.make(false)), { notMerge: true })
-    for (const listener of this.#onDraw) listener()
+    this.#needsRedraw = false
+    this.#chart.setOption(this.#addTooltip(this.#source.createOption(false)), { notMerge: true })
+    for (const listener of this.#drawListeners) listener()
   }
 
-  /** Draws it as it will stand on paper, beside the one on the screen, which paper does not show. */
-  toPaper(): void {
-    if (!this.#drawing) return
-    this.fromPaper()
-    const [width, height] = paperSizes[this.size]
-    this.#onPaper = init(this.figure.querySelector<HTMLElement>('.paper'), null, {
+  /** Draws the print version next to the screen version, which the print style sheet hides. */
+  drawForPrint(): void {
+    if (!this.#source) return
+    this.clearPrint()
+    const [width, height] = printSizes[this.size]
+    this.#printChart = init(this.figure.querySelector<HTMLElement>('.paper'), null, {
       renderer: 'canvas',
       width,
       height,
-      devicePixelRatio: paperDots,
+      devicePixelRatio: printPixelRatio,
     })
-    this.#onPaper.setOption({ ...atOnce(this.#drawing.make(true)), tooltip: { show: false } })
-    this.#onPaper.getZr().flush()
+    this.#printChart.setOption({
+      ...disableProgressive(this.#source.createOption(true)),
+      tooltip: { show: false },
+    })
+    this.#printChart.getZr().flush()
   }
 
-  fromPaper(): void {
-    this.#onPaper?.dispose()
-    this.#onPaper = undefined
-  }
-
-  /** After every drawing and change of size. Returns what ends it. */
-  onDraw(listener: () => void): () => void {
-    this.#onDraw.add(listener)
-    return () => this.#onDraw.delete(listener)
+  clearPrint(): void {
+    this.#printChart?.dispose()
+    this.#printChart = undefined
   }
 
   /**
-   * Presses and moves of the mouse over the canvas, with whether they are over something that can
-   * be clicked.
+   * Calls a listener after every redraw and resize.
+   * @returns a function that unsubscribes
+   */
+  onDraw(listener: () => void): () => void {
+    this.#drawListeners.add(listener)
+    return () => this.#drawListeners.delete(listener)
+  }
+
+  /**
+   * Listens to presses and moves of the mouse over the canvas.
+   * @param listener called with the x position in pixels, and whether the mouse is over an item
    */
   onPointer(
     kind: 'mousedown' | 'mousemove',
-    listener: (x: number, overItem: boolean) => void,
+    listener: (x: number, isOverItem: boolean) => void,
   ): void {
     const listen = (chart: EChartsType) =>
       chart.getZr().on(kind, ({ offsetX, target }) => listener(offsetX, target !== undefined))
     if (this.#chart) listen(this.#chart)
-    else this.#onInit.push(listen)
+    else this.#initListeners.push(listen)
   }
 
   set cursor(cursor: string) {
     this.#chart?.getZr().setCursorStyle(cursor)
   }
 
-  /** Pixel of an x value, from the plot's left edge; undefined before the first drawing. */
-  locatePixel(x: number): number | undefined {
+  /**
+   * Converts an x value to a pixel position from the left edge of the plot.
+   * @returns undefined before the first drawing
+   */
+  convertToPixel(x: number): number | undefined {
     return this.#chart?.convertToPixel({ xAxisIndex: 0 }, x)
   }
 
-  valueAt(pixel: number): number | undefined {
+  /** Inverse of `convertToPixel`. */
+  convertFromPixel(pixel: number): number | undefined {
     return this.#chart?.convertFromPixel({ xAxisIndex: 0 }, pixel)
   }
 
-  /** The same drawing as SVG text, at a size for documents. */
-  svg(): string {
+  /** Renders the chart as SVG text, at a size for documents. */
+  renderSvg(): string {
     const chart = init(null, null, {
       renderer: 'svg',
       ssr: true,
@@ -188,21 +204,21 @@ export class Plot {
       height: Math.max(320, this.#canvas.clientHeight),
     })
     try {
-      chart.setOption({ ...(this.#drawing?.make(true) ?? {}), tooltip: { show: false } })
+      chart.setOption({ ...(this.#source?.createOption(true) ?? {}), tooltip: { show: false } })
       return chart.renderToSVGString()
     } finally {
       chart.dispose()
     }
   }
 
-  #withHover(option: ChartOption): ChartOption {
+  #addTooltip(option: ChartOption): ChartOption {
     const tooltip = option.tooltip as { appendTo?: string } | undefined
-    if (!this.#drawing?.hover || tooltip?.appendTo === undefined) return option
+    if (!this.#source?.renderTooltip || tooltip?.appendTo === undefined) return option
     const formatter = (item: unknown) => {
-      const content = this.#drawing?.hover?.(hovered(item))
+      const content = this.#source?.renderTooltip?.(readChartItem(item))
       if (content === undefined) return ''
-      render(content, this.#tip)
-      return this.#tip
+      render(content, this.#tooltip)
+      return this.#tooltip
     }
     return {
       ...option,
@@ -219,7 +235,7 @@ export class Plot {
   }
 }
 
-const hovered = (item: unknown): Hovered => {
+const readChartItem = (item: unknown): ChartItem => {
   const { seriesId, value } = item as { seriesId?: string; value: unknown }
   return { seriesId, value: Array.isArray(value) ? (value as number[]) : [] }
 }

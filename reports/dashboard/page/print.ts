@@ -1,22 +1,22 @@
 /**
- * The page on paper: one A4 report under the question that is asked, with every chart drawn,
- * wherever the reader had scrolled.
+ * Prints the page as an A4 report of the current question, with every chart drawn, also those that
+ * have not been scrolled into view.
  */
 import type { App } from './app.ts'
 import { listPlots } from './plot.ts'
 
-/** Makes the page ready for paper before it is printed, and as it was after. */
-export function printWell(app: App): void {
-  let opened: HTMLDetailsElement[] = []
+/** Prepares the page before printing, and restores it afterwards. */
+export function preparePrinting(app: App): void {
+  let openedDetails: HTMLDetailsElement[] = []
   addEventListener('beforeprint', () => {
     app.print(true)
-    opened = [...document.querySelectorAll<HTMLDetailsElement>('details.more:not([open])')]
-    for (const details of opened) details.open = true
-    for (const plot of listPlots()) plot.toPaper()
+    openedDetails = [...document.querySelectorAll<HTMLDetailsElement>('details.more:not([open])')]
+    for (const details of openedDetails) details.open = true
+    for (const plot of listPlots()) plot.drawForPrint()
   })
   addEventListener('afterprint', () => {
-    for (const details of opened) details.open = false
-    for (const plot of listPlots()) plot.fromPaper()
+    for (const details of openedDetails) details.open = false
+    for (const plot of listPlots()) plot.clearPrint()
     app.print(false)
   })
 }

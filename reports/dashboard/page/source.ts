@@ -33,7 +33,7 @@ interface ExperimentList {
   readonly writable: boolean
 }
 
-/** The snapshot that a self-contained page carries; undefined in a page from the server. */
+/** Reads the snapshot that a self-contained page carries; undefined in a page from the server. */
 export function readEmbeddedSnapshot(): Snapshot | undefined {
   const text = document.getElementById('snapshot')?.textContent
   return text ? (JSON.parse(text) as Snapshot) : undefined
@@ -100,15 +100,18 @@ const createTokenHeaders = (): Record<string, string> => {
   return token === null ? {} : { 'x-tune-token': token }
 }
 
-/** What a note or tags are written beside: an experiment, or a trial of it. */
-export interface Place {
+/** The object of a note or tags: an experiment, or one of its trials. */
+export interface AnnotationTarget {
   readonly experimentId: string
   readonly trial?: number
 }
 
-/** Resolves with what stands there now. @throws Error with what the server says against it */
+/**
+ * Resolves with what stands there now.
+ * @throws Error with what the server says against it
+ */
 export async function annotate(
-  { experimentId, trial }: Place,
+  { experimentId, trial }: AnnotationTarget,
   change: AnnotationChange,
 ): Promise<Annotation> {
   const answer = await answered(
@@ -122,8 +125,8 @@ export async function annotate(
 }
 
 /**
- * Removes an experiment with all its trials, for good. @throws Error with what the server says
- * against it
+ * Removes an experiment with all its trials, for good.
+ * @throws Error with what the server says against it
  */
 export async function deleteExperiment(id: string): Promise<void> {
   await answered(

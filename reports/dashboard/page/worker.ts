@@ -1,74 +1,87 @@
 /**
- * The model of what matters is fitted beside the page, in a worker made of the same script; where
- * there is none (a saved page), in the page itself.
+ * Computes parameter effects in a worker that runs the same script; a saved page has no worker and
+ * computes them itself.
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { computeEffects, type Effects, type ServedPoint } from '../data/importance.ts'
+import { computeEffects, type Effects, type FeasiblePoint } from '../data/importance.ts'
 import { computeNeighbourhood, type Neighbourhood } from '../data/neighbourhood.ts'
 
-interface EffectsQuestion {
+interface EffectsRequest {
   readonly parameters: readonly Parameter[]
-  readonly served: readonly ServedPoint[]
+  readonly feasiblePoints: readonly FeasiblePoint[]
   readonly seed: number
+  /** Configuration through which slices and surface pass. */
   readonly centre: Configuration
-  /** Parameters of the surface. */
-  readonly pair: readonly string[]
+  /** The two parameters of the surface; empty: the two most important ones. */
+  readonly surfaceParameters: readonly string[]
 }
 export interface ParameterEffects {
   readonly effects: Effects
-  readonly around?: Neighbourhood
+  readonly neighbourhood?: Neighbourhood
 }
 
-function answer({
+function computeParameterEffects({
   parameters,
-  served,
+  feasiblePoints,
   seed,
   centre,
-  pair,
-}: EffectsQuestion): ParameterEffects | undefined {
-  const effects = computeEffects(parameters, served, seed)
+  surfaceParameters,
+}: EffectsRequest): ParameterEffects | undefined {
+  const effects = computeEffects(parameters, feasiblePoints, seed)
   if (effects === undefined) return undefined
   const byImportance = effects.effects.map(({ parameter }) => parameter)
   return {
     effects,
-    around: computeNeighbourhood(parameters, served, centre, [...pair, ...byImportance], seed),
+    neighbourhood: computeNeighbourhood(
+      parameters,
+      feasiblePoints,
+      centre,
+      [...surfaceParameters, ...byImportance],
+      seed,
+    ),
   }
 }
 
-/** In a worker: answers every question. */
+/** Answers every request, in a worker. */
 export function serveEffects(scope: {
-  onmessage: ((event: MessageEvent<EffectsQuestion>) => void) | null
+  onmessage: ((event: MessageEvent<EffectsRequest>) => void) | null
   postMessage(message: unknown): void
 }): void {
-  scope.onmessage = ({ data }) => scope.postMessage(answer(data))
+  scope.onmessage = ({ data }) => scope.postMessage(computeParameterEffects(data))
 }
 
 let worker: Worker | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 
 /**
- * Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag
- * asks sixty times a second. @param atOnce paper waits for nothing
+ * Pause without another request before the computation starts, ms: a drag requests 60 times a
+ * second.
  */
-export function askForEffects(
-  question: EffectsQuestion,
-  atOnce: boolean,
+const requestPauseMs = 350
+
+/**
+ * Requests the effects. A later request replaces one that has no result yet.
+ * @param isSynchronous computes them before it returns, for printing
+ */
+export function requestEffects(
+  request: EffectsRequest,
+  isSynchronous: boolean,
   done: (effects: ParameterEffects | undefined) => void,
 ): void {
   clearTimeout(timer)
-  if (atOnce) {
-    done(answer(question))
+  if (isSynchronous) {
+    done(computeParameterEffects(request))
     return
   }
   timer = setTimeout(() => {
     if (location.protocol !== 'http:') {
-      done(answer(question))
+      done(computeParameterEffects(request))
       return
     }
     worker?.terminate()
     worker = new Worker('/app.js')
     worker.onmessage = ({ data }: MessageEvent<ParameterEffects | undefined>) => done(data)
-    worker.postMessage(question)
-  }, 350)
+    worker.postMessage(request)
+  }, requestPauseMs)
 }

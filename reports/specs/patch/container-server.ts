@@ -1,4 +1,4 @@
-/** Which known model server a container of a manifest starts. */
+/** Recognises the model server that a container of a manifest starts. */
 import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
 import { getValueAt, listAt, type YamlValue } from './yaml-values.ts'
 
@@ -42,7 +42,10 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
 /** Images of companions of a server, which contain its name. */
 const companionImages = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
 
-/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; '…/tensorrt-llm/release' → 'tensorrt-llm'. */
+/**
+ * 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; '…/tensorrt-llm/release' →
+ * 'tensorrt-llm'.
+ */
 export function parseImageName(image: string): string {
   const parts = image.replace(/@.*$/, '').split('/')
   const last = parts.at(-1)!.replace(/:.*$/, '')
@@ -51,7 +54,7 @@ export function parseImageName(image: string): string {
   return last === 'release' ? folder : last
 }
 
-/** All words of command and arguments; shell texts are split. */
+/** Lists all words of command and arguments; shell texts are split. */
 export const listCommandWords = (container: YamlValue): string[] =>
   ['command', 'args'].flatMap((field) =>
     [getValueAt(container, [field])]
@@ -63,7 +66,7 @@ export const listCommandWords = (container: YamlValue): string[] =>
 /**
  * Recognises the server by its command, then its image, then KServe's field and runtime. Undefined
  * for unknown servers.
- * @param field of KServe's predictor
+ * @param field name of the field of KServe's predictor that is the container, such as 'triton'
  */
 export function recogniseServer(container: YamlValue, field?: string): DeployedServer | undefined {
   const words = listCommandWords(container)

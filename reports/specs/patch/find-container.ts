@@ -30,15 +30,15 @@ export interface ServerContainer {
   readonly name: string
   /** 'Deployment/bert/server': what --container takes. */
   readonly label: string
-  /** Undefined if unknown. */
+  /** Server that it starts; undefined if unknown. */
   readonly server: DeployedServer | undefined
   /** Why it was chosen, in words. */
   readonly reason: string
 }
 
 interface Candidate extends Omit<ServerContainer, 'reason' | 'label'> {
-  /** A part of an InferenceService other than its predictor, or a sidecar. */
-  readonly isBeside: boolean
+  /** Whether it is a sidecar, or a part of an InferenceService other than its predictor. */
+  readonly isCompanion: boolean
 }
 
 /**
@@ -59,24 +59,24 @@ export function findContainer(
     )
   }
   if (requested !== undefined) {
-    const named = candidates.filter((candidate) => listNames(candidate).includes(requested))
-    if (named.length === 1) return { ...named[0]!, reason: 'by --container' }
-    if (named.length === 0)
+    const matching = candidates.filter((candidate) => listNames(candidate).includes(requested))
+    if (matching.length === 1) return { ...matching[0]!, reason: 'by --container' }
+    if (matching.length === 0)
       throw new SpecError(
         `${file} has no container ${requested}: it has ${listLabels(candidates)}`,
         'name one of them with --container',
       )
-    throw createAmbiguityError(file, named)
+    throw createAmbiguityError(file, matching)
   }
-  const servers = candidates.filter(({ isBeside }) => !isBeside)
-  const among = servers.length > 0 ? servers : candidates
-  if (among.length === 1) return { ...among[0]!, reason: 'the only one' }
+  const servers = candidates.filter(({ isCompanion }) => !isCompanion)
+  const eligible = servers.length > 0 ? servers : candidates
+  if (eligible.length === 1) return { ...eligible[0]!, reason: 'the only one' }
   for (const [reason, isServer] of listContainerEvidence(serving)) {
-    const found = among.filter(isServer)
-    if (found.length === 1) return { ...found[0]!, reason }
-    if (found.length > 1) throw createAmbiguityError(file, found)
+    const serverContainers = eligible.filter(isServer)
+    if (serverContainers.length === 1) return { ...serverContainers[0]!, reason }
+    if (serverContainers.length > 1) throw createAmbiguityError(file, serverContainers)
   }
-  throw createAmbiguityError(file, among)
+  throw createAmbiguityError(file, eligible)
 }
 
 const listLabels = (candidates: readonly { readonly label: string }[]): string =>
@@ -84,11 +84,11 @@ const listLabels = (candidates: readonly { readonly label: string }[]): string =
 
 function createAmbiguityError(
   file: string,
-  among: readonly { readonly label: string }[],
+  candidates: readonly { readonly label: string }[],
 ): SpecError {
   return new SpecError(
-    `${file} has several containers that may be the server: ${listLabels(among)}`,
-    `name the one to tune with --container, such as --container ${among[0]!.label}`,
+    `${file} has several containers that may be the server: ${listLabels(candidates)}`,
+    `name the one to tune with --container, such as --container ${candidates[0]!.label}`,
   )
 }
 
@@ -132,11 +132,11 @@ function listContainerEvidence(serving: Serving): readonly Evidence[] {
 }
 
 const hasImage = (value: YamlValue, image: string): boolean => {
-  const own = getValueAt(value, ['image'])
+  const ownImage = getValueAt(value, ['image'])
   return (
     image !== imagePlaceholder &&
-    typeof own === 'string' &&
-    parseImageName(own) === parseImageName(image)
+    typeof ownImage === 'string' &&
+    parseImageName(ownImage) === parseImageName(image)
   )
 }
 
@@ -148,16 +148,16 @@ function findOwnProgram(command: readonly string[]): string | undefined {
     : names[0]
 }
 
-/** Kinds whose pod-like blocks are patterns, not pods. */
-const patterns: ReadonlySet<string> = new Set([
+/** Kinds whose blocks look like pods but are patterns or schemas. */
+const patternKinds: ReadonlySet<string> = new Set([
   'Policy',
   'ClusterPolicy',
   'CustomResourceDefinition',
 ])
 
-/** The containers of every pod in an object, and KServe's predictors that name none. */
+/** Lists the containers of every pod in an object, and KServe's predictors that name none. */
 function listContainers(object: ManifestObject): Candidate[] {
-  if (patterns.has(object.kind)) return []
+  if (patternKinds.has(object.kind)) return []
   return listPods(object.value, []).flatMap((podPath) => {
     const isBeside =
       object.kind === 'InferenceService' && (podPath[1] !== 'predictor' || podPath.length > 2)
@@ -175,7 +175,7 @@ function listContainers(object: ManifestObject): Candidate[] {
         value,
         name: field,
         server: recogniseServer(value, field),
-        isBeside: false,
+        isCompanion: false,
       }),
     )
     const inList = listAt(object.value, [...podPath, 'containers']).flatMap(
@@ -187,10 +187,10 @@ function listContainers(object: ManifestObject): Candidate[] {
                 podPath,
                 path: [...podPath, 'containers', i],
                 value,
-                name: nameIn(value),
+                name: resolveContainerName(value),
                 server: recogniseServer(value),
-                // Beside a predictor by a framework's name all others are sidecars.
-                isBeside: isBeside || fields.length > 0,
+                // If a field such as `triton` is the predictor, all containers are sidecars.
+                isCompanion: isBeside || fields.length > 0,
               },
             ]
           : [],
@@ -199,8 +199,8 @@ function listContainers(object: ManifestObject): Candidate[] {
   })
 }
 
-/** Knative's containers have none: that of the image. */
-const nameIn = (container: YamlValue): string =>
+/** Name of a container; the name of its image where it has none, as with Knative. */
+const resolveContainerName = (container: YamlValue): string =>
   String(
     getValueAt(container, ['name']) ?? parseImageName(String(getValueAt(container, ['image']))),
   )
@@ -222,10 +222,10 @@ function listPods(value: YamlValue, path: Path): Path[] {
 
 /** Unique labels; duplicates get their line number. */
 function addLabels<T extends Candidate>(candidates: readonly T[]): (T & { label: string })[] {
-  const plain = candidates.map(({ object, name }) => `${object.kind}/${object.name}/${name}`)
+  const plainLabels = candidates.map(({ object, name }) => `${object.kind}/${object.name}/${name}`)
   return candidates.map((candidate, i) => {
-    const label = plain[i]!
-    const isUnique = plain.filter((other) => other === label).length === 1
+    const label = plainLabels[i]!
+    const isUnique = plainLabels.filter((other) => other === label).length === 1
     return {
       ...candidate,
       label: isUnique ? label : `${label}@${candidate.object.lineOf(candidate.path)}`,
@@ -234,8 +234,8 @@ function addLabels<T extends Candidate>(candidates: readonly T[]): (T & { label:
 }
 
 /** Names that --container accepts. */
-function listNames({ object, name, label, isBeside }: Candidate & { readonly label: string }) {
-  const isPredictor = object.kind === 'InferenceService' && !isBeside
+function listNames({ object, name, label, isCompanion }: Candidate & { readonly label: string }) {
+  const isPredictor = object.kind === 'InferenceService' && !isCompanion
   return [
     label,
     ...[name, ...(isPredictor ? ['kserve-container'] : [])].flatMap((one) => [

@@ -16,7 +16,7 @@ export interface ArgumentText {
 export interface FlagPattern {
   /** All synonymous names, without dashes. */
   readonly names: readonly string[]
-  /** '-' and '_' in a name are the same to its server. */
+  /** Whether its server treats '-' and '_' in a name alike. */
   readonly isLoose: boolean
 }
 
@@ -37,14 +37,19 @@ const buildNamePattern = ({ names, isLoose }: FlagPattern): string =>
 
 /** A flag must start a word. */
 const wordStart = '(?<![\\w./-])'
-/** `=`, blanks, a continued line, or the quotes and comma of a list inside of a program's text. */
+/**
+ * Between flag and value: `=`, blanks, a continued line, or '", "' of a list inside a program's
+ * text.
+ */
 const separator = `(?:=|\\s*\\\\\\r?\\n\\s*|\\s+|["']\\s*,\\s*["'])`
+/** A value: "64", '64', ${SEQS}, $(SEQS) or a bare word. */
 const valuePattern = `"(?:[^"\\\\]|\\\\.)*"|'[^']*'|\\$\\{[^}]*\\}|\\$\\([^)]*\\)|[^\\s"'\\\\;|&)]+`
 const flagStart = /^--?[a-z]/i
 
-/** All values of a flag. */
+/** Finds all values of a flag. */
 export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): FlagValue[] {
   const name = buildNamePattern(flag)
+  // '--a'; '--a=1'; any '--a 1' within a longer text.
   const alone = new RegExp(`^--?${name}$`)
   const joined = new RegExp(`^(--?${name}=)(\\S[\\s\\S]*)$`)
   const inside = new RegExp(`(${wordStart}--?${name}${separator})(${valuePattern})`, 'g')
@@ -80,12 +85,12 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
     [...text.content.matchAll(pattern)].flatMap((match): FlagSwitch[] => {
       const { index } = match
       if (isInComment(text.content, index)) return []
-      const [whole, between = '', value] = match
+      const [whole, separatorText = '', value] = match
       const end = index + whole.length
       if (value !== undefined) {
         const start = end - value.length
         const found = createMatch(text, start, end)
-        return [{ ...createMatch(text, index, start - between.length), value: found }]
+        return [{ ...createMatch(text, index, start - separatorText.length), value: found }]
       }
       const next = texts[i + 1]
       const isAlone = text.isArgument && whole === text.content
@@ -129,13 +134,14 @@ export const findAssignments = (texts: readonly ArgumentText[], variable: string
     )
 }
 
-/** The variable that a value refers to, and whether it has a default. */
+/** Finds the variable that a value refers to, and whether it has a default. */
 export function findVariable(
   written: string,
 ): { readonly name: string; readonly hasDefault: boolean } | undefined {
-  const plain = stripQuotes(written)
+  const unquoted = stripQuotes(written)
+  // $(SEQS), ${SEQS}, $SEQS, ${SEQS:-64}
   const [, , inParentheses, inBraces, bare, byDefault] =
-    /^\$(\((\w+)\)|\{(\w+)\}|(\w+)|\{(\w+):?[-=][^}]*\})$/.exec(plain) ?? []
+    /^\$(\((\w+)\)|\{(\w+)\}|(\w+)|\{(\w+):?[-=][^}]*\})$/.exec(unquoted) ?? []
   const name = inParentheses ?? inBraces ?? bare ?? byDefault
   return name === undefined ? undefined : { name, hasDefault: byDefault !== undefined }
 }
@@ -149,11 +155,11 @@ export function createReplacement({ text, start, end, written }: FlagValue, valu
   const isWholeArgument =
     text.isArgument && end === text.content.length && !/\s/.test(text.content.slice(0, start))
   const quote = /^(["'])[\s\S]*\1$/.exec(written)?.[1]
-  const holds = quote === "'" ? !value.includes("'") : !/["$`\\]/.test(value)
-  // Only a flag precedes the value, so no shell parses this text.
+  const fitsQuotes = quote === "'" ? !value.includes("'") : !/["$`\\]/.test(value)
+  // If only the flag precedes the value in the argument, no shell parses the text.
   const insert = isWholeArgument
     ? value
-    : quote !== undefined && holds
+    : quote !== undefined && fitsQuotes
       ? `${quote}${value}${quote}`
       : quoteWord(value)
   return { start, end, insert }

@@ -8,6 +8,18 @@ const getStart = (item: Item): number => (isPair(item) ? item.key : item).range!
 const getEnd = (item: Item): number =>
   isPair(item) ? (item.value?.range?.[1] ?? item.key.range![1]) : item.range![1]
 
+/** How an entry is written, by the style of the entries around it. */
+interface EntryStyle {
+  readonly json: boolean
+  /** Between a name's colon and its value, in JSON. */
+  readonly afterColon: '' | ' '
+  /** Indent of the entry, if it has its own line. */
+  readonly column: number
+  /** Indent of each nested level; 0 writes the value on one line. */
+  readonly indentStep: number
+  readonly lineEnd: string
+}
+
 /**
  * Appends an entry in the style of the last one: own line, trailing comma.
  * @param entry a name and its value, or a value of a list
@@ -21,23 +33,36 @@ export function insertIntoFlow(
   const last = (node.items as Item[]).at(-1)
   const json = isJson(text)
   if (last === undefined) {
-    const content = renderEntry(node, entry, json, ' ', 0)
+    const style = { json, afterColon: ' ', column: 0, indentStep: 0, lineEnd: '\n' } as const
+    const content = renderEntry(node, entry, style)
     const inserted = json ? content : ` ${content} `
     return splice(text, [open + 1, end - 1], inserted)
   }
   const lastEnd = getEnd(last)
-  const blank = json && isMap(node) && !/^"\s*:\s/.test(text.slice(findKeyEnd(last) - 1)) ? '' : ' '
+  // JSON without a blank after the colon of the last entry gets none here either.
+  const hasColonBlank = /^"\s*:\s/.test(text.slice(findKeyEnd(last) - 1))
+  const afterColon = json && isMap(node) && !hasColonBlank ? '' : ' '
   const comma = findCommaAfter(text, lastEnd, end - 1)
+  // Blanks before the last entry; undefined if other text precedes it on its line.
   const indent = /(?:^|\n)([ \t]*)$/.exec(text.slice(0, getStart(last)))?.[1]
-  const content = renderEntry(node, entry, json, blank, indent?.length ?? 0, text, end)
+  const column = indent?.length ?? 0
+  const content = renderEntry(node, entry, {
+    json,
+    afterColon,
+    column,
+    indentStep: findIndentStep(text, end, column),
+    lineEnd: detectLineEnd(text, end),
+  })
   if (indent === undefined) {
     if (comma !== undefined) return splice(text, [comma + 1, comma + 1], ` ${content}`)
-    const between = json && !/,\s/.test(text.slice(open, end)) ? ',' : ', '
-    return splice(text, [lastEnd, lastEnd], `${json && blank === '' ? ',' : between}${content}`)
+    // Compact JSON has no blank after its colons, or none after its commas.
+    const isCompact = json && (afterColon === '' || !/,\s/.test(text.slice(open, end)))
+    return splice(text, [lastEnd, lastEnd], `${isCompact ? ',' : ', '}${content}`)
   }
   const lineEnd = detectLineEnd(text, getStart(last))
-  const rest = /^[^\r\n]*/.exec(text.slice(lastEnd, end - 1))![0]
-  const at = lastEnd + rest.length
+  // The rest of the last entry's line may hold its comma and a comment.
+  const restOfLine = /^[^\r\n]*/.exec(text.slice(lastEnd, end - 1))![0]
+  const at = lastEnd + restOfLine.length
   const added = splice(
     text,
     [at, at],
@@ -46,25 +71,30 @@ export function insertIntoFlow(
   return comma === undefined ? splice(added, [lastEnd, lastEnd], ',') : added
 }
 
+/**
+ * Nested lines are indented by as much as the entries are within their bracket; 0 (one line) if the
+ * closing bracket does not have its own line.
+ */
+function findIndentStep(text: string, end: number, column: number): number {
+  const closingIndent = /(?:^|\n)([ \t]*)[\]}]$/.exec(text.slice(0, end))?.[1]?.length
+  return closingIndent === undefined ? 0 : Math.max(0, column - closingIndent)
+}
+
 const findKeyEnd = (item: Item): number => (isPair(item) ? item.key : item).range![1]
 
 /** Position of a comma behind the last entry, after any comments. */
 function findCommaAfter(text: string, from: number, close: number): number | undefined {
-  const between = text
+  const textWithoutComments = text
     .slice(from, close)
     .replace(/#[^\r\n]*/g, (comment) => ' '.repeat(comment.length))
-  const comma = between.indexOf(',')
+  const comma = textWithoutComments.indexOf(',')
   return comma < 0 ? undefined : from + comma
 }
 
 function renderEntry(
   node: YAMLMap | YAMLSeq,
   entry: YamlValue | readonly [string, YamlValue],
-  json: boolean,
-  blank: string,
-  column: number,
-  text = '',
-  end = 0,
+  { json, afterColon, column, indentStep, lineEnd }: EntryStyle,
 ): string {
   const name = isMap(node) ? (entry as readonly [string, YamlValue])[0] : undefined
   const value = isMap(node) ? (entry as readonly [string, YamlValue])[1] : (entry as YamlValue)
@@ -73,12 +103,9 @@ function renderEntry(
     // Without the brackets around it.
     return renderYamlFlow(content).slice(1, -1).trim()
   }
-  const closing = /(?:^|\n)([ \t]*)[\]}]$/.exec(text.slice(0, end))?.[1]?.length
-  const step = closing === undefined ? 0 : Math.max(0, column - closing)
-  const lines = JSON.stringify(value, null, step).split('\n')
-  const lineEnd = detectLineEnd(text, end)
+  const lines = JSON.stringify(value, null, indentStep).split('\n')
   const written = lines.join(`${lineEnd}${' '.repeat(column)}`)
-  return name === undefined ? written : `${JSON.stringify(name)}:${blank}${written}`
+  return name === undefined ? written : `${JSON.stringify(name)}:${afterColon}${written}`
 }
 
 const renderYamlFlow = (value: YamlValue): string =>

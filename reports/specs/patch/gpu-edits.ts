@@ -1,6 +1,6 @@
 /**
- * What lets a pod find its GPU, as trials had it: scheduler, annotations, tolerations and nodes.
- * What the user has of it otherwise stays, and is reported.
+ * Edits that let a pod find its GPU as in the trials: scheduler, annotations, tolerations and
+ * nodes. Different settings of the user stay, and are reported.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -17,7 +17,7 @@ import { type Edit, type Edits, joinEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import { getValueAt, listAt, listEntriesAt, type Path, type YamlValue } from './yaml-values.ts'
 
-export function gpuEdits(target: ServerContainer, serving: Serving): Edits {
+export function listGpuEdits(target: ServerContainer, serving: Serving): Edits {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   return joinEdits([
     listAnnotationEdits(target, gpu),
@@ -28,28 +28,31 @@ export function gpuEdits(target: ServerContainer, serving: Serving): Edits {
   ])
 }
 
-const only = (edits: readonly Edit[]): Edits => ({ edits, unplaced: [], remaining: [] })
+const wrapEdits = (edits: readonly Edit[]): Edits => ({ edits, unplaced: [], remaining: [] })
 
-/** Where the labels and annotations of the pods are. */
-function metadataPath({ object, podPath }: ServerContainer): Path {
+/** Gets the path of the labels and annotations of the pods. */
+function getMetadataPath({ object, podPath }: ServerContainer): Path {
   if (object.kind === 'LLMInferenceService') return ['spec']
   const hasOwn = podPath.at(-1) === 'spec' && !object.kind.endsWith('ServingRuntime')
   return hasOwn ? [...podPath.slice(0, -1), 'metadata'] : podPath
 }
 
-/** Annotations by which schedulers choose and share GPUs. */
+/**
+ * Whether schedulers choose or share GPUs by this annotation: 'nvidia.com/use-gputype',
+ * 'gpu-fraction', 'volcano.sh/vgpu-mode'.
+ */
 const isGpuAnnotation = (name: string): boolean =>
   /(use|nouse)-gpu(type|uuid)$|^gpu-(fraction|memory)$|vgpu/.test(name)
 
 function listAnnotationEdits(target: ServerContainer, { annotations }: GpuSelection): Edits {
   const { object } = target
-  const at: Path = [...metadataPath(target), 'annotations']
+  const annotationsPath: Path = [...getMetadataPath(target), 'annotations']
   return {
     edits: Object.entries(annotations)
-      .filter(([name, value]) => getValueAt(object.value, [...at, name]) !== value)
-      .map(([name, value]) => ({ object, path: [...at, name], value })),
+      .filter(([name, value]) => getValueAt(object.value, [...annotationsPath, name]) !== value)
+      .map(([name, value]) => ({ object, path: [...annotationsPath, name], value })),
     unplaced: [],
-    remaining: listEntriesAt(object.value, at)
+    remaining: listEntriesAt(object.value, annotationsPath)
       .filter(([name]) => isGpuAnnotation(name) && !(name in annotations))
       .map(([name, value]) => `annotation ${name} = ${String(value)} of ${object.title}`),
   }
@@ -61,10 +64,10 @@ function listSchedulerEdits(
 ): Edits {
   const path = [...podPath, 'schedulerName']
   const present = getValueAt(object.value, path)
-  if (wanted === undefined || present === wanted) return only([])
-  if (present === undefined) return only([{ object, path, value: wanted }])
+  if (wanted === undefined || present === wanted) return wrapEdits([])
+  if (present === undefined) return wrapEdits([{ object, path, value: wanted }])
   return {
-    ...only([]),
+    ...wrapEdits([]),
     unplaced: [
       `schedulerName = ${wanted}: the manifest has ${String(present)}, and ${wanted} gives the share of the GPU`,
     ],
@@ -76,27 +79,29 @@ function listTolerationEdits(
   { resources }: Serving,
   gpu: GpuSelection,
 ): Edits {
-  if (resources.gpu === undefined) return only([])
+  if (resources.gpu === undefined) return wrapEdits([])
   const path = [...podPath, 'tolerations']
   const present = listAt(object.value, path)
   const missing = createGpuTolerations(gpu).filter(
     ({ key }) =>
       !present.some((one) => [key, undefined].includes(getValueAt(one, ['key']) as string)),
   )
-  return only(missing.map((value, i) => ({ object, path: [...path, present.length + i], value })))
+  return wrapEdits(
+    missing.map((value, i) => ({ object, path: [...path, present.length + i], value })),
+  )
 }
 
 /** The nodes that the price was for, where the manifest does not name others. */
 function listInstanceEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
   const [selector] = Object.entries(buildNodeSelector(serving) ?? {})
-  if (selector === undefined) return only([])
+  if (selector === undefined) return wrapEdits([])
   const [label, type] = selector
   const path = [...podPath, 'nodeSelector', label]
   const present = getValueAt(object.value, path)
-  if (present === type) return only([])
-  if (present === undefined) return only([{ object, path, value: type }])
+  if (present === type) return wrapEdits([])
+  if (present === undefined) return wrapEdits([{ object, path, value: type }])
   return {
-    ...only([]),
+    ...wrapEdits([]),
     unplaced: [
       `nodeSelector ${label} = ${type}, which the price is for: the manifest has ${String(present)}`,
     ],
@@ -118,8 +123,8 @@ const gpuLabels: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity
- * where there is none.
+ * Selects nodes with the GPU: in the user's nodeSelector if that names the GPU product, otherwise
+ * by affinity if the manifest has none.
  */
 function listNodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
   const { object, podPath } = target
@@ -150,32 +155,32 @@ function listAffinityEdits(
   { resources }: Serving,
   { requirements }: GpuSelection,
 ): Edits {
-  if (requirements.length === 0) return only([])
+  if (requirements.length === 0) return wrapEdits([])
   const wanted = JSON.parse(JSON.stringify(requirements)) as YamlValue[]
   const path = [...podPath, 'affinity', 'nodeAffinity']
   const required = 'requiredDuringSchedulingIgnoredDuringExecution'
   const present = getValueAt(object.value, path)
   const terms = listAt(present, [required, 'nodeSelectorTerms'])
   if (present === undefined || present === null)
-    return only([
+    return wrapEdits([
       {
         object,
         path,
         value: { [required]: { nodeSelectorTerms: [{ matchExpressions: wanted }] } },
       },
     ])
-  const isAsked = (term: YamlValue) =>
+  const hasRequirements = (term: YamlValue) =>
     wanted.every((one) =>
       listAt(term, ['matchExpressions']).some((other) => isDeepStrictEqual(other, one)),
     )
-  if (terms.length > 0 && terms.every(isAsked)) return only([])
-  const words = requirements.map(
+  if (terms.length > 0 && terms.every(hasRequirements)) return wrapEdits([])
+  const requirementTexts = requirements.map(
     ({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`,
   )
   return {
-    ...only([]),
+    ...wrapEdits([]),
     unplaced: [
-      `nodes with a ${resources.gpu} = ${words.join(' and ')}: the manifest has a nodeAffinity of its own`,
+      `nodes with a ${resources.gpu} = ${requirementTexts.join(' and ')}: the manifest has a nodeAffinity of its own`,
     ],
   }
 }

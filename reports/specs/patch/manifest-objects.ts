@@ -4,9 +4,9 @@ import { readDocuments } from './manifest-text.ts'
 import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 
 export interface ManifestObject {
-  /** Of its document in the file. */
+  /** Index of its document in the file. */
   readonly document: number
-  /** Of the object in its document: empty where it is the document. */
+  /** Path of the object in its document: empty if it is the whole document. */
   readonly base: Path
   readonly value: YamlValue
   readonly kind: string
@@ -18,7 +18,7 @@ export interface ManifestObject {
   readonly lineOf: (path: Path) => number
 }
 
-/** Throws SpecError for text that is no YAML or that programs read differently. */
+/** @throws SpecError for text that is not YAML or that programs read differently */
 export function readObjects(text: string, file: string): ManifestObject[] {
   const { values, documents, lineOf } = readDocuments(text, file)
   return values.flatMap((value, document) =>
@@ -45,7 +45,7 @@ function listObjects(
 ): ManifestObject[] {
   const kind = getValueAt(value, ['kind'])
   if (typeof kind !== 'string') return []
-  // 'kubectl get -o json', and a Template of OpenShift.
+  // Lists are the output of 'kubectl get -o json'; a Template is OpenShift's.
   const field = kind.endsWith('List') ? 'items' : kind === 'Template' ? 'objects' : undefined
   if (field !== undefined)
     return listAt(value, [field]).flatMap((item, i) =>
@@ -66,14 +66,17 @@ function listObjects(
   ]
 }
 
-/** By a reference within a namespace: kind, name, and the namespace where both give one. */
+/**
+ * Whether a reference of one object means another: same kind and name, and the same namespace if
+ * both name one.
+ */
 export const isReferenceTo = (
   reference: YamlValue | undefined,
   from: ManifestObject,
   to: ManifestObject,
   names: readonly string[] = [to.name],
 ): boolean =>
-  // KEDA means a Deployment where it says nothing.
+  // A reference of KEDA without a kind means a Deployment.
   (getValueAt(reference, ['kind']) ?? 'Deployment') === to.kind &&
   names.includes(String(getValueAt(reference, ['name']))) &&
   (from.namespace === undefined || to.namespace === undefined || from.namespace === to.namespace)

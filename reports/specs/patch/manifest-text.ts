@@ -10,15 +10,16 @@ import {
 import { SpecError } from '../spec-error.ts'
 import type { YamlValue } from './yaml-values.ts'
 
-/** As Kubernetes reads it: merge keys are resolved. */
+/** Parses all documents as Kubernetes reads them: merge keys are resolved. */
 export const parseDocuments = (text: string, lineCounter?: LineCounter): Document.Parsed[] =>
   runWithoutStackTraces(() =>
     parseAllDocuments(text, { ...plainYaml, merge: true, lineCounter }),
   ) as Document.Parsed[]
 
 /**
- * The data of each document of a YAML or JSON file, and the lines of places in it. Throws SpecError
- * for text that is no YAML, names that stand twice in one block, and aliases that multiply.
+ * Reads the data of each document of a YAML or JSON file, and the lines of places in it.
+ * @throws SpecError for text that is no YAML, names that stand twice in one block, and aliases that
+ * multiply
  */
 export function readDocuments(
   text: string,
@@ -36,25 +37,25 @@ export function readDocuments(
     )
   const lines = new LineCounter()
   const documents = parseDocuments(text, lines)
-  const lineAt = (offset: number) => lines.linePos(offset).line
+  const findLine = (offset: number) => lines.linePos(offset).line
   const [error] = documents.flatMap((d) => [...d.errors, ...d.warnings])
   if (error)
     throw new SpecError(
-      `${file}:${lineAt(error.pos[0])}: not valid YAML: ${error.message.slice(0, 300)}`,
+      `${file}:${findLine(error.pos[0])}: not valid YAML: ${error.message.slice(0, 300)}`,
       'correct it first',
     )
   for (const { contents } of documents) {
     const again = findRepeatedKey(contents)
     if (again)
       throw new SpecError(
-        `${file}:${lineAt(again.range![0])}: ${String(again)} appears twice in one block`,
+        `${file}:${findLine(again.range![0])}: ${String(again)} appears twice in one block`,
         'remove one of them: programs differ in which one they use',
       )
   }
   return {
     documents,
     values: documents.map((document) => readValue(document, file)),
-    lineOf: (node) => lineAt(node.range![0]),
+    lineOf: (node) => findLine(node.range![0]),
   }
 }
 
@@ -87,7 +88,7 @@ export const splice = (
   insert: string,
 ): string => text.slice(0, from) + insert + text.slice(to)
 
-/** How the line before a place ends; the first of the text where there is none before. */
+/** Line end of the line before an offset, or of the text's first line if there is none before. */
 export function detectLineEnd(text: string, at: number): '\n' | '\r\n' {
   const before = text.lastIndexOf('\n', at - 1)
   const line = before >= 0 ? before : text.indexOf('\n')

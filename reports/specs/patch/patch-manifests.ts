@@ -8,7 +8,7 @@ import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import { type Edit, joinEdits } from './edits.ts'
 import { findContainer, type ServerContainer } from './find-container.ts'
-import { gpuEdits } from './gpu-edits.ts'
+import { listGpuEdits } from './gpu-edits.ts'
 import { readObjects } from './manifest-objects.ts'
 import { isJson, readDocuments } from './manifest-text.ts'
 import { listReplicaEdits } from './replica-edits.ts'
@@ -20,7 +20,7 @@ import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './
 interface PatchOptions {
   /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
   readonly container?: string
-  /** For messages. */
+  /** Name of the file, for messages. */
   readonly file: string
 }
 
@@ -40,16 +40,16 @@ interface PatchResult {
   readonly changes: readonly Change[]
   /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
   readonly unplaced: readonly string[]
-  /** What was left in place and stands against the tuned values. */
+  /** Settings that conflict with the tuned values and were left in place. */
   readonly remaining: readonly string[]
   /** Whether the measurement's figures hold of the container that the manifest has. */
   readonly figures: Figures
 }
 
 /**
- * Sets what was tuned, and nothing else: cores, memory, GPU, variables and arguments of the server's
- * container; where a demand sizes them the replicas, or the bounds of an autoscaler. Throws
- * SpecError where the file has no workload, or several that may be meant.
+ * Sets what was tuned, and nothing else: cores, memory, GPU, variables and arguments of the
+ * server's container; where a demand sizes them the replicas, or the bounds of an autoscaler.
+ * @throws SpecError if the file has no workload, or several that may be meant
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): PatchResult {
   if (serving.resources.pools !== undefined)
@@ -65,10 +65,10 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   })
   const figures = classifyPatchedFigures(target, serving)
   const { edits, unplaced, remaining } = joinEdits([
-    listReplicaEdits(objects, target, serving, figures.hold),
+    listReplicaEdits(objects, target, serving, figures.apply),
     listResourceEdits(target, serving),
     listSettingEdits(target, serving),
-    ...(tunesGpu(serving) ? [gpuEdits(target, serving)] : []),
+    ...(tunesGpu(serving) ? [listGpuEdits(target, serving)] : []),
   ])
   const patched = applyEdits(text, edits, file)
   checkNothingElse(text, patched, edits, file)
@@ -86,7 +86,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   }
 }
 
-/** The image of the manifest is what deploys, not what a spec of `tune` would have started. */
+/** Whether the figures apply: the manifest deploys its own image, not that of a spec. */
 function classifyPatchedFigures(
   { value, server, label }: ServerContainer,
   serving: Serving,
@@ -94,20 +94,21 @@ function classifyPatchedFigures(
   const { evidence, deployed } = serving
   if (server === deployed.server) return serving.figures
   const image = getValueAt(value, ['image'])
-  const what = typeof image === 'string' ? `the image ${image}` : 'the server'
+  const serverText = typeof image === 'string' ? `the image ${image}` : 'the server'
   const { weights } = deployed
   if (server !== undefined) return classifyFigures(evidence.measured, { server, weights })
   const isBuiltin = deployed.server === 'builtin'
   return classifyFigures(
     evidence.measured,
     isBuiltin ? { server: 'command', weights } : deployed,
-    `${what} of ${label}`,
+    `${serverText} of ${label}`,
   )
 }
 
 /**
- * Edits of what stands for an alias come first: once that is written out, its anchor may be shared
- * with nobody. Throws SharedValueError where it still is.
+ * Applies edits of shared values last: once the aliases of a value are written out, nothing may
+ * refer to its anchor any more.
+ * @throws SharedValueError if a value is still shared
  */
 function applyEdits(text: string, edits: readonly Edit[], file: string): string {
   const waiting: Edit[] = []
@@ -126,26 +127,26 @@ function applyEdits(text: string, edits: readonly Edit[], file: string): string 
 
 function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {
   const place = { index: object.document, file }
-  const at = [...object.base, ...path]
-  if (value === undefined) return removeAt(text, place, at)
-  return spans ? replaceWithin(text, place, at, spans) : setAt(text, place, at, value)
+  const fullPath = [...object.base, ...path]
+  if (value === undefined) return removeAt(text, place, fullPath)
+  return spans ? replaceWithin(text, place, fullPath, spans) : setAt(text, place, fullPath, value)
 }
 
-/** @throws SpecError where an edit changed more than it says: aliases and merge keys may share it */
+/** @throws SpecError if an edit changed more than it says: aliases and merge keys may share it */
 function checkNothingElse(
   before: string,
   after: string,
   edits: readonly Edit[],
   file: string,
 ): void {
-  const wanted = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
+  const expected = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
     const { document, base } = object
     return documents.map((one, i) =>
       i === document ? setValueAt(one, [...base, ...path], value) : one,
     )
   }, readDocuments(before, file).values)
-  const found = readDocuments(after, file).values
-  const where = findFirstDifference(wanted, found, [])
+  const actual = readDocuments(after, file).values
+  const where = findFirstDifference(expected, actual, [])
   if (where === undefined && isJson(before) === isJson(after)) return
   throw new SpecError(
     `${file} cannot be patched: ${where?.join('.') ?? 'its JSON'} would change too`,

@@ -6,9 +6,9 @@ import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
 import { getValueAt, type Path } from './yaml-values.ts'
 
 /**
- * Replicas where a demand or the user sizes them. An autoscaler's bounds are set from figures that
- * were measured of what is deployed, or by the user, and from nothing else.
- * @param isMeasured of the container that the manifest has
+ * Sets the replicas if a demand or the user determines their number. The bounds of an autoscaler
+ * are set only if the user named them, or if the capacity was measured on what is deployed.
+ * @param isMeasured whether the figures apply to the container of the manifest
  */
 export function listReplicaEdits(
   objects: readonly ManifestObject[],
@@ -35,20 +35,22 @@ function listSizeEdits(
 ): Edits {
   if (!serving.isSized) return noEdits
   const owner = findRollout(objects, target.object) ?? target.object
-  const scalers = objects.filter((one) => scales(one, target.object) || scales(one, owner))
-  const bounds = isMeasured && serving.isScalable
+  const scalers = objects.filter((one) => isScalerOf(one, target.object) || isScalerOf(one, owner))
+  const isCapacityMeasured = isMeasured && serving.isScalable
   if (scalers.length > 0)
     return joinEdits(
-      scalers.map((one) => listBoundEdits(one, readScalerBounds(one.kind)!, serving, bounds)),
+      scalers.map((one) =>
+        listBoundEdits(one, getBoundPaths(one.kind)!, serving, isCapacityMeasured),
+      ),
     )
   if (owner.kind === 'InferenceService') {
     const names = ['minReplicas', 'maxReplicas'].map((name) => ['spec', 'predictor', name])
-    return listBoundEdits(owner, names as [string[], string[]], serving, bounds)
+    return listBoundEdits(owner, names as [string[], string[]], serving, isCapacityMeasured)
   }
   const { replicas } = serving
-  const beside = [...target.podPath.slice(0, -1), 'hpaSpec']
-  if (getValueAt(target.object.value, beside) !== undefined)
-    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${beside.join('.')} scales them`] }
+  const hpaPath = [...target.podPath.slice(0, -1), 'hpaSpec']
+  if (getValueAt(target.object.value, hpaPath) !== undefined)
+    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`] }
   const path = findReplicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
@@ -58,7 +60,7 @@ function listSizeEdits(
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }
 
-/** Argo's Rollout that runs the pods of a Deployment in its place. */
+/** Argo's Rollout that runs the pods of a Deployment in its place, if there is one. */
 const findRollout = (
   objects: readonly ManifestObject[],
   workload: ManifestObject,
@@ -69,8 +71,8 @@ const findRollout = (
       isReferenceTo(getValueAt(one.value, ['spec', 'workloadRef']), one, workload),
   )
 
-/** Where an autoscaler has its bounds, the lower one first; undefined for what is none. */
-function readScalerBounds(kind: string): [Path, Path] | undefined {
+/** Paths of an autoscaler's bounds, the lower one first; undefined: not an autoscaler. */
+function getBoundPaths(kind: string): [Path, Path] | undefined {
   const names = (
     {
       HorizontalPodAutoscaler: ['minReplicas', 'maxReplicas'],
@@ -80,18 +82,16 @@ function readScalerBounds(kind: string): [Path, Path] | undefined {
   return names?.map((name) => ['spec', name]) as [Path, Path] | undefined
 }
 
-function scales(scaler: ManifestObject, workload: ManifestObject): boolean {
-  if (readScalerBounds(scaler.kind) === undefined) return false
+function isScalerOf(scaler: ManifestObject, workload: ManifestObject): boolean {
+  if (getBoundPaths(scaler.kind) === undefined) return false
   const reference = getValueAt(scaler.value, ['spec', 'scaleTargetRef'])
   // KServe makes a Deployment of its own for each predictor.
-  const made = {
-    ...workload,
-    kind: 'Deployment',
-  }
-  const madeNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
+  const kserveDeployment = { ...workload, kind: 'Deployment' }
+  const kserveNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
   return (
     isReferenceTo(reference, scaler, workload) ||
-    (workload.kind === 'InferenceService' && isReferenceTo(reference, scaler, made, madeNames))
+    (workload.kind === 'InferenceService' &&
+      isReferenceTo(reference, scaler, kserveDeployment, kserveNames))
   )
 }
 
@@ -99,38 +99,41 @@ function listBoundEdits(
   object: ManifestObject,
   paths: readonly [Path, Path],
   serving: Serving,
-  isMeasured: boolean,
+  isCapacityMeasured: boolean,
 ): Edits {
   const { requestedBounds, figures } = serving
-  const found = [serving.minReplicas, serving.maxReplicas]
-  const wanted = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
-    (given, i) => given ?? (isMeasured ? found[i] : undefined),
+  const computed = [serving.minReplicas, serving.maxReplicas]
+  const requestedOrComputed = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
+    (requested, i) => requested ?? (isCapacityMeasured ? computed[i] : undefined),
   )
-  const named = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
+  const describeBound = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
   const present = paths.map((path) => getValueAt(object.value, path))
-  const [min = present[0], max = present[1]] = wanted
+  const [min = present[0], max = present[1]] = requestedOrComputed
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
       ...noEdits,
       unplaced: [
-        `${named(0, min)} of ${object.title}: ${named(1, max)} is below it; give --min-replicas and --max-replicas`,
+        `${describeBound(0, min)} of ${object.title}: ${describeBound(1, max)} is below it; give --min-replicas and --max-replicas`,
       ],
     }
   const edits = paths.flatMap((path, i) =>
-    wanted[i] === undefined || present[i] === wanted[i] ? [] : [{ object, path, value: wanted[i] }],
+    requestedOrComputed[i] === undefined || present[i] === requestedOrComputed[i]
+      ? []
+      : [{ object, path, value: requestedOrComputed[i] }],
   )
-  const why = figures.how === 'measured' ? 'from another server' : figures.how
-  const unplaced = wanted.flatMap((value, i) =>
-    value !== undefined || present[i] === found[i]
+  const why = figures.provenance === 'measured' ? 'from another server' : figures.provenance
+  const unplaced = requestedOrComputed.flatMap((value, i) =>
+    value !== undefined || present[i] === computed[i]
       ? []
       : [
-          `${named(i, found[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
+          `${describeBound(i, computed[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
         ],
   )
   return { edits, unplaced, remaining: [] }
 }
 
-const withReplicas: ReadonlySet<string> = new Set([
+/** Kinds with the field spec.replicas. */
+const kindsWithReplicas: ReadonlySet<string> = new Set([
   'Deployment',
   'StatefulSet',
   'ReplicaSet',
@@ -143,9 +146,9 @@ const withReplicas: ReadonlySet<string> = new Set([
 ])
 
 function findReplicasPath(owner: ManifestObject, { podPath }: ServerContainer): Path | undefined {
-  if (withReplicas.has(owner.kind)) return ['spec', 'replicas']
-  const inPredictor = ['SeldonDeployment', 'Inference'].includes(owner.kind)
-  return inPredictor && podPath[1] === 'predictors'
+  if (kindsWithReplicas.has(owner.kind)) return ['spec', 'replicas']
+  const hasPredictors = ['SeldonDeployment', 'Inference'].includes(owner.kind)
+  return hasPredictors && podPath[1] === 'predictors'
     ? [...podPath.slice(0, 3), 'replicas']
     : undefined
 }

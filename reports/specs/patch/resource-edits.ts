@@ -15,19 +15,19 @@ export const tunesGpu = ({ configuration }: Serving): boolean =>
  */
 export function listResourceEdits(target: ServerContainer, serving: Serving): Edits {
   const { configuration, requirements } = serving
-  const tuned: Readonly<Record<string, string>> = {
+  const tunedQuantities: Readonly<Record<string, string>> = {
     ...('cpuCores' in configuration &&
       requirements.cpuCores !== undefined && { cpu: formatCpu(requirements.cpuCores) }),
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const remaining = readPodResources(target, Object.keys(tuned))
-  const gpus = tunesGpu(serving) ? gpuResources(target, serving) : undefined
+  const remaining = readPodResources(target, Object.keys(tunedQuantities))
+  const gpus = tunesGpu(serving) ? resolveGpuResources(target, serving) : undefined
   return {
     edits: [
       ...(['requests', 'limits'] as const).flatMap((field) =>
         listQuantityEdits(target, field, {
-          ...tuned,
+          ...tunedQuantities,
           ...(gpus && listWantedGpus(target, field, gpus.limits)),
         }),
       ),
@@ -45,12 +45,14 @@ function listQuantityEdits(
   wanted: Readonly<Record<string, string>>,
 ): Edit[] {
   return Object.entries(wanted).flatMap(([name, value]) => {
-    const at: Path = [...path, 'resources', field, name]
-    return isSameQuantity(getValueAt(object.value, at), value) ? [] : [{ object, path: at, value }]
+    const quantityPath: Path = [...path, 'resources', field, name]
+    return isSameQuantity(getValueAt(object.value, quantityPath), value)
+      ? []
+      : [{ object, path: quantityPath, value }]
   })
 }
 
-/** 2, '2' and '2000m' are the same. */
+/** Whether two quantities are equal: 2, '2' and '2000m' are. */
 function isSameQuantity(present: YamlValue | undefined, wanted: string): boolean {
   if (present === undefined || present === null) return false
   return String(present) === wanted || parseAmount(String(present)) === parseAmount(wanted)
@@ -68,7 +70,7 @@ const units: Readonly<Record<string, number>> = {
   Gi: 2 ** 30,
   Ti: 2 ** 40,
 }
-/** The text itself where it is no quantity. */
+/** Parses the value of a quantity ('2000m' → 2); the text itself if it is no quantity. */
 function parseAmount(text: string): number | string {
   const [, number, unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? []
   const factor = units[unit]
@@ -81,7 +83,7 @@ interface GpuResources {
   readonly remaining: readonly string[]
 }
 
-function gpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
+function resolveGpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
   const pods = countPodsPerReplica(target)
@@ -104,37 +106,44 @@ function gpuResources(target: ServerContainer, serving: Serving): GpuResources |
   return { limits: gpu.limits, unplaced: [], remaining }
 }
 
-/** Pods that are one replica together. */
+/** Number of pods that make up one replica. */
 export const countPodsPerReplica = ({ object }: ServerContainer): number =>
   object.kind === 'LeaderWorkerSet'
     ? Number(getValueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
     : 1
 
-/** Resources that are GPUs, parts of them, or other accelerators: of every vendor and scheduler. */
+/**
+ * Whether a resource is a GPU, a part of one, or another accelerator, of any vendor and scheduler:
+ * 'nvidia.com/gpu', 'nvidia.com/mig-1g.5gb', 'google.com/tpu'; not 'nvidia.com/hostdev' or
+ * 'nvidia.com/rdma_shared'.
+ */
 const isGpuResource = (name: string): boolean =>
   name.includes('/') &&
   (/^nvidia\.com\/(?!hostdev|.*(rdma|roce|nic))/.test(name) ||
     /gpu|\/mig-|vcuda|neuron|\/tpu|gaudi|ascend|\/mlu|\/npu|\/dcu/i.test(name))
 
-const gpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
+const listGpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
   listEntriesAt(object.value, [...path, 'resources', field]).filter(([name]) => isGpuResource(name))
 
 const listPresentGpus = (target: ServerContainer): Record<string, string> =>
   Object.fromEntries(
-    [...gpusIn(target, 'requests'), ...gpusIn(target, 'limits')].map(([name, value]) => [
+    [...listGpusIn(target, 'requests'), ...listGpusIn(target, 'limits')].map(([name, value]) => [
       name,
       String(value),
     ]),
   )
 
-/** Limits are enough; a request has to be the same where there is one. */
+/**
+ * GPU resources to write: limits always; requests only if the manifest has them, as both must
+ * agree.
+ */
 function listWantedGpus(
   target: ServerContainer,
   field: 'requests' | 'limits',
   limits: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   if (field === 'limits') return limits
-  const requested = gpusIn(target, 'requests').map(([name]) => name)
+  const requested = listGpusIn(target, 'requests').map(([name]) => name)
   return Object.fromEntries(Object.entries(limits).filter(([name]) => requested.includes(name)))
 }
 
@@ -143,7 +152,7 @@ const listRemovedGpus = (
   limits: Readonly<Record<string, string>>,
 ): Edit[] =>
   (['requests', 'limits'] as const).flatMap((field) =>
-    gpusIn(target, field)
+    listGpusIn(target, field)
       .filter(([name]) => !(name in limits))
       .map(([name]) => ({
         object: target.object,
@@ -151,7 +160,9 @@ const listRemovedGpus = (
       })),
   )
 
-/** Resources of the pod as a whole bound those of its containers. */
+/**
+ * Tuned resources that the manifest sets for the whole pod, which bound those of its containers.
+ */
 const readPodResources = (
   { object, podPath, label }: ServerContainer,
   names: readonly string[],

@@ -24,9 +24,9 @@ import {
 import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 
 /**
- * Variables and arguments are changed where they stand, in lists of two, with `=`, in the text of a
- * shell, or in a variable that the text refers to. Variables are added where the server is known to
- * read them. Everything without a place is reported.
+ * Changes variables and arguments where they stand: as two words, with `=`, in the text of a shell,
+ * or in a variable that the text refers to. Adds missing variables if the server is known to read
+ * them. Everything without a place is reported.
  */
 export function listSettingEdits(target: ServerContainer, serving: Serving): Edits {
   const settings = listTunedSettings(serving, target.server, countPodsPerReplica(target) === 1)
@@ -37,17 +37,23 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
       setVariable(change, variable, settings.readsVariables, serving),
     ),
     ...settings.contrary.flatMap(([setting, flag]) => {
-      const valued = findValues(change.texts, flag).map(
+      const conflictingValues = findValues(change.texts, flag).map(
         ({ written }) => `--${flag.names[0]} ${written}`,
       )
-      const [found] = [...valued, ...findSwitches(change.texts, flag).map(({ written }) => written)]
-      return found === undefined ? [] : [`${setting}: the container has ${found}: remove it`]
+      const [conflicting] = [
+        ...conflictingValues,
+        ...findSwitches(change.texts, flag).map(({ written }) => written),
+      ]
+      return conflicting === undefined
+        ? []
+        : [`${setting}: the container has ${conflicting}: remove it`]
     }),
     ...settings.elsewhere,
   ]
-  return joinEdits([{ edits: change.edits(), unplaced, remaining: [] }])
+  return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
 }
 
+/** Gets the text around a value, for messages. */
 const getLine = ({ text, start, end }: FlagValue): string =>
   text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
 
@@ -69,32 +75,32 @@ class ContainerChange {
         isArgument: true,
       }))
     })
-    this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#valueText(i))]
+    this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#listValueText(i))]
   }
 
-  /** The value of a variable, where the manifest itself gives it. */
-  #valueText(index: number): ArgumentText[] {
+  /** The value of a variable as text; empty if the manifest takes it from elsewhere. */
+  #listValueText(index: number): ArgumentText[] {
     const value = getValueAt(this.variables[index], ['value'])
     if (value === undefined || value === null) return []
     return [{ path: ['env', index, 'value'], content: String(value), isArgument: false }]
   }
 
-  valueOf(index: number): ArgumentText | undefined {
-    return this.#valueText(index)[0]
+  getVariableText(index: number): ArgumentText | undefined {
+    return this.#listValueText(index)[0]
   }
 
-  indexesOf(isNamed: (name: string) => boolean): number[] {
+  findVariableIndexes(isNamed: (name: string) => boolean): number[] {
     return this.variables.flatMap((one, i) =>
       isNamed(String(getValueAt(one, ['name']))) ? [i] : [],
     )
   }
 
-  /** False where another value has been put there already. */
+  /** Returns false if another value has been put there already. */
   replace(text: ArgumentText, span: Span): boolean {
     const key = text.path.join('.')
     const { spans } = this.#spans.get(key) ?? { spans: [] }
-    const same = spans.find(({ start, end }) => start < span.end && span.start < end)
-    if (same) return same.insert === span.insert
+    const overlapping = spans.find(({ start, end }) => start < span.end && span.start < end)
+    if (overlapping) return overlapping.insert === span.insert
     this.#spans.set(key, { text, spans: [...spans, span] })
     return true
   }
@@ -103,18 +109,18 @@ class ContainerChange {
     return this.replace(text, { start: 0, end: text.content.length, insert: value })
   }
 
-  add(entry: YamlValue): void {
+  addVariable(entry: YamlValue): void {
     this.#added.push(entry)
   }
 
-  edits(): Edit[] {
+  listEdits(): Edit[] {
     const { object, path } = this.target
     const changed = [...this.#spans.values()].flatMap(({ text, spans }): Edit[] => {
-      const at: Path = [...path, ...text.path]
+      const fullPath: Path = [...path, ...text.path]
       const value = addSpans(text.content, spans)
       const isWhole = spans.length === 1 && spans[0]!.end - spans[0]!.start === text.content.length
-      if (getValueAt(object.value, at) === value) return []
-      return [{ object, path: at, value, ...(!isWhole && { spans }) }]
+      if (getValueAt(object.value, fullPath) === value) return []
+      return [{ object, path: fullPath, value, ...(!isWhole && { spans }) }]
     })
     const added = this.#added.map(
       (value, i): Edit => ({ object, path: [...path, 'env', this.variables.length + i], value }),
@@ -131,21 +137,26 @@ const addSpans = (content: string, spans: readonly Span[]): string =>
       content,
     )
 
-/** Why it found no place: nothing where it did. */
+/** Returns why the flag could not be set; empty if it was. */
 function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
   const { value } = flag
   if (value === undefined) return setSwitch(change, flag)
   const found = findValues(change.texts, flag)
   const problems = found.flatMap((one) => setValue(change, one, value))
-  const variables = change.indexesOf((name) => flag.names.some((own) => isNamedAfter(name, own)))
+  const variables = change.findVariableIndexes((name) =>
+    flag.names.some((flagName) => isNamedAfter(name, flagName)),
+  )
   const inVariables = variables.flatMap((i) => setWholeVariable(change, i, value))
-  const places = found.length + variables.length
-  if (places === 0)
+  const placeCount = found.length + variables.length
+  if (placeCount === 0)
     return flag.isOptional ? [] : [`${flag.text}: the container has no such argument: add it`]
   return [...problems, ...inVariables].map((why) => `${flag.text}: ${why}`)
 }
 
-/** MAX_NUM_SEQS and VLLM_MAX_NUM_SEQS are where images take --max-num-seqs from. */
+/**
+ * Whether a variable is named after a flag: images take --max-num-seqs from MAX_NUM_SEQS or
+ * VLLM_MAX_NUM_SEQS. Flags of one or two letters are too short to tell.
+ */
 const isNamedAfter = (variable: string, flag: string): boolean =>
   flag.length > 2 &&
   isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
@@ -158,7 +169,7 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
     return isSet ? [] : [`${getLine(found)} is shared with another value`]
   }
   const { name, hasDefault } = variable
-  const indexes = change.indexesOf((own) => own === name)
+  const indexes = change.findVariableIndexes((other) => other === name)
   if (indexes.length > 0) return indexes.flatMap((i) => setWholeVariable(change, i, value))
   const assigned = depth > 2 ? [] : findAssignments(change.texts, name)
   if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
@@ -169,14 +180,14 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
 }
 
 function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
-  const text = change.valueOf(index)
+  const text = change.getVariableText(index)
   const name = String(getValueAt(change.variables[index], ['name']))
   if (text === undefined) return [`the manifest takes ${name} from elsewhere (valueFrom)`]
   if (isSameValue(text.content, value) && isText(change, index)) return []
   return change.replaceAll(text, value) ? [] : [`${name} is shared with another value`]
 }
 
-/** Kubernetes takes texts alone as values of variables. */
+/** Whether a variable's value is a text, the only kind that Kubernetes accepts. */
 const isText = (change: ContainerChange, index: number): boolean =>
   typeof getValueAt(change.variables[index], ['value']) === 'string'
 
@@ -190,11 +201,12 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
   const [name] = flag.names
   const isOn = !name!.startsWith('no-')
   const positive = isOn ? name! : name!.slice('no-'.length)
-  const spelled = { ...flag, names: [positive] }
+  const positiveFlag = { ...flag, names: [positive] }
   const found = findSwitches(change.texts, { ...flag, names: [positive, `no-${positive}`] })
   if (found.length === 0) return [`${flag.text}: the container has no such argument: add it`]
   return found.flatMap((one) => {
-    const isPositive = findSwitches([{ ...one.text, content: one.written }], spelled).length > 0
+    const isPositive =
+      findSwitches([{ ...one.text, content: one.written }], positiveFlag).length > 0
     const span = one.value
       ? findBoolSpan(one.value, isOn === isPositive)
       : findWordSpan(one, isOn, isPositive)
@@ -207,6 +219,7 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
 function findBoolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | undefined {
   if ((written.toLowerCase() === 'true') === isTrue) return undefined
   const word = String(isTrue)
+  // Keep the case of the written value: 'True' → 'False'.
   return {
     start,
     end,
@@ -220,6 +233,7 @@ function findWordSpan(
   isPositive: boolean,
 ): Span | undefined {
   if (isOn === isPositive) return undefined
+  // '--no-enable-x' ↔ '--enable-x'; '--no_enable_x' ↔ '--enable_x'.
   const insert = isOn
     ? written.replace(/^(--?)no[-_]/, '$1')
     : written.replace(
@@ -229,25 +243,28 @@ function findWordSpan(
   return { start, end, insert }
 }
 
-/** It has its place in the container's resources: a GPU that is not shared, cores, memory. */
+/**
+ * Whether a parameter is set in the container's resources: cores, memory, or a GPU that is not
+ * shared.
+ */
 const isResource = (name: string, value: string): boolean =>
   ['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'migProfile'].some((one) => isSame(one, name)) ||
   (isSame('gpuMemoryPercent', name) && value === '100')
 
-/** Why a variable found no place: nothing where it did. */
+/** Returns why the variable could not be set; empty if it was. */
 function setVariable(
   change: ContainerChange,
   { name, value }: VariableSetting,
   isRead: boolean,
   { deployed }: Serving,
 ): string[] {
-  const indexes = change.indexesOf((own) => own === name)
+  const indexes = change.findVariableIndexes((other) => other === name)
   if (indexes.length > 0)
     return indexes
       .flatMap((i) => setWholeVariable(change, i, value))
       .map((why) => `${name} = ${value}: ${why}`)
   if (isRead) {
-    change.add({ name, value })
+    change.addVariable({ name, value })
     return []
   }
   if (isResource(name, value)) return []

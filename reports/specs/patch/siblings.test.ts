@@ -147,7 +147,8 @@ describe('the container is found', () => {
   })
 
   test('and a foreign image is not called the built-in predictor', () => {
-    const doubtsOf = (fields: string) => patchWith(bert(), deployment(fields)).figures.doubts.join()
+    const doubtsOf = (fields: string) =>
+      patchWith(bert(), deployment(fields)).figures.mismatches.join()
     expect(doubtsOf('image: nginx:1\nargs: [predictor]')).toMatch(/deploys the image nginx:1 of/)
     expect(doubtsOf('image: nvcr.io/nvidia/tritonserver:25.01-py3')).toMatch(
       /deploys NVIDIA Triton$/,

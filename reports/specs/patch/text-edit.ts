@@ -26,7 +26,7 @@ import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './
 /** A document of a file, as an edit finds it. */
 interface DocumentPlace {
   readonly index: number
-  /** For messages. */
+  /** Name of the file, for messages. */
   readonly file: string
 }
 
@@ -40,25 +40,25 @@ export interface Span {
 /**
  * Sets the value at a path of one document. A scalar is replaced where it stands, in its own
  * quotes. What is missing is added at the end of the innermost block on the path, in the style of
- * that block. Values behind an alias or a merge key are written out first. Throws SpecError for a
- * value that an alias uses elsewhere, and for shapes that do not fit.
+ * that block. Values behind an alias or a merge key are written out first.
+ * @throws SpecError for a value that an alias uses elsewhere, and for shapes that do not fit
  */
 export function setAt(text: string, place: DocumentPlace, path: Path, value: YamlValue): string {
-  const { document, node, rest, inherited } = find(text, place, path)
-  if (isAlias(node)) return writeOutAlias(text, document, node, rest, value)
-  if (rest.length === 0) {
+  const { document, node, remainingPath, inherited } = findNode(text, place, path)
+  if (isAlias(node)) return writeOutAlias(text, document, node, remainingPath, value)
+  if (remainingPath.length === 0) {
     if (isScalar(node) && node.value === null && typeof value === 'object' && value !== null)
       return fillEmpty(text, place, path, value)
     if (isScalar(node)) return replaceScalar(text, node, value)
     throw new SpecError(`${describePath(place, path)} is not a single value`, 'edit it by hand')
   }
-  const [key, ...deeper] = rest
+  const [key, ...deeper] = remainingPath
   const content = setValueAt(inherited, deeper, value)
   if (isMap(node)) return insertIntoMap(text, node, String(key), content)
   if (isSeq(node) && key === node.items.length) return insertIntoSeq(text, node, content)
-  const reached = path.slice(0, path.length - rest.length)
+  const reached = path.slice(0, path.length - remainingPath.length)
   if (isScalar(node) && node.value === null)
-    return fillEmpty(text, place, reached, setValueAt(undefined, rest, value))
+    return fillEmpty(text, place, reached, setValueAt(undefined, remainingPath, value))
   throw new SpecError(
     `${describePath(place, reached)} is not a block of named values`,
     'edit it by hand',
@@ -66,8 +66,8 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Yam
 }
 
 /**
- * Replaces parts of a text value where they stand, in any style of quotes or blocks. Throws
- * SpecError where its block cannot hold them.
+ * Replaces parts of a text value where they stand, in any style of quotes or blocks.
+ * @throws SpecError if its block cannot hold them
  */
 export function replaceWithin(
   text: string,
@@ -81,19 +81,23 @@ export function replaceWithin(
 }
 
 function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span): string {
-  const { node, rest } = find(text, place, path)
+  const { node, remainingPath } = findNode(text, place, path)
   const content = String(getValueAt(readDocumentValue(text, place), path))
   const wanted = content.slice(0, span.start) + span.insert + content.slice(span.end)
-  if (rest.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
+  if (remainingPath.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
   const [from, to] = getRange(node)
   const old = escapeForScalar(node, content.slice(span.start, span.end))
-  const before = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
+  const precedingCount = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
   const starts = findStarts(text.slice(from, to), old)
-  // The occurrence of the same number first; what is read back decides.
-  const likely = [...starts.slice(before, before + 1), ...starts]
+  // Try the occurrence with the same number first. Reading the result back decides.
+  const likely = [...starts.slice(precedingCount, precedingCount + 1), ...starts]
   for (const start of likely) {
-    const at = from + start
-    const edited = splice(text, [at, at + old.length], escapeForScalar(node, span.insert))
+    const position = from + start
+    const edited = splice(
+      text,
+      [position, position + old.length],
+      escapeForScalar(node, span.insert),
+    )
     if (readsAs(edited, place, path, wanted)) return edited
   }
   if (isBlock(node))
@@ -104,11 +108,14 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
   return replaceScalar(text, node, wanted)
 }
 
-/** Removes a named value with its line. Throws SpecError for one that an alias or a merge gives. */
+/**
+ * Removes a named value with its line.
+ * @throws SpecError for one that an alias or a merge gives
+ */
 export function removeAt(text: string, place: DocumentPlace, path: Path): string {
-  const { node: map, rest } = find(text, place, path.slice(0, -1))
+  const { node: map, remainingPath } = findNode(text, place, path.slice(0, -1))
   const key = path.at(-1)
-  const pair = isMap(map) && rest.length === 0 ? findPair(map, key!) : undefined
+  const pair = isMap(map) && remainingPath.length === 0 ? findPair(map, key!) : undefined
   if (!isMap(map) || pair === undefined)
     throw new SpecError(
       `${describePath(place, path)} comes from an alias or a merge key`,
@@ -118,36 +125,36 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   if (map.flow) return removeFromFlow(text, map, pair)
   const start = pair.key.range![0]
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
-  const line: [number, number] = [lineStart, findNextLine(text, getEnd(pair))]
+  const line: [number, number] = [lineStart, findNextLine(text, getPairEnd(pair))]
   if (text.slice(lineStart, start).trim() !== '')
     throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
-  // The last line of a text without a line end takes the one before it along.
+  // If the text does not end with a line end, remove the line end before its last line instead.
   if (!/\n$/.test(text.slice(...line)))
     line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
   if (map.items.length > 1) return splice(text, line, '')
-  // Nothing is left: '{}' behind the name of the block.
-  const { node: outer } = find(text, place, path.slice(0, -2))
-  const holder = isMap(outer) ? findPair(outer, path.at(-2)!) : undefined
-  if (holder === undefined)
+  // The block would be empty: write '{}' after its name.
+  const { node: outer } = findNode(text, place, path.slice(0, -2))
+  const outerPair = isMap(outer) ? findPair(outer, path.at(-2)!) : undefined
+  if (outerPair === undefined)
     throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
-  const colon = text.indexOf(':', holder.key.range![1]) + 1
+  const colon = text.indexOf(':', outerPair.key.range![1]) + 1
   return splice(splice(text, line, ''), [colon, colon], ' {}')
 }
 
 const describePath = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
 
-/** Where a path leads. */
+/** The node that a path leads to, or the part of the path that does not exist. */
 interface PathMatch {
   readonly document: Document
   /** The deepest node on the path. */
   readonly node: Node | null
-  /** What of the path is left. */
-  readonly rest: Path
-  /** What a merge key gives at the first key of `rest`. */
+  /** The part of the path below that node, which does not exist yet. */
+  readonly remainingPath: Path
+  /** Value that a merge key provides at the first key of `remainingPath`. */
   readonly inherited: YamlValue | undefined
 }
 
-function find(text: string, place: DocumentPlace, path: Path): PathMatch {
+function findNode(text: string, place: DocumentPlace, path: Path): PathMatch {
   const document = parseDocuments(text)[place.index]!
   let node = document.contents as Node | null
   for (const [depth, key] of path.entries()) {
@@ -161,12 +168,12 @@ function find(text: string, place: DocumentPlace, path: Path): PathMatch {
       const inherited = isMap(node)
         ? getValueAt(node.toJS(document) as YamlValue, [key])
         : undefined
-      return { document, node, rest: path.slice(depth), inherited }
+      return { document, node, remainingPath: path.slice(depth), inherited }
     }
     node = inner
   }
   if (node) refuseShared(document, place, node, path)
-  return { document, node, rest: [], inherited: undefined }
+  return { document, node, remainingPath: [], inherited: undefined }
 }
 
 const findPair = (map: YAMLMap, key: string | number): Pair<Node, Node | null> | undefined =>
@@ -178,10 +185,10 @@ function refuseSharedAnchor(text: string, place: DocumentPlace, node: Node, path
   refuseShared(parseDocuments(text)[place.index]!, place, node, path)
 }
 
-/** An alias says the same elsewhere. */
+/** The value has an anchor that an alias refers to elsewhere. */
 export class SharedValueError extends SpecError {}
 
-/** @throws SharedValueError where an alias says the same elsewhere */
+/** @throws SharedValueError if an alias refers to the node elsewhere */
 function refuseShared(document: Document, place: DocumentPlace, node: Node, path: Path): void {
   const { anchor } = node as { anchor?: string }
   if (anchor === undefined) return
@@ -198,7 +205,7 @@ function refuseShared(document: Document, place: DocumentPlace, node: Node, path
     )
 }
 
-/** The value that an alias stands for, written out with the change in it. */
+/** Replaces an alias by a copy of the value that it stands for, with the change in it. */
 function writeOutAlias(
   text: string,
   document: Document,
@@ -207,7 +214,7 @@ function writeOutAlias(
   value: YamlValue,
 ): string {
   const resolved = alias.toJS(document) as YamlValue
-  return splice(text, getRange(alias), flow(setValueAt(resolved, rest, value)))
+  return splice(text, getRange(alias), formatFlow(setValueAt(resolved, rest, value)))
 }
 
 const readDocumentValue = (text: string, { index }: DocumentPlace): YamlValue =>
@@ -244,7 +251,7 @@ function replaceScalar(text: string, old: Scalar, value: YamlValue): string {
   return splice(text, range, renderScalar(value, old) + lineEnd)
 }
 
-/** A new value in the quotes of the old one, where it had any. */
+/** Renders a new value in the quotes of the old one, where it had any. */
 function renderScalar(value: YamlValue, old?: Scalar): string {
   if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
   const scalar = new Scalar(value)
@@ -255,17 +262,17 @@ function renderScalar(value: YamlValue, old?: Scalar): string {
 
 const getColumn = (text: string, at: number): number => at - (text.lastIndexOf('\n', at - 1) + 1)
 
-/** The place after the line on which a node ends, its comment included. */
+/** Offset of the line after the one on which a node ends. */
 function findNextLine(text: string, end: number): number {
   if (text[end - 1] === '\n') return end
   const line = text.indexOf('\n', end)
   return line === -1 ? text.length : line + 1
 }
 
-const getEnd = ({ key, value }: Pair<Node, Node | null>): number =>
+const getPairEnd = ({ key, value }: Pair<Node, Node | null>): number =>
   value?.range?.[1] ?? key.range![1]
 
-const indentText = (lines: string, column: number): string =>
+const indentLines = (lines: string, column: number): string =>
   lines
     .trimEnd()
     .split('\n')
@@ -282,8 +289,8 @@ function insertLines(text: string, at: number, lines: string): string {
     : before + lineEnd + inserted.slice(0, -lineEnd.length) + text.slice(at)
 }
 
-const block = (value: YamlValue): string => stringify(value, { lineWidth: 0, version: '1.1' })
-const flow = (value: YamlValue): string =>
+const formatBlock = (value: YamlValue): string => stringify(value, { lineWidth: 0, version: '1.1' })
+const formatFlow = (value: YamlValue): string =>
   stringify(value, { lineWidth: 0, version: '1.1', collectionStyle: 'flow' }).trimEnd()
 
 function insertIntoMap(text: string, map: YAMLMap, key: string, content: YamlValue): string {
@@ -291,8 +298,8 @@ function insertIntoMap(text: string, map: YAMLMap, key: string, content: YamlVal
   const [first, last] = [map.items[0], map.items.at(-1)] as Pair<Node, Node | null>[]
   return insertLines(
     text,
-    findNextLine(text, getEnd(last!)),
-    indentText(block({ [key]: content }), getColumn(text, first!.key.range![0])),
+    findNextLine(text, getPairEnd(last!)),
+    indentLines(formatBlock({ [key]: content }), getColumn(text, first!.key.range![0])),
   )
 }
 
@@ -302,22 +309,22 @@ function insertIntoSeq(text: string, seq: YAMLSeq, content: YamlValue): string {
   return insertLines(
     text,
     findNextLine(text, end),
-    indentText(block([content]), getColumn(text, seq.range![0])),
+    indentLines(formatBlock([content]), getColumn(text, seq.range![0])),
   )
 }
 
-/** 'resources:' with nothing behind it, and 'null' in its place. */
+/** Sets a value that is empty ('resources:') or null ('resources: null'). */
 function fillEmpty(text: string, place: DocumentPlace, path: Path, content: YamlValue): string {
-  const { node: parent } = find(text, place, path.slice(0, -1))
+  const { node: parent } = findNode(text, place, path.slice(0, -1))
   const pair = isMap(parent) ? findPair(parent, path.at(-1)!) : undefined
   const isWritten = isNode(pair?.value) && pair.value.range![1] > pair.value.range![0]
   if (pair && isWritten) {
-    const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : flow(content)
+    const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : formatFlow(content)
     return splice(text, getRange(pair.value!), inFlow)
   }
   if (pair && isMap(parent) && parent.flow) {
     const colon = text.indexOf(':', pair.key.range![1]) + 1
-    return splice(text, [colon, colon], ` ${flow(content)}`)
+    return splice(text, [colon, colon], ` ${formatFlow(content)}`)
   }
   if (!pair || !isMap(parent))
     throw new SpecError(`${describePath(place, path)} is empty`, 'edit it by hand')
@@ -326,6 +333,6 @@ function fillEmpty(text: string, place: DocumentPlace, path: Path, content: Yaml
   return insertLines(
     text,
     findNextLine(text, at),
-    indentText(block(content), getColumn(text, at) + (isList ? 0 : 2)),
+    indentLines(formatBlock(content), getColumn(text, at) + (isList ? 0 : 2)),
   )
 }

@@ -1,4 +1,4 @@
-/** What was tuned, in the words of the server that a manifest starts. */
+/** Converts tuned values to settings of the server that a manifest starts. */
 
 import type { Configuration } from '../../../search/types.ts'
 import { resourceParameters } from '../../../trials/resources.ts'
@@ -16,9 +16,9 @@ import { tunesGpu } from './resource-edits.ts'
 export interface FlagSetting extends FlagPattern {
   /** '--max-num-seqs=64', for messages. */
   readonly text: string
-  /** Absent: a switch. */
+  /** Absent: the flag is a switch without a value. */
   readonly value?: string
-  /** It is set where it stands, and not missed where it does not. */
+  /** Change the flag if the container has it; do not report it as missing otherwise. */
   readonly isOptional?: boolean
 }
 
@@ -30,17 +30,19 @@ export interface VariableSetting {
 interface TunedSettings {
   readonly flags: readonly FlagSetting[]
   readonly variables: readonly VariableSetting[]
-  /** Its server reads the variables, so that they are added where they are missing. */
+  /** Whether the server reads the variables, so that missing ones may be added. */
   readonly readsVariables: boolean
-  /** Flags by which the container would undo what was tuned, by 'NAME = VALUE' of that. */
+  /** Flags that would override a tuned value, each with that value as 'NAME = VALUE'. */
   readonly contrary: readonly (readonly [setting: string, flags: FlagPattern])[]
-  /** 'NAME = VALUE: why', of what its server takes by neither. */
+  /**
+   * 'NAME = VALUE: why', for parameters that the server accepts neither as flag nor as variable.
+   */
   readonly elsewhere: readonly string[]
 }
 
 /**
- * @param server that the container starts; undefined: it is not known
- * @param isOnePod it has all the GPUs of a replica
+ * @param server server that the container starts; undefined: unknown
+ * @param isOnePod whether one pod has all the GPUs of a replica
  */
 export function listTunedSettings(
   serving: Serving,
@@ -48,8 +50,8 @@ export function listTunedSettings(
   isOnePod: boolean,
 ): TunedSettings {
   const { container, deployed } = serving
-  const own = {
-    flags: listOwnFlags(container.tunedArgs ?? []),
+  const passed = {
+    flags: parsePassedFlags(container.tunedArgs ?? []),
     variables: (container.tunedEnv ?? []).flatMap((name) => {
       const value = container.env?.[name]
       return value === undefined ? [] : [{ name, value }]
@@ -57,34 +59,37 @@ export function listTunedSettings(
   }
   const isMeasured = server === undefined || server === deployed.server
   const measured = recogniseCommandServer(serving.evidence.measured.command ?? [])
-  const read = server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
-  const known = listKnownSettings(serving, read, isOnePod && tunesGpu(serving))
-  const isOwn = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
-  const names = listNonResources(serving.configuration).filter(
+  const startedServer =
+    server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
+  const known = listKnownSettings(serving, startedServer, isOnePod && tunesGpu(serving))
+  const isOwnStart = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
+  const unsetNames = listNonResources(serving.configuration).filter(
     (name) =>
-      !known.taken.has(name) &&
+      !known.setParameters.has(name) &&
       (container.tunedElsewhere?.includes(name) ?? !isPassed(name, serving)),
   )
   return {
     flags: [
       ...known.flags,
-      ...own.flags.filter(
+      ...passed.flags.filter(
         ({ names }) =>
           !known.flags.some((flag) => flag.names.some((one) => isSame(one, names[0]!))),
       ),
     ],
     variables: [
       ...known.variables,
-      ...own.variables.filter(({ name }) => ![...known.taken].some((one) => isSame(one, name))),
+      ...passed.variables.filter(
+        ({ name }) => ![...known.setParameters].some((one) => isSame(one, name)),
+      ),
     ],
     readsVariables:
       known.variables.length > 0 ||
       server === 'builtin' ||
-      (isOwn && deployed.server === 'command'),
+      (isOwnStart && deployed.server === 'command'),
     contrary: known.contrary,
-    elsewhere: names.map(
+    elsewhere: unsetNames.map(
       (name) =>
-        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} accepts it neither as an argument nor as a variable`,
+        `${name} = ${serving.configuration[name]}: ${startedServer === undefined ? 'the server' : serverTitles[startedServer]} accepts it neither as an argument nor as a variable`,
     ),
   }
 }
@@ -104,30 +109,32 @@ const isPassed = (name: string, { container }: Serving): boolean =>
     ...(container.tunedArgs ?? []).map((arg) => arg.split('=')[0]!),
   ].some((one) => isSame(one, name))
 
-/** Of arguments as a trial had them: '--a=1', '--a 1', or two words. */
-function listOwnFlags(words: readonly string[]): FlagSetting[] {
+/** Parses the arguments of a trial: '--a=1' or '--a 1' as one word, or '--a', '1' as two. */
+function parsePassedFlags(words: readonly string[]): FlagSetting[] {
   return words.flatMap((word, i): FlagSetting[] => {
     const [, name, value] = /^--?([a-zA-Z][\w.-]*)(?:[=\s]([\s\S]*))?$/.exec(word) ?? []
     if (name === undefined) return []
     const next = words[i + 1]
-    const paired = value ?? (next !== undefined && !/^--?[a-z]/i.test(next) ? next : undefined)
-    const text = value === undefined && paired !== undefined ? `${word} ${paired}` : word
-    return [{ names: [name], isLoose: false, text, ...(paired !== undefined && { value: paired }) }]
+    const flagValue = value ?? (next !== undefined && !/^--?[a-z]/i.test(next) ? next : undefined)
+    const text = value === undefined && flagValue !== undefined ? `${word} ${flagValue}` : word
+    return [
+      { names: [name], isLoose: false, text, ...(flagValue !== undefined && { value: flagValue }) },
+    ]
   })
 }
 
 interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'contrary'> {
-  /** Parameters that are told so. */
-  readonly taken: ReadonlySet<string>
+  /** Parameters that these settings pass to the server. */
+  readonly setParameters: ReadonlySet<string>
 }
 
-/** @param hasGpus those that were tuned are the container's */
+/** @param hasGpus whether the container has the tuned GPUs */
 function listKnownSettings(
   serving: Serving,
   server: DeployedServer | undefined,
   hasGpus: boolean,
 ): KnownSettings {
-  const nothing = { flags: [], variables: [], contrary: [], taken: new Set<string>() }
+  const noSettings = { flags: [], variables: [], contrary: [], setParameters: new Set<string>() }
   const { configuration } = serving
   if (server === 'mlserver') {
     const { env = {}, tunedEnv = [] } = buildMlserverContainer(serving, '')
@@ -141,36 +148,37 @@ function listKnownSettings(
       'workers',
     ]
     return {
-      ...nothing,
+      ...noSettings,
       variables: tunedEnv.map((name) => ({ name, value: env[name]! })),
-      taken: new Set(knobs),
+      setParameters: new Set(knobs),
     }
   }
-  if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server))) return nothing
-  const flagsOf =
+  if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server)))
+    return noSettings
+  const listFlags =
     server === 'tfserving' ? listTfservingFlags : listLanguageFlags(serving, server, hasGpus)
-  const flags = flagsOf(configuration)
+  const flags = listFlags(configuration)
   const contrary = listNonResources(configuration).flatMap((name) => {
-    if (changedBy(name, configuration, flagsOf).length > 0) return []
-    const could = listPossibleFlags(name, configuration, flagsOf)
-    return could.length === 0 ? [] : [[name, could] as const]
+    if (listFlagsChangedBy(name, configuration, listFlags).length > 0) return []
+    const possibleFlags = listPossibleFlags(name, configuration, listFlags)
+    return possibleFlags.length === 0 ? [] : [[name, possibleFlags] as const]
   })
   const taken = listNonResources(configuration).filter(
     (name) =>
-      changedBy(name, configuration, flagsOf).length > 0 ||
+      listFlagsChangedBy(name, configuration, listFlags).length > 0 ||
       contrary.some(([other]) => other === name),
   )
   return {
-    ...nothing,
+    ...noSettings,
     flags: [
       ...flags.map(createFlagSetting),
-      ...(server === 'tfserving' ? [] : splitSetting(serving, flags, hasGpus)),
+      ...(server === 'tfserving' ? [] : listSplitSettings(serving, flags, hasGpus)),
     ],
-    contrary: contrary.map(([name, could]) => [
+    contrary: contrary.map(([name, possibleFlags]) => [
       `${name} = ${configuration[name]}`,
-      { names: could.flatMap(listSpellings), isLoose: true },
+      { names: possibleFlags.flatMap(listSpellings), isLoose: true },
     ]),
-    taken: new Set(taken),
+    setParameters: new Set(taken),
   }
 }
 
@@ -193,26 +201,37 @@ const listTfservingFlags = (configuration: Configuration): readonly Flag[] =>
       const [name, value] = flag.slice(2).split('=')
       return [name!, value]
     })
-    // These name a file that only the user has.
+    // Flags for batching name a file, which only the user has.
     .filter(([name]) => !/batching/.test(name))
 
-type FlagsOf = (configuration: Configuration) => readonly Flag[]
+type ListFlags = (configuration: Configuration) => readonly Flag[]
 
-/** Flags that are others without a parameter. */
-function changedBy(name: string, configuration: Configuration, flagsOf: FlagsOf): readonly Flag[] {
+/** Flags that the configuration has because of a parameter, or with another value because of it. */
+function listFlagsChangedBy(
+  name: string,
+  configuration: Configuration,
+  listFlags: ListFlags,
+): readonly Flag[] {
   const { [name]: _, ...others } = configuration
-  const without = flagsOf(others).map((flag) => flag.join('='))
-  return flagsOf(configuration).filter((flag) => !without.includes(flag.join('=')))
+  const otherFlags = listFlags(others).map((flag) => flag.join('='))
+  return listFlags(configuration).filter((flag) => !otherFlags.includes(flag.join('=')))
 }
 
 /** Names of flags that a parameter has for other values than the tuned one. */
-function listPossibleFlags(name: string, configuration: Configuration, flagsOf: FlagsOf): string[] {
+function listPossibleFlags(
+  name: string,
+  configuration: Configuration,
+  listFlags: ListFlags,
+): string[] {
+  // One value of each kind: a number, both switches, a quantization and a drafting method.
   const values = [7, 'on', 'off', 'fp8', 'ngram']
-  const drafting = { speculativeTokens: 4, ...configuration }
+  const draftingConfiguration = { speculativeTokens: 4, ...configuration }
   return [
     ...new Set(
       values.flatMap((value) =>
-        changedBy(name, { ...drafting, [name]: value }, flagsOf).map(([flag]) => flag),
+        listFlagsChangedBy(name, { ...draftingConfiguration, [name]: value }, listFlags).map(
+          ([flag]) => flag,
+        ),
       ),
     ),
   ]
@@ -225,15 +244,19 @@ const createFlagSetting = ([name, value]: Flag): FlagSetting => ({
   ...(value !== undefined && { value }),
 })
 
-/** The GPUs that one copy is split over are those of the pod, one or several. */
-function splitSetting(serving: Serving, flags: readonly Flag[], hasGpus: boolean): FlagSetting[] {
+/** With one tuned GPU, lists a setting of 1 for a flag that splits the model over several GPUs. */
+function listSplitSettings(
+  serving: Serving,
+  flags: readonly Flag[],
+  hasGpus: boolean,
+): FlagSetting[] {
   if (!hasGpus || serving.resources.gpus !== 1) return []
-  const split = listSpellings('tensor-parallel-size')
-  if (flags.some(([name]) => split.includes(name))) return []
+  const spellings = listSpellings('tensor-parallel-size')
+  if (flags.some(([name]) => spellings.includes(name))) return []
   return [{ ...createFlagSetting(['tensor-parallel-size', '1']), isOptional: true }]
 }
 
-/** What servers take for the same flag. */
+/** Names of the same flag on different servers. */
 const synonyms: readonly (readonly string[])[] = [
   ['tensor-parallel-size', 'tp-size', 'tp', 'num-shard'],
   ['pipeline-parallel-size', 'pp-size', 'pp'],

@@ -13,7 +13,7 @@ export const isYamlMap = (
 ): value is { readonly [key: string]: YamlValue } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Undefined where the path leads nowhere. */
+/** Gets the value at a path; undefined if the path leads nowhere. */
 export function getValueAt(value: YamlValue | undefined, path: Path): YamlValue | undefined {
   return path.reduce<YamlValue | undefined>((inner, key) => {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, key)) return undefined
@@ -21,13 +21,13 @@ export function getValueAt(value: YamlValue | undefined, path: Path): YamlValue 
   }, value)
 }
 
-/** An empty list for anything else. */
+/** Lists the list at a path; empty if there is none. */
 export const listAt = (value: YamlValue | undefined, path: Path): readonly YamlValue[] => {
   const found = getValueAt(value, path)
   return Array.isArray(found) ? found : []
 }
 
-/** No names for anything else. */
+/** Names and values of the map at a path; empty if there is none. */
 export const listEntriesAt = (value: YamlValue | undefined, path: Path): [string, YamlValue][] => {
   const found = getValueAt(value, path)
   return isYamlMap(found) ? Object.entries(found) : []

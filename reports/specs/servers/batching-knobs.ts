@@ -32,7 +32,7 @@ export const resolveBatchSizeKnobs = (serving: Serving): BatchingKnobs =>
     ? { knobs: new Knobs(serving.configuration), notes: [] }
     : resolveBatchingKnobs(serving)
 
-/** The batch size that the built-in predictor gathered; undefined where it did not. */
+/** Resolves the batch size that the built-in predictor gathered; undefined if it did not. */
 export const resolveGatheredBatch = ({
   configuration: { batchSize },
   evidence: { batching },

@@ -1,4 +1,6 @@
-/** KServe's Hugging Face runtime, which contains vLLM and passes on the flags that it does not know. */
+/**
+ * KServe's Hugging Face runtime, which contains vLLM and passes on the flags that it does not know.
+ */
 import { formatFlag, parseHubName } from '../../../trials/servers/language-servers.ts'
 import { checkPlatformUri } from '../model-storage.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
@@ -11,8 +13,8 @@ import {
 } from './language.ts'
 
 /**
- * The address as KServe fetches it: names on the Hub become hf://. @throws SpecError for a path, or
- * an unknown kind of address
+ * Resolves the address as KServe fetches it: names on the Hub become hf://.
+ * @throws SpecError for a path, or an unknown kind of address
  */
 export function resolveKserveUri({ modelUri, deployed }: Serving): string {
   const hub =
@@ -20,7 +22,9 @@ export function resolveKserveUri({ modelUri, deployed }: Serving): string {
   return hub === undefined ? checkPlatformUri(modelUri ?? '', 'KServe') : `hf://${hub}`
 }
 
-/** KServe's own step fetches the weights, with the credentials of the pod's service account. */
+/**
+ * KServe's storage initializer fetches the weights, with the credentials of the service account.
+ */
 export const describeHubToken = ({ modelUri }: Serving): string[] =>
   modelUri !== undefined && parseHubName(modelUri) !== undefined
     ? [

@@ -28,7 +28,10 @@ export const languageProbeTimeoutSeconds: Readonly<Record<LanguageServer, number
   'tensorrt-llm': 10,
 }
 
-/** GPUs, and the longest sequence of the trials: the model's own may not fit beside its weights. */
+/**
+ * Selects the GPUs, and the longest sequence that the trials allowed: the model's own maximum may
+ * not fit into the GPU memory beside its weights.
+ */
 const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
   ...(gpu ? { gpu } : {}),
@@ -37,7 +40,8 @@ const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Se
 })
 
 /**
- * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
+ * Resolves the tuned values, with the draft model's name on the Hub, its folder, or a placeholder
+ * for them.
  * @throws SpecError for drafts of a kind that the server does not have
  */
 export function resolveLanguageKnobs(
@@ -50,22 +54,25 @@ export function resolveLanguageKnobs(
   if (fault) throw new SpecError(fault.what, fault.hint)
   return new Knobs(
     needsDraftModel(drafts.method)
-      ? { ...configuration, speculativeModel: findDraftPlace(drafts.model) }
+      ? { ...configuration, speculativeModel: resolveDraftWeights(drafts.model) }
       : configuration,
   )
 }
 
-/** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
-const findDraftPlace = (model = ''): string =>
+/**
+ * Name on the Hub or folder of the draft model. The placeholder where only the name of an
+ * architecture is known, as in simulated trials: it has no weights.
+ */
+const resolveDraftWeights = (model = ''): string =>
   parseHubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
-/** A note where the weights of the draft model are a placeholder. */
+/** Notes if the weights of the draft model are a placeholder. */
 function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): string[] {
   const drafts = readDraft(new Knobs(configuration))
   if (
     drafts === undefined ||
     !needsDraftModel(drafts.method) ||
-    findDraftPlace(drafts.model) !== draftToFill
+    resolveDraftWeights(drafts.model) !== draftToFill
   )
     return []
   return [
@@ -76,19 +83,19 @@ function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): stri
   ]
 }
 
-/** A note where the flag for quantization may not fit the weights. */
+/** Notes if the flag for quantization may not fit the weights. */
 function describeQuantization({
   configuration,
   deployed,
 }: Pick<Serving, 'configuration' | 'deployed'>): string[] {
-  const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
-  if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
+  const convertsToFp8 = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
+  if (!convertsToFp8 || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
   return [
     '--quantization fp8 converts 16-bit weights while it loads them: remove it for weights that are quantized already (compressed-tensors, ModelOpt), with which the server refuses it',
   ]
 }
 
-/** What must be known of the tuned values before the server starts. */
+/** Lists notes on the tuned values that a user must read before the start. */
 export const describeLanguageServer = (knobs: Knobs, serving: Serving): string[] => [
   ...describeUnused(knobs),
   ...describeDrafts(serving),
@@ -105,11 +112,11 @@ const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolea
   )
 }
 
-/** The tuned values as flags of vLLM. */
+/** Builds the tuned values as flags of vLLM. */
 export const buildVllmFlags = (knobs: Knobs, serving: Serving) =>
   languagePrograms.vllm.flags(knobs, selectServerLimits(serving))
 
-/** For a shell. */
+/** Formats a flag for a shell. */
 export const quoteFlag = ([name, value]: readonly [string, string?]): string =>
   value === undefined ? `--${name}` : `--${name} ${quoteWord(value)}`
 
@@ -117,12 +124,12 @@ export const quoteFlag = ([name, value]: readonly [string, string?]): string =>
 const optionsFolder = '/etc/tuned'
 /** Folder of downloads and compiled code. */
 const cachePath = '/cache'
-/** As the Hub's own libraries read it. */
+/** Variable of the access token that the libraries of the Hub read. */
 const tokenVariable = 'HF_TOKEN'
 
 /** GPUs of the largest common nodes. */
 export const maxNodeGpus = 8
-/** A note where a replica needs more GPUs than a node has. */
+/** Notes if a replica needs more GPUs than a node has. */
 export const describeNodeSize = ({
   resources: { gpus },
   deployed,
@@ -133,7 +140,7 @@ export const describeNodeSize = ({
       ]
     : []
 
-/** The container without tuned flags; a placeholder stands for weights that nobody named. */
+/** Builds the container without tuned flags; a placeholder stands for weights that nobody named. */
 export function buildLanguageContainer(
   server: LanguageServer,
   model: string,
@@ -146,7 +153,7 @@ export function buildLanguageContainer(
     image,
     command:
       namesByFolder && modelUri !== undefined && parseHubName(weights) === undefined
-        ? byLink(command, weights, model)
+        ? linkWeights(command, weights, model)
         : command(weights),
     args,
     port,
@@ -157,8 +164,11 @@ export function buildLanguageContainer(
   }
 }
 
-/** Starts the server on a link to its weights that has the model's name, which clients use. */
-function byLink(
+/**
+ * Command that links to the weights under the model's name, and starts the server on that link:
+ * clients then use the name.
+ */
+function linkWeights(
   command: (weights: string) => readonly string[],
   weights: string,
   model: string,
@@ -188,12 +198,12 @@ export function completeLanguageContainer(
     selectServerLimits(serving),
     optionsFolder,
   )
-  const hub = modelUri !== undefined && parseHubName(modelUri) !== undefined
+  const isOnHub = modelUri !== undefined && parseHubName(modelUri) !== undefined
   const notes = [
     ...(container.notes ?? []),
     ...describeLanguageServer(knobs, serving),
     ...describeNodeSize(serving),
-    ...(hub ? [describeCache(evidence.measured)] : []),
+    ...(isOnHub ? [describeCache(evidence.measured)] : []),
   ]
   return {
     ...container,
@@ -206,7 +216,7 @@ export function completeLanguageContainer(
       HF_HOME: `${cachePath}/huggingface`,
       ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }),
     },
-    ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
+    ...((isOnHub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
     notes,
     sharedMemory: true,
     cachePath,

@@ -14,11 +14,11 @@ export function buildMlserverContainer(serving: Serving, folder: string): Server
   const tuned: Readonly<Record<string, number | undefined>> = {
     MLSERVER_PARALLEL_WORKERS: knobs.number('parallelWorkers', 'instances', 'workers'),
     MLSERVER_MODEL_MAX_BATCH_SIZE: knobs.number('batchSize', 'maxBatchSize'),
-    // In seconds.
+    // MLServer takes seconds.
     MLSERVER_MODEL_MAX_BATCH_TIME:
       knobs.number('maxBatchTime') ?? (delayMs === undefined ? undefined : delayMs / 1000),
   }
-  const set = Object.entries(tuned).flatMap(([name, value]) =>
+  const variables = Object.entries(tuned).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, String(value)] as const],
   )
   return {
@@ -30,9 +30,9 @@ export function buildMlserverContainer(serving: Serving, folder: string): Server
       MLSERVER_GRPC_PORT: String(ports.grpc),
       MLSERVER_METRICS_PORT: String(ports.metrics),
       MLSERVER_MODEL_NAME: serving.model,
-      ...Object.fromEntries(set),
+      ...Object.fromEntries(variables),
     },
-    tunedEnv: set.map(([name]) => name),
+    tunedEnv: variables.map(([name]) => name),
     port: ports.http,
     grpcPort: ports.grpc,
     metrics: { port: ports.metrics, path: '/metrics' },

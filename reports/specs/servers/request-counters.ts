@@ -2,7 +2,7 @@
 import { type DeployedServer, recogniseCommandServer } from '../../figures.ts'
 import type { Container } from '../serving.ts'
 
-/** By the documentation of each server; absent: none is known. */
+/** Counters as each server documents them; absent: none is known. */
 export const requestCounters = {
   builtin: 'predictor_requests_total',
   tfserving: ':tensorflow:serving:request_count',
@@ -17,15 +17,15 @@ export const requestCounters = {
 const tritonMetricsPort = 8002
 
 /**
- * The counter of a server that a command of the user's own starts, where its metrics are on; empty
- * where none is known to be exported.
+ * Finds the counter of a server that a command of the user's own starts, where its metrics are on;
+ * empty if none is known to be exported.
  */
 export function findCommandCounter(
   words: readonly string[],
 ): Pick<Container, 'requestsMetric' | 'metrics'> {
-  const flagValue = (flag: string) => {
-    const at = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`))
-    return at < 0 ? undefined : (words[at]!.split('=')[1] ?? words[at + 1])
+  const findFlagValue = (flag: string) => {
+    const index = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`))
+    return index < 0 ? undefined : (words[index]!.split('=')[1] ?? words[index + 1])
   }
   const server = recogniseCommandServer(words)
   switch (server) {
@@ -37,12 +37,12 @@ export function findCommandCounter(
     case 'sglang':
       return words.includes('--enable-metrics') ? { requestsMetric: requestCounters.sglang } : {}
     case 'triton':
-      return /^(false|0)$/i.test(flagValue('--allow-metrics') ?? '')
+      return /^(false|0)$/i.test(findFlagValue('--allow-metrics') ?? '')
         ? {}
         : {
             requestsMetric: requestCounters.triton,
             metrics: {
-              port: Number(flagValue('--metrics-port') ?? tritonMetricsPort),
+              port: Number(findFlagValue('--metrics-port') ?? tritonMetricsPort),
               path: '/metrics',
             },
           }

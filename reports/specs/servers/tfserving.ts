@@ -9,15 +9,15 @@ import { batchingFile, createTfservingTuning } from '../../../trials/servers/tfs
 import type { ServerContainer, Serving } from '../serving.ts'
 import { resolveBatchSizeKnobs } from './batching-knobs.ts'
 
-export const chooseTfservingImage = (gpu: boolean): string =>
-  `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
+export const chooseTfservingImage = (hasGpu: boolean): string =>
+  `tensorflow/serving:2.19.0${hasGpu ? '-gpu' : ''}`
 export const tfservingProgram = '/usr/bin/tensorflow_model_server'
 
-/** Without the monitoring file it exports no metrics. */
+/** Path of the metrics, which TensorFlow Serving exports only with a monitoring file. */
 const metricsPath = '/monitoring/prometheus/metrics'
 const monitoring = `prometheus_config {\n  enable: true\n  path: "${metricsPath}"\n}\n`
 
-/** Where a target puts files and listens. */
+/** Ports and folders of a target. */
 interface TfservingPlaces {
   readonly grpcPort: number
   readonly restPort: number
@@ -42,15 +42,15 @@ export function configureTfserving(serving: Serving, places: TfservingPlaces): T
   const { flags, batching } = createTfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
   const fraction = resolveMemoryFraction(serving)
-  // Only the file chooses versions.
-  const byFile =
+  // Versions can be chosen only in the file.
+  const usesModelFile =
     places.modelConfigFile ||
     (serving.modelVersion !== undefined && serving.modelVersion !== 'latest')
   return {
     args: [
       `--port=${places.grpcPort}`,
       `--rest_api_port=${places.restPort}`,
-      ...(byFile
+      ...(usesModelFile
         ? [`--model_config_file=${modelsPath}`]
         : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
       ...flags,
@@ -60,7 +60,7 @@ export function configureTfserving(serving: Serving, places: TfservingPlaces): T
       ...(batching === undefined
         ? []
         : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
-      ...(byFile
+      ...(usesModelFile
         ? [{ path: modelsPath, contents: formatTextProto(buildModelConfig(serving, places)) }]
         : []),
     ],
@@ -68,7 +68,7 @@ export function configureTfserving(serving: Serving, places: TfservingPlaces): T
   }
 }
 
-/** In a container, where it exports metrics for Prometheus. */
+/** TensorFlow Serving in a container, where it exports metrics for Prometheus. */
 export function buildTfservingContainer(
   serving: Serving,
   places: Omit<TfservingPlaces, 'modelConfigFile'>,
@@ -107,7 +107,7 @@ function buildModelConfig(serving: Serving, places: TfservingPlaces): ProtoMessa
   }
 }
 
-/** The share of the GPU's memory, where only the server itself can enforce it. */
+/** Resolves the share of the GPU's memory, where only the server itself can enforce it. */
 function resolveMemoryFraction({ resources, gpuScheme, dra }: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = resources
   const scheme = gpuScheme ?? chooseDefaultScheme(resources)

@@ -41,7 +41,7 @@ export function configureTriton(serving: Serving, backend?: string): TritonConfi
   }
 }
 
-/** Absent: Triton serves the latest. */
+/** Undefined: Triton's default, which serves the latest version. */
 function buildVersionPolicy(version: string | undefined): ProtoMessage | undefined {
   if (version === undefined || version === 'latest') return undefined
   return version === 'all' ? { all: {} } : { specific: { versions: [Number(version)] } }
@@ -52,8 +52,8 @@ const configPath = '/etc/tuned/config.pbtxt'
 const repository = '/tmp/repository'
 
 /**
- * The repository of one model, of links to its files and the tuned configuration: its source may be
- * read-only. $1 the model, $2 its repository or its own folder.
+ * Shell commands that make a repository of one model, with links to its files and with the tuned
+ * configuration; the source may be read-only. $1 is the model, $2 its repository or its own folder.
  */
 const makeRepository = `set -e
 from="$2/$1"; [ -d "$from" ] || from="$2"
@@ -67,8 +67,8 @@ const replacedConfigNote =
   "the tuned config.pbtxt replaces the model's own: add settings that the model needs; Triton derives inputs and outputs from the model"
 
 /**
- * In a container. A platform may add arguments, which would name another repository: its command
- * does not read them.
+ * Triton in a container. On a platform, its command ignores arguments, because those that the
+ * platform adds would name another repository.
  * @param folder of the model, or of its repository
  */
 export function buildTritonContainer(

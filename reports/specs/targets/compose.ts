@@ -1,6 +1,6 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on one machine. */
 import { mapTexts } from '../../../trials/secrets.ts'
-import { chosenServers } from '../../figures.ts'
+import { selectableServers } from '../../figures.ts'
 import { buildContainer } from '../container.ts'
 import { formatYaml, omitEmpty } from '../manifest.ts'
 import { buildComposeStorage, resolveStorage } from '../model-storage.ts'
@@ -15,8 +15,9 @@ export const target: SpecTarget = {
   writes: 'one service with its replicas',
   needs: 'Docker Compose',
   scaledBy: 'a fixed number of replicas',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   takes: ['backend'],
+  stageUrl: ({ name, container }) => `http://${name}:${container.port}`,
   render: renderCompose,
 }
 
@@ -113,14 +114,14 @@ function buildVariables({
 }: ReturnType<typeof buildContainer>) {
   const variables = {
     ...Object.fromEntries(secretEnv.map((name) => [name, `$(${name})`])),
-    // Without a value: that of the user's shell, if any.
+    // A variable without a value takes it from the user's shell, if it is set there.
     ...Object.fromEntries(optionalSecretEnv.map((name) => [name, null])),
     ...env,
   }
   return env ? variables : omitEmpty(variables)
 }
 
-/** With what the image has: wget, curl, or node, which the built-in predictor's image has. */
+/** Tries wget, curl and node in turn, because images differ; the built-in predictor's has node. */
 const writeHealthProbe = (url: string): string =>
   `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
 
@@ -131,7 +132,7 @@ const writeHealthProbe = (url: string): string =>
 const escapeDollars = (value: unknown, secretEnv: readonly string[]): unknown =>
   mapTexts(value, (text) =>
     secretEnv.reduce(
-      (rest, name) => rest.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`),
+      (escaped, name) => escaped.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`),
       text.replaceAll('$', '$$$$'),
     ),
   )

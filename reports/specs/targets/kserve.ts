@@ -3,7 +3,7 @@
  * scaled by KEDA; LLMInferenceService of vLLM.
  */
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { chosenServers, type DeployedServer } from '../../figures.ts'
+import { type DeployedServer, selectableServers } from '../../figures.ts'
 import {
   buildCpuMetric,
   buildRateQuery,
@@ -65,7 +65,7 @@ export const target: SpecTarget = {
   needs: 'KServe, from 0.16 on for `llm`; with `--variant knative` Knative, with `keda` KEDA',
   scaledBy:
     '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
@@ -98,7 +98,7 @@ function renderInferenceService(
   const gpu = selectServingGpus(serving)
   if (isKnative) refuseClaim(gpu, 'Knative takes')
   const pods = { 'serving.kserve.io/inferenceservice': name, component: 'predictor' }
-  const several = countMinReplicas(serving, !scaling.isFixed) > 1
+  const isReplicated = countMinReplicas(serving, !scaling.isFixed) > 1
   const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
   const { lifecycle: _, startupProbe: __, ...knativeFields } = fields
   const { metadata, spec } = applyOverlay(
@@ -114,7 +114,7 @@ function renderInferenceService(
       spec: {
         ...buildScheduling(serving, gpu),
         // Knative ends and spreads pods itself, and on older releases has no startup probe.
-        ...(isKnative ? {} : buildLifetime(serving, pods, several)),
+        ...(isKnative ? {} : buildLifetime(serving, pods, isReplicated)),
         volumes,
         containers: [
           {
@@ -133,7 +133,7 @@ function renderInferenceService(
     body: [
       ...buildConfigMaps(serving, container),
       ...buildClaimTemplates(serving, gpu),
-      ...buildDisruptionBudget(serving, several, pods),
+      ...buildDisruptionBudget(serving, isReplicated, pods),
       {
         apiVersion: 'serving.kserve.io/v1beta1',
         kind: 'InferenceService',
@@ -174,8 +174,8 @@ function renderInferenceService(
 }
 
 /**
- * By a runtime that KServe brings, where the user names no image. The one for vLLM is the Hugging
- * Face server, which contains vLLM.
+ * Whether one of KServe's own runtimes serves the model. The runtime for vLLM is the Hugging Face
+ * server, which contains vLLM; it is not used if the user names an image.
  */
 function usesRuntime({ deployed: { server }, container }: Serving): boolean {
   return (
@@ -186,13 +186,13 @@ function usesRuntime({ deployed: { server }, container }: Serving): boolean {
 /** A runtime's container is `model`, without its name; the user's sidecars stand beside it. */
 function placeContainers(serving: Serving, { containers, ...pod }: Manifest): Manifest {
   if (!usesRuntime(serving)) return { ...pod, containers }
-  const all = containers as readonly Manifest[]
-  const { name: _, ...model } = all.find(({ name }) => name === containerName) ?? {}
-  const sidecars = all.filter(({ name }) => name !== containerName)
+  const allContainers = containers as readonly Manifest[]
+  const { name: _, ...model } = allContainers.find(({ name }) => name === containerName) ?? {}
+  const sidecars = allContainers.filter(({ name }) => name !== containerName)
   return { ...pod, containers: omitEmpty(sidecars), model }
 }
 
-/** A container in the fields of a predictor, beside its volumes and resources. */
+/** A container, and the fields of the predictor for it, without volumes and resources. */
 interface KserveServer {
   readonly container: ServerContainer
   readonly fields: Manifest
@@ -235,7 +235,7 @@ function buildOwnContainer(serving: Serving, backend: string | undefined): Kserv
   const container = buildContainer(serving, backend)
   const weights = resolveStorage(serving)
   // KServe fetches what this variable names to /mnt/models; it has no CSI volumes.
-  const fetched = weights !== undefined &&
+  const storageVariable = weights !== undefined &&
     weights.kind !== 'csi' && { STORAGE_URI: checkPlatformUri(serving.modelUri!, 'KServe') }
   const isGrpc =
     container.grpcPort !== undefined &&
@@ -246,7 +246,10 @@ function buildOwnContainer(serving: Serving, backend: string | undefined): Kserv
       image: container.image,
       command: container.command,
       args: container.args,
-      env: buildEnvironment({ ...container, env: { ...container.env, ...fetched } }, serving.name),
+      env: buildEnvironment(
+        { ...container, env: { ...container.env, ...storageVariable } },
+        serving.name,
+      ),
       // KServe calls one port; it knows the gRPC port by this name.
       ports: [
         isGrpc
@@ -263,26 +266,26 @@ function buildOwnContainer(serving: Serving, backend: string | undefined): Kserv
 
 interface Scaling {
   readonly autoscalerClass?: 'hpa' | 'keda' | 'none'
-  /** Of the predictor. */
+  /** Fields of the predictor. */
   readonly fields?: Manifest
   readonly notes: readonly string[]
   readonly isFixed?: boolean
   /** Prometheus reads a counter of these pods. */
   readonly isScraped?: boolean
-  /** Named by its query. */
+  /** Namespace that the query names; absent: there is no query. */
   readonly namespace?: string
 }
 
 function buildScaling(serving: Serving, mode: Mode, prometheus: string | undefined): Scaling {
   const isKnative = mode === 'knative'
-  const fixed = (...notes: readonly string[]): Scaling => ({
+  const buildFixed = (...notes: readonly string[]): Scaling => ({
     autoscalerClass: isKnative ? undefined : 'none',
     isFixed: true,
     notes,
   })
-  if (serving.replicaPlan !== undefined) return fixed()
+  if (serving.replicaPlan !== undefined) return buildFixed()
   const knativeNotes = isKnative ? describeKnative(serving) : []
-  if (!serving.isScalable) return fixed(describeFixedReplicas(serving), ...knativeNotes)
+  if (!serving.isScalable) return buildFixed(describeFixedReplicas(serving), ...knativeNotes)
   if (isKnative)
     return {
       fields: { scaleMetric: 'rps', scaleTarget: Math.max(1, Math.floor(serving.perReplicaRps)) },
@@ -320,7 +323,7 @@ function buildScaling(serving: Serving, mode: Mode, prometheus: string | undefin
     }
   const cpu = resolveCpuTarget(serving)
   if ('problem' in cpu)
-    return fixed(
+    return buildFixed(
       `no autoscaler: Standard mode scales only on CPU usage, and ${cpu.problem}. --variant keda scales on requests`,
     )
   return {

@@ -49,7 +49,7 @@ function renderInference(serving: Serving, { backend }: SpecOptions): SpecConten
     deployment: `${name}-predictor`,
   })
   const labels = buildLabels(serving)
-  const several = countMinReplicas(serving, scaling.objects.length > 0) > 1
+  const isReplicated = countMinReplicas(serving, scaling.objects.length > 0) > 1
   const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
   return {
     name: 'inference.yaml',
@@ -82,7 +82,7 @@ function renderInference(serving: Serving, { backend }: SpecOptions): SpecConten
                   },
                   spec: {
                     ...buildScheduling(serving, gpu),
-                    ...buildLifetime(serving, labels, several),
+                    ...buildLifetime(serving, labels, isReplicated),
                     volumes: volumes ?? [],
                     initContainers: omitEmpty(storage.initContainers),
                     containers: [
@@ -109,7 +109,7 @@ function renderInference(serving: Serving, { backend }: SpecOptions): SpecConten
         },
       },
       ...scaling.objects,
-      ...buildDisruptionBudget(serving, several, labels),
+      ...buildDisruptionBudget(serving, isReplicated, labels),
     ],
     notes: [
       ...describeGpuNeeds(gpu),

@@ -17,18 +17,18 @@ import { buildClaimTemplates, refuseClaim, selectServingGpus } from '../scheduli
 import type { ServerContainer, Serving } from '../serving.ts'
 import type { SpecContent } from '../target.ts'
 
-const pools = ['prefill', 'decode'] as const
-type Pool = (typeof pools)[number]
+const poolNames = ['prefill', 'decode'] as const
+type Pool = (typeof poolNames)[number]
 
 /**
- * Where prefill servers tell decode servers their addresses, SGLang's own port; the router reads it
- * from this annotation of their pods.
+ * SGLang's default port on which prefill servers tell decode servers their addresses. The router
+ * reads it from an annotation of the prefill pods.
  */
 const bootstrapPort = 8998
 const bootstrapAnnotation = 'sglang.ai/bootstrap-port'
 
 const [routerPort, routerMetricsPort] = [8000, 29000]
-/** The router's own default refuses requests from 256 at once on. */
+/** Most requests at once. The router's own default, 256, would refuse more. */
 const routerConcurrency = 32_768
 
 const buildComponentLabels = (serving: Pick<Serving, 'name'>, component: Pool | 'router') => ({
@@ -36,21 +36,22 @@ const buildComponentLabels = (serving: Pick<Serving, 'name'>, component: Pool | 
   'app.kubernetes.io/component': component,
 })
 
-/** One server of a pool. */
+/** The serving of one server of a pool. */
 function selectServer(serving: Serving, pool: Pool): Serving {
-  const { pools: counts, ...whole } = serving.resources
+  const { pools, ...replica } = serving.resources
   const servers = countServers(serving.resources)
   return resizeServing(serving, {
-    ...whole,
-    gpus: counts![`${pool}Gpus`],
-    cpuCores: whole.cpuCores / servers,
-    memoryMiB: whole.memoryMiB / servers,
+    ...replica,
+    gpus: pools![`${pool}Gpus`],
+    cpuCores: replica.cpuCores / servers,
+    memoryMiB: replica.memoryMiB / servers,
   })
 }
 
 /**
- * For a serving whose resources have pools. @param isScalerRequested then a note says why there is
- * none @throws SpecError where one claim of GPUs does not fit both pools
+ * Manifests of a serving whose resources have pools.
+ * @param isScalerRequested adds a note that says why there is no autoscaler
+ * @throws SpecError if one claim of GPUs does not fit both pools
  */
 export function renderPools(
   serving: Serving,
@@ -91,17 +92,17 @@ export function renderPools(
   }
 }
 
-type SharedParts = Omit<PodParts, 'container' | 'several'>
+type SharedParts = Omit<PodParts, 'container' | 'isReplicated'>
 
 function buildPool(server: Serving, pool: Pool, replicas: number, parts: SharedParts): Manifest[] {
   const name = `${server.name}-${pool}`
   const labels = buildComponentLabels(server, pool)
-  const several = replicas > 1
+  const isReplicated = replicas > 1
   const container = buildContainer(server)
   const args = [...(container.args ?? []), ...poolArgs[pool]]
   const template = buildPodTemplate(
     server,
-    { ...parts, container: { ...container, args }, several },
+    { ...parts, container: { ...container, args }, isReplicated },
     labels,
   )
   const metadata = template.metadata as { readonly annotations?: Manifest }
@@ -126,7 +127,7 @@ function buildPool(server: Serving, pool: Pool, replicas: number, parts: SharedP
         },
       },
     },
-    ...buildDisruptionBudget({ name }, several, labels),
+    ...buildDisruptionBudget({ name }, isReplicated, labels),
   ]
 }
 
@@ -139,18 +140,18 @@ const poolArgs: Readonly<Record<Pool, readonly string[]>> = {
   decode: ['--disaggregation-mode=decode', '--disaggregation-transfer-backend=nixl'],
 }
 
-/** The router, its access to pods, and the Service that clients use. */
+/** Builds the router, its access to pods, and the Service that clients use. */
 function buildRouter(
   serving: Serving,
   { image, port }: Pick<ServerContainer, 'image' | 'port'>,
 ): Manifest[] {
   const labels = buildComponentLabels(serving, 'router')
   const name = `${serving.name}-router`
-  const selector = (pool: Pool) => [
+  const formatSelector = (pool: Pool) => [
     `--${pool}-selector`,
     ...Object.entries(buildComponentLabels(serving, pool)).map(([key, value]) => `${key}=${value}`),
   ]
-  const probe = (path: string) => ({ httpGet: { path, port: 'http' }, periodSeconds: 5 })
+  const createProbe = (path: string) => ({ httpGet: { path, port: 'http' }, periodSeconds: 5 })
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, labels } },
     {
@@ -187,7 +188,7 @@ function buildRouter(
                   '--service-discovery',
                   '--service-discovery-namespace=$(POD_NAMESPACE)',
                   `--service-discovery-port=${port}`,
-                  ...pools.flatMap(selector),
+                  ...poolNames.flatMap(formatSelector),
                   '--policy=round_robin',
                   `--max-concurrent-requests=${routerConcurrency}`,
                   '--host=0.0.0.0',
@@ -202,8 +203,8 @@ function buildRouter(
                   },
                 ],
                 ports: [{ name: 'http', containerPort: routerPort }],
-                readinessProbe: probe('/readiness'),
-                livenessProbe: probe('/liveness'),
+                readinessProbe: createProbe('/readiness'),
+                livenessProbe: createProbe('/liveness'),
                 resources: { requests: { cpu: '1', memory: '1Gi' } },
               },
             ],

@@ -2,7 +2,7 @@
  * Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and
  * PodDisruptionBudget.
  */
-import { chosenServers } from '../../figures.ts'
+import { selectableServers } from '../../figures.ts'
 import { buildAutoscaling } from '../autoscaling.ts'
 import {
   buildDisruptionBudget,
@@ -28,12 +28,13 @@ export const target: SpecTarget = {
     'Deployment, Service, and from two replicas on a PodDisruptionBudget; with an autoscaler its HorizontalPodAutoscaler or ScaledObject',
   needs: 'with `--autoscaler hpa` a metrics adapter or the metrics server; with `keda` KEDA',
   scaledBy: '`--autoscaler hpa` (default), `keda` or `none`',
-  servers: ['builtin', 'command', 'url', ...chosenServers],
+  servers: ['builtin', 'command', 'url', ...selectableServers],
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   takesPools: true,
   namespaced: true,
   host: ({ name }) => name,
+  stageUrl: ({ name }) => `http://${name}`,
   render: (serving, options) => ({
     name: 'deployment.yaml',
     ...(serving.resources.pools === undefined
@@ -57,10 +58,10 @@ export function renderDeployment(
   })
   const isScaled = scaling.objects.length > 0
   const isScheduled = schedule.length > 0
-  const several = countMinReplicas(serving, isScaled) > 1
+  const isReplicated = countMinReplicas(serving, isScaled) > 1
   const container = buildContainer(serving, backend)
   const storage = buildPodStorage(pod ? undefined : resolveStorage(serving))
-  const parts = { container, storage, isScraped: scaling.isScraped, several }
+  const parts = { container, storage, isScraped: scaling.isScraped, isReplicated }
   const [, ...otherPorts] = listPorts(serving.container)
   return {
     body: [
@@ -95,7 +96,7 @@ export function renderDeployment(
       },
       ...scaling.objects,
       ...schedule,
-      ...buildDisruptionBudget(serving, several, labels),
+      ...buildDisruptionBudget(serving, isReplicated, labels),
     ],
     notes: [
       ...describePod(serving, parts, gpu),
@@ -112,8 +113,8 @@ function labelPod({ metadata, spec }: OwnPod, labels: Labels): Manifest {
   const {
     name: _,
     namespace: __,
-    labels: own,
-    ...rest
+    labels: ownLabels,
+    ...otherMetadata
   } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
-  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
+  return { metadata: { ...otherMetadata, labels: { ...ownLabels, ...labels } }, spec }
 }

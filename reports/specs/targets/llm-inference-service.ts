@@ -45,7 +45,7 @@ export function renderLlmInferenceService(serving: Serving): SpecContent {
     'app.kubernetes.io/part-of': 'llminferenceservice',
     'kserve.io/component': 'workload',
   }
-  const several = replicas > 1
+  const isReplicated = replicas > 1
   const { sharedMemoryMiB } = requirements
   const sizeLimit = sharedMemoryMiB === undefined ? undefined : formatMemory(sharedMemoryMiB)
   const { metadata, spec } = applyOverlay(
@@ -54,7 +54,7 @@ export function renderLlmInferenceService(serving: Serving): SpecContent {
       metadata: { annotations: omitEmpty({ ...gpu.annotations }) },
       spec: {
         ...buildScheduling(serving, gpu),
-        ...buildLifetime(serving, pods, several),
+        ...buildLifetime(serving, pods, isReplicated),
         // In place of the template's 1 GiB, which it mounts by this name.
         volumes: [{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit } }],
         containers: [
@@ -82,7 +82,7 @@ export function renderLlmInferenceService(serving: Serving): SpecContent {
     name: 'llminferenceservice.yaml',
     body: [
       ...buildClaimTemplates(serving, gpu),
-      ...buildDisruptionBudget(serving, several, pods),
+      ...buildDisruptionBudget(serving, isReplicated, pods),
       {
         apiVersion: 'serving.kserve.io/v1alpha1',
         kind: 'LLMInferenceService',

@@ -15,7 +15,7 @@ import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import type { SpecContent, SpecOptions, SpecTarget } from '../target.ts'
 
-/** The controller's own headless service has the name of the set. */
+/** Name of the Service: the controller's own headless service has the name of the set. */
 const nameService = ({ name }: Pick<Serving, 'name'>): string => `${name}-leader`
 
 export const target: SpecTarget = {
@@ -44,7 +44,7 @@ function renderLeaderWorkerSet(
     cpuCores: serving.resources.cpuCores / split.nodes,
   })
   const { progressSeconds } = node.requirements
-  // Its start begins before the last node is there.
+  // The leader starts before the last node is there, so its deadline includes the wait for nodes.
   const leader = {
     ...node,
     requirements: { ...node.requirements, startupSeconds: progressSeconds },
@@ -53,7 +53,7 @@ function renderLeaderWorkerSet(
   const container = buildContainer(node)
   const storage = buildPodStorage(resolveStorage(node))
   // Pods of a group should be near each other: nothing spreads them over zones.
-  const parts = { storage, isScraped: false, several: false }
+  const parts = { storage, isScraped: false, isReplicated: false }
   const labels = buildLabels(serving)
   const leaderLabels = { ...labels, role: 'leader' }
   const timeout = `--ray_init_timeout=${progressSeconds}`
@@ -120,7 +120,7 @@ function renderLeaderWorkerSet(
   }
 }
 
-/** In the image of the stated version. */
+/** Script of the server's image that starts a Ray cluster. */
 const script = '/vllm-workspace/examples/online_serving/multi-node-serving.sh'
 
 /** A replica over several nodes with `perNode` GPUs each. */
@@ -129,7 +129,7 @@ interface Split {
   readonly perNode: number
 }
 
-/** @throws SpecError where one node is enough, or the GPUs do not divide */
+/** @throws SpecError if one node is enough, or the GPUs do not divide */
 function splitOverNodes({ resources: { gpus, gpuShare } }: Serving, perNode: number): Split {
   if (gpus <= perNode)
     throw new SpecError(

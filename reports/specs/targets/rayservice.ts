@@ -37,7 +37,7 @@ export const target: SpecTarget = {
   render: renderRayService,
 }
 
-/** KubeRay gives a container to Ray whole: what a replica does not use is the node's own. */
+/** Resources of the head, which runs no replica. Assumed. */
 const headResources = { cpu: '2', memory: '4Gi' }
 const [head, worker] = ['ray-head', 'ray-worker']
 
@@ -51,14 +51,14 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
   const gpu = selectServingGpus(serving)
   const image = serving.container.isImageNamed ? serving.container.image : imagePlaceholder
   const labels = buildLabels(serving)
-  const several = minReplicas > 1
+  const isReplicated = minReplicas > 1
   const isScaled = serving.isScalable && inFlight !== undefined
   const maxReplicas = isScaled ? serving.maxReplicas : serving.replicas
   return {
     name: 'rayservice.yaml',
     body: [
       ...buildClaimTemplates(serving, gpu),
-      ...buildDisruptionBudget(serving, several, labels),
+      ...buildDisruptionBudget(serving, isReplicated, labels),
       {
         apiVersion: 'ray.io/v1',
         kind: 'RayService',
@@ -68,7 +68,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
           rayClusterConfig: {
             enableInTreeAutoscaling: maxReplicas > minReplicas,
             headGroupSpec: {
-              // Without cores of its own it serves nothing.
+              // With no cores for Ray, the head runs no replica.
               rayStartParams: { 'num-cpus': '0', 'dashboard-host': '0.0.0.0' },
               template: applyOverlay(
                 serving,
@@ -100,7 +100,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
                     metadata: { labels, annotations: omitEmpty({ ...gpu.annotations }) },
                     spec: {
                       ...buildScheduling(serving, gpu),
-                      ...buildLifetime(serving, labels, several),
+                      ...buildLifetime(serving, labels, isReplicated),
                       containers: [
                         {
                           name: worker,
@@ -137,7 +137,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
   }
 }
 
-/** The Ray Serve application with the tuned values, as `serveConfigV2` takes it. */
+/** Builds the Ray Serve application with the tuned values, as `serveConfigV2` takes it. */
 function buildServeConfig(serving: Serving, importPath: string): Manifest {
   const { name, model, minReplicas, maxReplicas, inFlight, headroom, requirements } = serving
   const { gpu, gpus, gpuShare } = serving.resources

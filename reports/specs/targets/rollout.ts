@@ -1,12 +1,12 @@
 /**
- * Argo Rollouts: the Deployment of plain Kubernetes as a Rollout. A Job of the AnalysisTemplate runs
- * `tune verify` at each step of the canary: exit code 0 continues, any other aborts.
+ * Argo Rollouts: the Deployment of plain Kubernetes as a Rollout. A Job of the AnalysisTemplate
+ * runs `tune verify` at each step of the canary: exit code 0 continues, any other aborts.
  */
-import { verifyArguments } from '../../figures.ts'
+import { listVerifyArguments } from '../../figures.ts'
 import { buildLabels } from '../availability.ts'
 import { formatYaml, type Manifest, removeUndefined } from '../manifest.ts'
 import { describeMissing } from '../placeholders.ts'
-import { describeService } from '../provenance.ts'
+import { buildVerifyTarget } from '../provenance.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import type { SpecContent, SpecOptions, SpecTarget } from '../target.ts'
@@ -29,15 +29,17 @@ export const target: SpecTarget = {
 }
 
 const apiVersion = 'argoproj.io/v1alpha1'
-/** As deploy/README.md builds it. */
+/** Tag of the image that deploy/README.md builds. */
 const localTunerImage = 'tune:0.1.0'
 const localTunerNote = describeMissing(
   `image ${localTunerImage} of the analysis is in no registry`,
   'Build it as in deploy/README.md, push it and run again with --tuner-image.',
 )
-/** Per cent of the replicas that are new when the canary is verified; after the last, all are. */
+/**
+ * Per cent of the replicas that are new at each check of the canary; after the last check, all are.
+ */
 const weights = [20, 50]
-/** The whole Job, with the pull of its image; the load itself takes 30 s. */
+/** Limit of the whole Job, with the pull of its image; the load itself takes 30 s. Assumed. */
 const maxJobSeconds = 900
 const [bodyFolder, bodyFile] = ['/etc/tune', 'service.yaml']
 
@@ -50,7 +52,7 @@ function renderRollout(serving: Serving, { backend, tunerImage }: SpecOptions): 
     )
   const plain = renderDeployment(serving, { autoscaler: 'none', backend })
   const service = plain.body.find(({ kind }) => kind === 'Service')!
-  const { body } = describeService(serving, name, 1)
+  const { body } = buildVerifyTarget(serving, name, 1)
   return {
     ...plain,
     name: 'rollout.yaml',
@@ -112,7 +114,7 @@ function computeFreeRps({ perReplicaRps, headroom, replicas }: Serving, weight: 
 }
 
 /**
- * The body of requests as an experiment file. In the template, the controller would read its
+ * Builds the body of requests as an experiment file. In the template, the controller would read its
  * `{{text}}` as an argument of the analysis.
  */
 const buildBodyMap = (serving: Serving, body: string): Manifest => ({
@@ -124,8 +126,8 @@ const buildBodyMap = (serving: Serving, body: string): Manifest => ({
 
 function buildAnalysisTemplate(serving: Serving, image: string, hasBody: boolean): Manifest {
   const name = `${serving.name}-verify`
-  const service = { ...describeService(serving, `${serving.name}-canary`, 1), body: undefined }
-  const args = verifyArguments(service)
+  const service = { ...buildVerifyTarget(serving, `${serving.name}-canary`, 1), body: undefined }
+  const args = listVerifyArguments(service)
   args[args.indexOf('--rate') + 1] = '{{args.rate}}'
   const job = {
     // Exit code 1 is an inconclusive measurement, which another try may settle.

@@ -44,7 +44,7 @@ function renderSeldon(serving: Serving, { backend }: SpecOptions): SpecContent {
   const labels = buildLabels(serving)
   const hasRange = maxReplicas > minReplicas
   const isScaled = hasRange && serving.isScalable
-  const several = countMinReplicas(serving, isScaled) > 1
+  const isReplicated = countMinReplicas(serving, isScaled) > 1
   const { volumes, volumeMounts } = mountVolumes(serving, container)
   const pod = applyOverlay(
     serving,
@@ -52,7 +52,7 @@ function renderSeldon(serving: Serving, { backend }: SpecOptions): SpecContent {
       metadata: { labels, annotations: omitEmpty({ ...gpu.annotations }) },
       spec: {
         ...buildScheduling(serving, gpu),
-        ...buildLifetime(serving, labels, several),
+        ...buildLifetime(serving, labels, isReplicated),
         volumes,
         containers: [
           {
@@ -106,7 +106,7 @@ function renderSeldon(serving: Serving, { backend }: SpecOptions): SpecContent {
                   hpaSpec: isScaled
                     ? { minReplicas, maxReplicas, metricsv2: buildRateMetrics(serving) }
                     : undefined,
-                  pdbSpec: several ? { maxUnavailable: 1 } : undefined,
+                  pdbSpec: isReplicated ? { maxUnavailable: 1 } : undefined,
                   spec: pod.spec,
                 },
               ],

@@ -28,7 +28,7 @@ function renderScript(serving: Serving): SpecContent[] {
     modelConfigFile: true,
   })
   const folder = quoteWord(basePath)
-  // The server itself would wait for them for ever.
+  // Without weights the server itself would wait for ever.
   const check =
     modelUri === undefined
       ? `[ -d ${folder} ] || { echo 'no model weights in '${folder} >&2; exit 1; }\n`

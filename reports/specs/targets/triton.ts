@@ -24,7 +24,7 @@ export const target: SpecTarget = {
 function renderConfig(serving: Serving, { backend }: SpecOptions): SpecContent[] {
   const { model, modelUri } = serving
   const { text, notes } = configureTriton(serving, backend)
-  // It stands beside the weights, and names none.
+  // The file stands beside the weights and does not name them, so it needs no --model-uri.
   const config = { name: 'config.pbtxt', body: text, notes, needsWeights: false }
   if (modelUri === undefined) return [config]
   return [

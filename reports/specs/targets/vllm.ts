@@ -33,7 +33,7 @@ function renderScript(serving: Serving): SpecContent {
       : quoteWord(parseHubName(modelUri) ?? resolveScriptPath(modelUri))
   const flags: (readonly [string, string?])[] = [
     ['served-model-name', model],
-    // How vLLM reads object stores by itself.
+    // With this loader vLLM itself reads s3:// and gs://.
     ...(/^(s3|gs):\/\//.test(modelUri ?? '') ? [['load-format', 'runai_streamer'] as const] : []),
     ...buildVllmFlags(knobs, serving),
   ]

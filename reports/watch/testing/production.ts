@@ -5,7 +5,12 @@
 
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Arrivals } from '../../../profiler/model/load.ts'
-import { sampleGamma, sampleNormal, seeded, type Uniform } from '../../../profiler/seeded-random.ts'
+import {
+  createUniform,
+  sampleGamma,
+  sampleNormal,
+  type Uniform,
+} from '../../../profiler/seeded-random.ts'
 import { computeQuantileInterval, selectQuantile } from '../../../profiler/statistics/percentile.ts'
 import { SimulatedServer } from '../../../trials/launchers/simulated/batch-server.ts'
 import { createPatternDemand } from '../../plan/demand.ts'
@@ -69,7 +74,7 @@ const latencies = (
   slowness: number,
   arrivals: Arrivals,
 ) => {
-  const { latencyMs } = serverOf(shape, slowness, seeded(seed)).play({
+  const { latencyMs } = serverOf(shape, slowness, createUniform(seed)).play({
     kind: 'open',
     rateRps,
     arrivals,
@@ -155,7 +160,7 @@ export class Production {
     days: number,
     { pattern, noise, seed, slowness = 1, slowFromDay = 0 }: Days,
   ): Generator<ProductionWindow> {
-    const uniform = seeded(seed)
+    const uniform = createUniform(seed)
     const { spans } = createPatternDemand(pattern, this.#capacityRps * 0.8)
     const noises = noisesOf(noise, uniform)
     const perDay = 86_400 / windowS

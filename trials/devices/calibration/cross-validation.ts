@@ -215,7 +215,7 @@ const selectRows = <T>(rows: readonly T[], held: ReadonlySet<number>) =>
 const excludeRows = <T>(rows: readonly T[], held: ReadonlySet<number>) =>
   rows.filter((_, i) => !held.has(i))
 
-/** The 68 % quantile of the absolute errors. */
+/** Computes the 68 % quantile of the absolute errors. */
 function computeQuantile68(errors: readonly number[]): number {
   const sorted = errors.map(Math.abs).sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(0.68 * sorted.length))]!

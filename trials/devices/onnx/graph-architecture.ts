@@ -12,22 +12,22 @@ export interface GraphArchitecture {
   readonly kind: 'graph'
   readonly name: string
   readonly inputKind: InputKind
-  /** Tokens of a text, or side of an image, where the file fixes it. */
+  /** Tokens of a text, or side of an image, if the file fixes it. */
   readonly fixedSize?: number
   /** Default side of images. */
   readonly imageSize: number
   readonly maxSequenceLength: number
-  /** Weights, count. */
+  /** Number of weights. */
   readonly parameters: number
   /** Precision of most weights. */
   readonly precision?: Precision
   readonly graph: OnnxGraph
 }
 
-/** For graphs with a dynamic image size: that of most image classifiers. */
+/** Side of images for graphs with a dynamic image size: that of most image classifiers. */
 const defaultImageSize = 224
 const defaultSequenceLength = 128
-/** For graphs without a table of position embeddings. */
+/** Length limit of graphs without a table of position embeddings. */
 const defaultMaxSequenceLength = 512
 
 /** Name of a graph: 'vgg19' for models/vgg19.onnx. */
@@ -41,11 +41,11 @@ export function createGraphArchitecture(graph: OnnxGraph, name: string): GraphAr
   const weights = listWeights(graph)
   const elements = (of: (tensor: GraphTensor) => boolean) =>
     weights.reduce((sum, one) => sum + (of(one) ? countElements(one.shape) : 0), 0)
-  const weighed = precisions.map(
+  const weightsByPrecision = precisions.map(
     (one) => [one, elements((tensor) => tensor.precision === one)] as const,
   )
-  const [precision] = weighed.reduce<readonly [Precision | undefined, number]>(
-    (most, one) => (one[1] > most[1] ? one : most),
+  const [precision] = weightsByPrecision.reduce<readonly [Precision | undefined, number]>(
+    (max, one) => (one[1] > max[1] ? one : max),
     [undefined, 0],
   )
   return {
@@ -55,27 +55,28 @@ export function createGraphArchitecture(graph: OnnxGraph, name: string): GraphAr
     ...(fixed !== undefined && { fixedSize: fixed }),
     imageSize: inputKind === 'image' ? (fixed ?? defaultImageSize) : defaultImageSize,
     maxSequenceLength: fixed ?? countPositions(graph) ?? defaultMaxSequenceLength,
-    parameters: elements((tensor) => tensor.floating),
+    parameters: elements((tensor) => tensor.isFloatingPoint),
     ...(precision !== undefined && { precision }),
     graph,
   }
 }
 
-/** All weights; some exporters write them as Constant operators. */
+/** Lists all weights; some exporters write them as Constant operators. */
 const listWeights = ({ weights, nodes }: OnnxGraph): GraphTensor[] => [
   ...Object.values(weights),
   ...nodes.flatMap((node) => (node.op === 'Constant' ? (readTensor(node, 'value') ?? []) : [])),
 ]
 
-/** Rows of the position embeddings, found by usual names. */
+/** Counts the rows of the position embeddings, found by usual names. */
 const countPositions = ({ weights }: OnnxGraph): number | undefined =>
   Object.entries(weights).find(
     ([name, { shape }]) => /position_?embedding|\bwpe\b/i.test(name) && shape.length === 2,
   )?.[1].shape[0]
 
+/** Memoised counts by graph, and by length or size. */
 const counts = new WeakMap<OnnxGraph, Map<string, GraphCount>>()
 
-/** Counts of one item at a length or size, memoised. */
+/** Counts one item at a length or size; memoised. */
 export function countGraphItem(
   { graph, inputKind, fixedSize, imageSize: ownSize }: GraphArchitecture,
   {
@@ -83,19 +84,19 @@ export function countGraphItem(
     imageSize = ownSize,
   }: { readonly sequenceLength?: number; readonly imageSize?: number },
 ): GraphCount {
-  const known = counts.get(graph) ?? new Map<string, GraphCount>()
-  counts.set(graph, known)
+  const countsBySize = counts.get(graph) ?? new Map<string, GraphCount>()
+  counts.set(graph, countsBySize)
   const key = `${inputKind === 'image' ? imageSize : sequenceLength}`
-  const found =
-    known.get(fixedSize === undefined ? key : '') ??
+  const graphCount =
+    countsBySize.get(fixedSize === undefined ? key : '') ??
     countGraph(graph, { sequenceLength, imageSize })
-  known.set(fixedSize === undefined ? key : '', found)
-  return found
+  countsBySize.set(fixedSize === undefined ? key : '', graphCount)
+  return graphCount
 }
 
 /**
- * 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an image of 224 pixels; not
- * counted: ...'.
+ * Describes the count: 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an
+ * image of 224 pixels; not counted: ...'.
  */
 export function describeCount(architecture: GraphArchitecture): string {
   const { inputKind, fixedSize, imageSize, parameters, precision, name } = architecture
@@ -108,13 +109,13 @@ export function describeCount(architecture: GraphArchitecture): string {
     image: `an image of ${imageSize} pixels`,
     tensor: item,
   }[inputKind]
-  const missing = Object.entries(count.notCounted).map(([op, times]) =>
+  const missing = Object.entries(count.unsupportedOperators).map(([op, times]) =>
     times > 1 ? `${times} x ${op}` : op,
   )
-  const rest =
+  const omissionNote =
     missing.length === 0
       ? ''
       : `; not counted, so the real model is slower than modelled: ${missing.join(', ')}`
-  const written = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
-  return `${name}, counted from its graph: ${(countMultiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
+  const precisionNote = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
+  return `${name}, counted from its graph: ${(countMultiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${precisionNote}${omissionNote}`
 }

@@ -30,7 +30,7 @@ describe('published counts', () => {
   ])('%s: multiply-adds and weights', (_, bytes, macs, weights) => {
     expect(Math.abs(giga(bytes) / macs - 1)).toBeLessThan(0.02)
     expect(Math.abs(millions(bytes) / weights - 1)).toBeLessThan(0.02)
-    expect(countGraph(readOnnx(bytes, 'x'), at).notCounted).toEqual({})
+    expect(countGraph(readOnnx(bytes, 'x'), at).unsupportedOperators).toEqual({})
   })
 
   test('ResNet-50 in an exported file, 4.1 G; weights with their values', () => {
@@ -124,8 +124,12 @@ describe('operators', () => {
     attributes = {},
   ) => {
     const writer = new NetworkWriter()
-    const made = writer.graph.op(op, ['x', ...weights.map((w) => writer.weight(...w))], attributes)
-    return writer.graph.model(
+    const made = writer.graph.addNode(
+      op,
+      ['x', ...weights.map((w) => writer.weight(...w))],
+      attributes,
+    )
+    return writer.graph.finish(
       [{ name: 'x', type: 'float', shape }],
       [{ name: made, type: 'float', shape: [1] }],
     )
@@ -142,9 +146,15 @@ describe('operators', () => {
   test('Einsum of a weight, and of two matrices', () => {
     const equations = (equation: string, second: readonly number[], constant: boolean) => {
       const node = { op: 'Einsum', inputs: ['x', 'y'], outputs: ['z'], attributes: { equation } }
-      const input = (name: string, shape: readonly number[]) => ({ name, shape, floating: true })
+      const input = (name: string, shape: readonly number[]) => ({
+        name,
+        shape,
+        isFloatingPoint: true,
+      })
       const inputs = [input('x', [1, 4, 7, 5]), ...(constant ? [] : [input('y', second)])]
-      const weights: OnnxGraph['weights'] = constant ? { y: { shape: second, floating: true } } : {}
+      const weights: OnnxGraph['weights'] = constant
+        ? { y: { shape: second, isFloatingPoint: true } }
+        : {}
       return countGraph({ nodes: [node], weights, inputs, outputs: ['z'], shapes: {} }, at)
     }
     expect(equations('bhqd,dk->bhqk', [5, 3], true).products).toMatchObject([
@@ -161,10 +171,10 @@ describe('operators', () => {
       { op: 'LSTM', inputs: ['steps', 'w', 'r'], outputs: ['y'], attributes: { hidden_size: 8 } },
     ]
     const weights = {
-      w: { shape: [1, 32, 6], floating: true },
-      r: { shape: [1, 32, 8], floating: true },
+      w: { shape: [1, 32, 6], isFloatingPoint: true },
+      r: { shape: [1, 32, 8], isFloatingPoint: true },
     }
-    const inputs = [{ name: 'x', shape: ['batch', 'steps', 6], floating: true }]
+    const inputs = [{ name: 'x', shape: ['batch', 'steps', 6], isFloatingPoint: true }]
     const count = countGraph(
       { nodes, weights, inputs, outputs: ['y'], shapes: {} },
       { ...at, sequenceLength: 10 },
@@ -173,14 +183,14 @@ describe('operators', () => {
   })
 
   test('the attention of ONNX Runtime', () => {
-    const inputs = [{ name: 'x', shape: ['batch', 'sequence', 64], floating: true }]
+    const inputs = [{ name: 'x', shape: ['batch', 'sequence', 64], isFloatingPoint: true }]
     const node = {
       op: 'com.microsoft:Attention',
       inputs: ['x', 'w'],
       outputs: ['y'],
       attributes: { num_heads: 4 },
     }
-    const weights = { w: { shape: [64, 192], floating: true } }
+    const weights = { w: { shape: [64, 192], isFloatingPoint: true } }
     expect(
       countMultiplyAdds(
         countGraph({ nodes: [node], weights, inputs, outputs: ['y'], shapes: {} }, at),
@@ -190,16 +200,16 @@ describe('operators', () => {
 
   test('what depends on values, and what nobody knows, is named', () => {
     const found = createGraphArchitecture(readOnnx(detector(), 'x'), 'ssd')
-    expect(countGraph(found.graph, at).notCounted).toMatchObject({ NonMaxSuppression: 1 })
+    expect(countGraph(found.graph, at).unsupportedOperators).toMatchObject({ NonMaxSuppression: 1 })
     expect(describeCount(found)).toMatch(
       /^ssd, counted from its graph: 0\.\d+ G multiply-adds for an image of 320 pixels, .* not counted, .*NonMaxSuppression/,
     )
     const own = new GraphWriter()
-    const bytes = own.model(
+    const bytes = own.finish(
       [{ name: 'x', type: 'float', shape: ['n', 3] }],
-      [{ name: own.op('MyOperator', ['x']), type: 'float', shape: ['n', 3] }],
+      [{ name: own.addNode('MyOperator', ['x']), type: 'float', shape: ['n', 3] }],
     )
-    expect(countGraph(readOnnx(bytes, 'x'), at).notCounted).toEqual({ MyOperator: 1 })
+    expect(countGraph(readOnnx(bytes, 'x'), at).unsupportedOperators).toEqual({ MyOperator: 1 })
   })
 
   test('no ONNX file is none', () => {

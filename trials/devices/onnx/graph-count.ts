@@ -1,8 +1,11 @@
-/** Counts the work of a graph for one item: products, attention, kernels and memory traffic. */
+/**
+ * Counts the work of a graph for one item: products, attention, kernels and memory traffic. Walks
+ * the nodes in order, infers shapes, and fuses operators into kernels as inference runtimes do.
+ */
 import { countFlops, type MatrixProduct, type Work } from '../call-work.ts'
 import type { GraphNode, OnnxGraph } from './graph.ts'
 import { bindInputShapes, type GraphSizes, readFixedBatch } from './graph-inputs.ts'
-import { classifyOperator, countNodeWork, isCounted, type NodeWork } from './kernels.ts'
+import { classifyOperator, countNodeWork, isMatrixOperator, type NodeWork } from './kernels.ts'
 import { shapeRules } from './shape-rules.ts'
 import { countElements, type MaybeTensor } from './tensor-info.ts'
 
@@ -13,19 +16,22 @@ export interface GraphCount {
   readonly attention: NonNullable<Work['attention']>
   /** Read and written by kernels, without a cache. */
   readonly activations: number
-  /** Traffic of one kernel, weighted by elements. */
-  readonly workingSet: number
+  /**
+   * Mean traffic of one kernel, weighted by the traffic: large kernels cause most cache
+   * misses.
+   */
+  readonly meanKernelTraffic: number
   /** Peak of the tensors alive at once, each from its creation to its last read. */
-  readonly live: number
-  /** Outputs of all operators except views. */
-  readonly kept: number
+  readonly peakLiveElements: number
+  /** Outputs of all operators except views: what a framework stores that frees no activation. */
+  readonly storedElements: number
   /** The largest im2col matrix of a convolution. */
-  readonly lowered: number
+  readonly maxIm2colElements: number
   /**
    * Operators that are not counted, with their number: conditions and loops, work that depends on
    * values, unknown operators.
    */
-  readonly notCounted: Readonly<Record<string, number>>
+  readonly unsupportedOperators: Readonly<Record<string, number>>
 }
 
 interface Kernel {
@@ -33,24 +39,25 @@ interface Kernel {
   readonly work?: NodeWork
   /** A product of two activations, such as attention scores. */
   readonly multipliesActivations: boolean
-  readonly reduces: boolean
-  reads: number
-  writes: number
+  readonly isReduction: boolean
+  readElements: number
+  writtenElements: number
+  /** Operations of one block of attention: usually a head of an item. */
   flopsPerBlock: number
 }
 
 export function countGraph(graph: OnnxGraph, sizes: GraphSizes): GraphCount {
-  const walk = new GraphWalk(graph, sizes)
-  for (const node of graph.nodes) walk.visit(node)
-  return walk.count(readFixedBatch(graph) ?? 1)
+  const counter = new KernelCounter(graph, sizes)
+  for (const node of graph.nodes) counter.visit(node)
+  return counter.summarise(readFixedBatch(graph) ?? 1)
 }
 
-class GraphWalk {
+class KernelCounter {
   readonly #tensors = new Map<string, MaybeTensor>()
   readonly #kernels: Kernel[] = []
   /** The kernel that produces a tensor; elementwise operators are fused into it. */
   readonly #producers = new Map<string, Kernel>()
-  readonly #uncounted: Record<string, number> = {}
+  readonly #unsupportedOperators: Record<string, number> = {}
   readonly #dimensions: ReadonlyMap<string, number>
   #stored = 0
 
@@ -72,12 +79,19 @@ class GraphWalk {
       if (name !== '') this.#tensors.set(name, outputs[i])
     })
     const output = outputs[0]
-    if (output === undefined) this.#recordUncounted(node, inputs)
-    else if (!output.constant && output.values === undefined)
+    if (output === undefined) {
+      // Recorded as unsupported, unless its shape rule only lacks shapes of an earlier operator.
+      if (
+        shapeRules[node.op] === undefined ||
+        isMatrixOperator(node.op) ||
+        inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
+      )
+        this.#recordUnsupported(node)
+    } else if (!output.constant && output.values === undefined)
       this.#addOperator(node, inputs, output)
   }
 
-  /** By the operator's shape rule, else by the shapes in the file. */
+  /** Infers output shapes by the operator's rule, else takes the shapes that the file declares. */
   #inferOutputs(node: GraphNode, inputs: readonly MaybeTensor[]): readonly MaybeTensor[] {
     const rule = shapeRules[node.op]
     const inferred = rule?.(node, inputs)
@@ -90,13 +104,8 @@ class GraphWalk {
     })
   }
 
-  #recordUncounted(node: GraphNode, inputs: readonly MaybeTensor[]): void {
-    if (
-      shapeRules[node.op] === undefined ||
-      isCounted(node.op) ||
-      inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
-    )
-      this.#uncounted[node.op] = (this.#uncounted[node.op] ?? 0) + 1
+  #recordUnsupported({ op }: GraphNode): void {
+    this.#unsupportedOperators[op] = (this.#unsupportedOperators[op] ?? 0) + 1
   }
 
   #addOperator(
@@ -104,43 +113,46 @@ class GraphWalk {
     inputs: readonly MaybeTensor[],
     output: NonNullable<MaybeTensor>,
   ): void {
-    const written = countElements(output.shape)
-    if (isCounted(node.op)) {
+    const outputElements = countElements(output.shape)
+    if (isMatrixOperator(node.op)) {
       const work = countNodeWork(node, inputs, output)
-      if (work === undefined) this.#recordUncounted(node, [undefined])
-      else this.#addProduct(node, work, inputs, written)
+      if (work === undefined) this.#recordUnsupported(node)
+      else this.#addProduct(node, work, inputs, outputElements)
       return
     }
-    if (shapeRules[node.op] === undefined) this.#recordUncounted(node, inputs)
+    if (shapeRules[node.op] === undefined) this.#recordUnsupported(node)
     const role = classifyOperator(node.op)
-    const before = this.#findLatestProducer(node)
-    if (role !== 'view') this.#stored += written
-    if (role === 'joined') return
-    const lookedUp = role === 'lookup' && inputs[0]?.constant === true
-    const joins =
+    const producer = this.#findLatestProducer(node)
+    if (role !== 'view') this.#stored += outputElements
+    if (role === 'concatenation') return
+    const isWeightLookup = role === 'lookup' && inputs[0]?.constant === true
+    // Fused into the kernel that produces its input: views, elementwise operators, indexing of
+    // activations, a reduction after a reduction, and softmax after attention scores.
+    const isFused =
       role === 'view' ||
       role === 'elementwise' ||
-      (role === 'lookup' && !lookedUp) ||
-      (role === 'reduction' && before?.reduces === true) ||
-      (node.op === 'Softmax' && before?.multipliesActivations === true)
-    if (joins && before !== undefined) this.#fuse(node, before, inputs, written, role === 'view')
+      (role === 'lookup' && !isWeightLookup) ||
+      (role === 'reduction' && producer?.isReduction === true) ||
+      (node.op === 'Softmax' && producer?.multipliesActivations === true)
+    if (isFused && producer !== undefined)
+      this.#fuse(node, producer, inputs, outputElements, role === 'view')
     else if (role !== 'view')
       this.#startKernel(
         node,
-        { multipliesActivations: false, reduces: role === 'reduction' },
-        this.#countReads(node, inputs, lookedUp, written),
-        written,
+        { multipliesActivations: false, isReduction: role === 'reduction' },
+        this.#countReads(node, inputs, isWeightLookup, outputElements),
+        outputElements,
       )
   }
 
-  /** Elements that a separate kernel reads; for a lookup, only the rows. */
+  /** Counts the elements that a separate kernel reads; of looked-up weights, only the rows. */
   #countReads(
     node: GraphNode,
     inputs: readonly MaybeTensor[],
-    lookedUp: boolean,
+    isWeightLookup: boolean,
     written: number,
   ): number {
-    if (lookedUp) return written
+    if (isWeightLookup) return written
     return inputs.reduce(
       (sum, input, i) =>
         sum + (input && !input.constant && node.inputs[i] !== '' ? countElements(input.shape) : 0),
@@ -155,24 +167,24 @@ class GraphWalk {
     written: number,
   ): void {
     this.#stored += written
-    const before = this.#findLatestProducer(node)
+    const producer = this.#findLatestProducer(node)
     // Attention scores and their product with the values are one fused kernel.
     if (
-      work.blocks !== undefined &&
+      work.attention !== undefined &&
       work.products.length === 0 &&
-      before?.multipliesActivations === true &&
-      before.work?.blocks?.blocks === work.blocks.blocks
+      producer?.multipliesActivations === true &&
+      producer.work?.attention?.blocks === work.attention.blocks
     ) {
-      before.flopsPerBlock += work.blocks.flopsPerBlock
-      before.reads += this.#countOtherInputs(node, before, inputs)
-      before.writes = written
-      this.#setProducer(node, before)
+      producer.flopsPerBlock += work.attention.flopsPerBlock
+      producer.readElements += this.#countOtherInputs(node, producer, inputs)
+      producer.writtenElements = written
+      this.#setProducer(node, producer)
       return
     }
     const reads = this.#countReads(node, inputs, false, written)
     this.#startKernel(
       node,
-      { work, multipliesActivations: work.blocks !== undefined, reduces: false },
+      { work, multipliesActivations: work.attention !== undefined, isReduction: false },
       reads,
       written,
     )
@@ -180,16 +192,16 @@ class GraphWalk {
 
   #startKernel(
     node: GraphNode,
-    kind: Pick<Kernel, 'work' | 'multipliesActivations' | 'reduces'>,
-    reads: number,
-    writes: number,
+    kind: Pick<Kernel, 'work' | 'multipliesActivations' | 'isReduction'>,
+    readElements: number,
+    writtenElements: number,
   ): void {
     const kernel: Kernel = {
       node,
       ...kind,
-      reads,
-      writes,
-      flopsPerBlock: kind.work?.blocks?.flopsPerBlock ?? 0,
+      readElements,
+      writtenElements,
+      flopsPerBlock: kind.work?.attention?.flopsPerBlock ?? 0,
     }
     this.#kernels.push(kernel)
     this.#setProducer(node, kernel)
@@ -200,16 +212,16 @@ class GraphWalk {
     kernel: Kernel,
     inputs: readonly MaybeTensor[],
     written: number,
-    view: boolean,
+    isView: boolean,
   ): void {
-    if (!view) {
-      kernel.reads += this.#countOtherInputs(node, kernel, inputs)
-      kernel.writes = Math.max(written, Math.min(kernel.writes, written))
+    if (!isView) {
+      kernel.readElements += this.#countOtherInputs(node, kernel, inputs)
+      kernel.writtenElements = written
     }
     this.#setProducer(node, kernel)
   }
 
-  /** Elements of inputs from other kernels: a residual, a mask. */
+  /** Counts the elements of inputs from other kernels, such as a residual or a mask. */
   #countOtherInputs(node: GraphNode, kernel: Kernel, inputs: readonly MaybeTensor[]): number {
     return inputs.reduce(
       (sum, input, i) =>
@@ -226,22 +238,24 @@ class GraphWalk {
   }
 
   #findLatestProducer(node: GraphNode): Kernel | undefined {
-    const owners = node.inputs
+    const producers = node.inputs
       .map((name) => this.#producers.get(name))
       .filter((kernel) => kernel !== undefined)
-    return owners.reduce<Kernel | undefined>(
+    return producers.reduce<Kernel | undefined>(
       (a, b) => (a && this.#kernels.indexOf(a) > this.#kernels.indexOf(b) ? a : b),
       undefined,
     )
   }
 
-  /** @param items items in the counted batch */
-  count(items: number): GraphCount {
-    const each = this.#kernels.map((kernel) => (kernel.reads + kernel.writes) / items)
-    const total = each.reduce((a, b) => a + b, 0)
+  /** @param batchItems items in the batch that the graph was counted with */
+  summarise(batchItems: number): GraphCount {
+    const trafficPerKernel = this.#kernels.map(
+      (kernel) => (kernel.readElements + kernel.writtenElements) / batchItems,
+    )
+    const total = trafficPerKernel.reduce((a, b) => a + b, 0)
     const products = mergeParallelProducts(this.#kernels).map((product) => ({
       ...product,
-      rows: product.rows / items,
+      rows: product.rows / batchItems,
     }))
     return {
       kernels:
@@ -249,23 +263,29 @@ class GraphWalk {
         countMergedKernels(this.#kernels),
       products,
       attention: this.#kernels.flatMap(({ work, flopsPerBlock }) =>
-        work?.blocks ? [{ count: 1, blocks: work.blocks.blocks / items, flopsPerBlock }] : [],
+        work?.attention
+          ? [{ count: 1, blocks: work.attention.blocks / batchItems, flopsPerBlock }]
+          : [],
       ),
       activations: total,
-      workingSet: total === 0 ? 0 : each.reduce((sum, n) => sum + n ** 2, 0) / total,
-      live: this.#computePeakLive() / items,
-      kept: this.#stored / items,
-      lowered: Math.max(
+      meanKernelTraffic:
+        total === 0 ? 0 : trafficPerKernel.reduce((sum, n) => sum + n ** 2, 0) / total,
+      peakLiveElements: this.#computePeakLive() / batchItems,
+      storedElements: this.#stored / batchItems,
+      maxIm2colElements: Math.max(
         0,
         ...products
           .filter((p) => p.convolution && p.rows > 1)
           .map(({ rows, depth }) => rows * depth),
       ),
-      notCounted: this.#uncounted,
+      unsupportedOperators: this.#unsupportedOperators,
     }
   }
 
-  /** Peak of live elements. Elementwise operators work in place, and views share their buffer. */
+  /**
+   * Computes the peak of live elements. Elementwise operators work in place, and views share their
+   * buffer.
+   */
   #computePeakLive(): number {
     const { nodes } = this.graph
     const buffers = new Map<string, string>()
@@ -273,54 +293,56 @@ class GraphWalk {
     const lastRead = new Map<string, number>()
     nodes.forEach((node, i) => {
       for (const name of node.inputs) lastRead.set(findBuffer(name), i)
-      const inPlace =
-        ['view', 'elementwise'].includes(classifyOperator(node.op)) && !isCounted(node.op)
-      const from = inPlace
+      const isInPlace =
+        ['view', 'elementwise'].includes(classifyOperator(node.op)) && !isMatrixOperator(node.op)
+      const source = isInPlace
         ? node.inputs.find((name) => this.#tensors.get(name)?.constant === false)
         : undefined
-      if (from !== undefined) for (const name of node.outputs) buffers.set(name, findBuffer(from))
+      if (source !== undefined)
+        for (const name of node.outputs) buffers.set(name, findBuffer(source))
     })
-    let alive = 0
-    let most = 0
-    const ending = new Map<number, number>()
+    let liveElements = 0
+    let peakElements = 0
+    /** Elements freed after each node. */
+    const freedElements = new Map<number, number>()
     nodes.forEach((node, i) => {
       for (const name of node.outputs) {
         const tensor = this.#tensors.get(name)
         if (tensor === undefined || tensor.constant || tensor.values || buffers.has(name)) continue
         const size = countElements(tensor.shape)
-        alive += size
+        liveElements += size
         const end = lastRead.get(name) ?? nodes.length
-        ending.set(end, (ending.get(end) ?? 0) + size)
+        freedElements.set(end, (freedElements.get(end) ?? 0) + size)
       }
-      most = Math.max(most, alive)
-      alive -= ending.get(i) ?? 0
+      peakElements = Math.max(peakElements, liveElements)
+      liveElements -= freedElements.get(i) ?? 0
     })
-    return most
+    return peakElements
   }
 }
 
 /** Merges products of several weights with one input into one, such as queries, keys and values. */
 function mergeParallelProducts(kernels: readonly Kernel[]): MatrixProduct[] {
-  const joined = new Map<string, MatrixProduct>()
+  const merged = new Map<string, MatrixProduct>()
   kernels.forEach(({ node, work }, i) => {
     work?.products.forEach((product, j) => {
       const key = isMergeable(node, product)
         ? `${node.inputs[0]} ${product.rows} ${product.depth}`
         : `${i} ${j}`
-      const known = joined.get(key)
-      joined.set(key, known ? { ...known, columns: known.columns + product.columns } : product)
+      const other = merged.get(key)
+      merged.set(key, other ? { ...other, columns: other.columns + product.columns } : product)
     })
   })
-  return [...joined.values()]
+  return [...merged.values()]
 }
 const isMergeable = ({ op }: GraphNode, product: MatrixProduct) =>
   (op.endsWith('MatMul') || op.endsWith('Gemm')) && product.count === 1
 
-/** Kernels that merging saves. */
+/** Counts the kernels saved by merging parallel products. */
 const countMergedKernels = (kernels: readonly Kernel[]): number =>
   kernels.reduce((sum, { work }) => sum + (work?.products.length ?? 0), 0) -
   mergeParallelProducts(kernels).length
 
-/** Multiply-adds of one item. */
+/** Counts the multiply-adds of one item. */
 export const countMultiplyAdds = (count: Pick<GraphCount, 'products' | 'attention'>): number =>
   countFlops(count) / 2

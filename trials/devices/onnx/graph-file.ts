@@ -91,7 +91,7 @@ interface Model {
 }
 
 /**
- * The graph of an ONNX file.
+ * Reads the graph of an ONNX file.
  * @throws DeviceModelError for a file that is no ONNX model
  */
 export function readOnnxFile(path: string): OnnxGraph {
@@ -127,7 +127,7 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
     ...graph.initializer.map((tensor) => [tensor.name, convertTensor(tensor)] as const),
     ...graph.sparse_initializer.flatMap(({ values, dims }) =>
       values
-        ? [[values.name, { shape: dims, floating: isFloating(values.data_type) }] as const]
+        ? [[values.name, { shape: dims, isFloatingPoint: isFloating(values.data_type) }] as const]
         : [],
     ),
   ])
@@ -144,7 +144,7 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
       .map((value) => ({
         name: value.name,
         shape: readDimensions(value) ?? [],
-        floating: isFloating(value.type?.tensor_type?.elem_type),
+        isFloatingPoint: isFloating(value.type?.tensor_type?.elem_type),
       })),
     outputs: graph.output.map(({ name }) => name),
     shapes: Object.fromEntries(
@@ -191,7 +191,7 @@ function convertTensor(tensor: Tensor): GraphTensor {
   const precision = precisionByType[tensor.data_type]
   return {
     shape: tensor.dims,
-    floating: isFloating(tensor.data_type),
+    isFloatingPoint: isFloating(tensor.data_type),
     ...(precision !== undefined && { precision }),
     ...(values?.length === count && { values }),
   }

@@ -12,9 +12,9 @@ export interface GraphSizes {
   readonly imageSize: number
 }
 
-const isIndices = ({ shape, floating }: GraphInput) => !floating && shape.length === 2
-const isImage = ({ shape, floating }: GraphInput) =>
-  floating && shape.length === 4 && findChannelAxis(shape) !== undefined
+const isIndices = ({ shape, isFloatingPoint }: GraphInput) => !isFloatingPoint && shape.length === 2
+const isImage = ({ shape, isFloatingPoint }: GraphInput) =>
+  isFloatingPoint && shape.length === 4 && findChannelAxis(shape) !== undefined
 const isChannelCount = (size: GraphDimension | undefined) => size === 1 || size === 3 || size === 4
 const findChannelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
   isChannelCount(shape[1])
@@ -71,8 +71,8 @@ export function readFixedSize(
 }
 
 /**
- * Shapes of the inputs with all dimensions bound, and the size of each named dimension. The batch is
- * one item, or the file's fixed batch.
+ * Shapes of the inputs with all dimensions bound, and the size of each named dimension. The batch
+ * is one item, or the file's fixed batch.
  */
 export function bindInputShapes(
   graph: OnnxGraph,
@@ -86,6 +86,7 @@ export function bindInputShapes(
       const number =
         names.get(size) ??
         (isBatchAxis(graph, input, axis, size) ? 1 : chooseSize(input, axis, sizes))
+      // '?2' is the unnamed axis 2, which shares its size with no other.
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -106,11 +107,15 @@ export const listDynamicAxes = (graph: OnnxGraph): string[] => {
   return [...new Set(open)]
 }
 
+/** Of images whose file leaves them open: RGB. */
+const assumedChannels = 3
+
 function chooseSize(
   input: GraphInput,
   axis: number,
   { sequenceLength, imageSize }: GraphSizes,
 ): number {
-  if (isImage(input)) return findSpatialAxes(input.shape).includes(axis) ? imageSize : 3
+  if (isImage(input))
+    return findSpatialAxes(input.shape).includes(axis) ? imageSize : assumedChannels
   return sequenceLength
 }

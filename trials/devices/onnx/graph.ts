@@ -6,7 +6,7 @@ export interface GraphTensor {
   readonly shape: readonly number[]
   readonly values?: readonly number[]
   /** A weight, not an index or shape. */
-  readonly floating: boolean
+  readonly isFloatingPoint: boolean
   /** Its type, if GPUs compute in it. */
   readonly precision?: Precision
 }
@@ -27,7 +27,7 @@ export type GraphDimension = number | string
 export interface GraphInput {
   readonly name: string
   readonly shape: readonly GraphDimension[]
-  readonly floating: boolean
+  readonly isFloatingPoint: boolean
 }
 
 /** Plain data: it crosses process boundaries. */

@@ -26,15 +26,15 @@ interface Spec {
 /** Names of inputs and outputs in one text, '-' for one that is not given. */
 const names = (list: string) => list.split(' ').map((name) => (name === '-' ? '' : name))
 const graphOf = ({ inputs, weights = {}, values = {}, nodes, shapes = {} }: Spec): OnnxGraph => ({
-  inputs: Object.entries(inputs).map(([name, shape]) => ({ name, shape, floating: true })),
+  inputs: Object.entries(inputs).map(([name, shape]) => ({ name, shape, isFloatingPoint: true })),
   weights: {
     ...Object.fromEntries(
-      Object.entries(weights).map(([name, shape]) => [name, { shape, floating: true }]),
+      Object.entries(weights).map(([name, shape]) => [name, { shape, isFloatingPoint: true }]),
     ),
     ...Object.fromEntries(
       Object.entries(values).map(([name, list]) => [
         name,
-        { shape: [list.length], values: list, floating: false },
+        { shape: [list.length], values: list, isFloatingPoint: false },
       ]),
     ),
   },
@@ -103,10 +103,10 @@ describe('convolutions', () => {
       weights: { w: [4, 1, 16] },
       nodes: [['Conv', 'x w', 'y']],
     }
-    expect(counted(spec)).toMatchObject({ macs: 0, notCounted: { Conv: 1 } })
+    expect(counted(spec)).toMatchObject({ macs: 0, unsupportedOperators: { Conv: 1 } })
     expect(counted(spec, { sequenceLength: 100, imageSize: 8 })).toMatchObject({
       macs: 85 * 4 * 16,
-      notCounted: {},
+      unsupportedOperators: {},
     })
   })
 
@@ -138,7 +138,7 @@ describe('convolutions', () => {
       values,
       nodes: [enlarge, ['Conv', 'a w', 'b']],
     }
-    expect(counted(spec)).toMatchObject({ macs: 20 * 20 * 8 * 16, notCounted: {} })
+    expect(counted(spec)).toMatchObject({ macs: 20 * 20 * 8 * 16, unsupportedOperators: {} })
   })
 })
 
@@ -203,7 +203,7 @@ describe('attention', () => {
       inputs: { q: [1, 4, 7, 5], k: [1, 4, 9, 5] },
       nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transB: 1 }]],
     }
-    expect(counted(spec)).toMatchObject({ macs: 4 * 7 * 9 * 5, notCounted: {} })
+    expect(counted(spec)).toMatchObject({ macs: 4 * 7 * 9 * 5, unsupportedOperators: {} })
     const turned: Spec = {
       inputs: { q: [1, 4, 5, 7], k: [1, 4, 5, 9] },
       nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transA: 1 }]],
@@ -212,7 +212,7 @@ describe('attention', () => {
   })
 
   test('with residuals that a fused norm hands on', () => {
-    const { macs, notCounted } = counted({
+    const { macs, unsupportedOperators } = counted({
       inputs: { x: ['batch', 'steps', 8], y: ['batch', 'steps', 8] },
       weights: { g: [8], w: [8, 8] },
       nodes: [
@@ -222,7 +222,7 @@ describe('attention', () => {
         ['MatMul', 'z w', 'end'],
       ],
     })
-    expect([macs, notCounted]).toEqual([2 * 10 * 8 * 8, {}])
+    expect([macs, unsupportedOperators]).toEqual([2 * 10 * 8 * 8, {}])
   })
 })
 
@@ -241,7 +241,7 @@ describe('quantised', () => {
     })
     const count = countGraph(graph, { sequenceLength: 1, imageSize: 10 })
     expect(countMultiplyAdds(count)).toBe(8 * 8 * 32 * 16 * 9)
-    expect(count.notCounted).toEqual({})
+    expect(count.unsupportedOperators).toEqual({})
     expect(createGraphArchitecture(graph, 'net').parameters).toBe(32 * 16 * 9 + 1)
   })
 
@@ -272,13 +272,13 @@ describe('quantised', () => {
       counted({ inputs: text, weights: { w: [32, 2, 16], s: [64] }, nodes: [fourBit] }),
     ).toMatchObject({
       macs: 10 * 64 * 32,
-      notCounted: {},
+      unsupportedOperators: {},
     })
   })
 
   test('by operators that take scales beside (QOperator)', () => {
     const [conv, dense] = [{ w: [8, 16, 1, 1], s: [1], z: [1] }, { d: [16, 10] }]
-    const { macs, notCounted } = counted({
+    const { macs, unsupportedOperators } = counted({
       inputs: image,
       weights: { ...conv, ...dense },
       nodes: [
@@ -289,12 +289,12 @@ describe('quantised', () => {
         ['com.microsoft:QGemm', 'e s z d s z', 'f'],
       ],
     })
-    expect([macs, notCounted]).toEqual([100 * 8 * 16 + 16 * 10, {}])
+    expect([macs, unsupportedOperators]).toEqual([100 * 8 * 16 + 16 * 10, {}])
   })
 })
 
 test('weights that are written as constants within the graph are weights', () => {
-  const value = { shape: [64, 32], floating: true }
+  const value = { shape: [64, 32], isFloatingPoint: true }
   const graph = graphOf({
     inputs: { x: ['batch', 64] },
     nodes: [
@@ -316,10 +316,13 @@ test('what runs inside a condition or a loop is named; what follows is counted w
       ['MatMul', 'b w', 'c'],
     ],
   }
-  expect(counted(spec)).toMatchObject({ macs: 0, notCounted: { If: 1, Loop: 1, MatMul: 1 } })
+  expect(counted(spec)).toMatchObject({
+    macs: 0,
+    unsupportedOperators: { If: 1, Loop: 1, MatMul: 1 },
+  })
   expect(counted({ ...spec, shapes: { b: ['batch', 64] } })).toMatchObject({
     macs: 64 * 8,
-    notCounted: { If: 1, Loop: 1 },
+    unsupportedOperators: { If: 1, Loop: 1 },
   })
 })
 
@@ -329,8 +332,8 @@ test('a file says what its weights are written in', () => {
       {
         ...graphOf({ inputs: { x: ['batch', 5] }, nodes: [['MatMul', 'x w', 'y']] }),
         weights: {
-          w: { shape: [5, 3], floating: true, precision },
-          scale: { shape: [1], floating: true, precision: other },
+          w: { shape: [5, 3], isFloatingPoint: true, precision },
+          scale: { shape: [1], isFloatingPoint: true, precision: other },
         },
       },
       'net',

@@ -1,6 +1,6 @@
 /**
- * The kernels that a compiled engine makes of a graph's operators: elementwise operators are fused
- * into the product before them.
+ * Work of the operators of a graph that need their own kernels in a compiled engine; elementwise
+ * operators are fused into the kernel that produces their input.
  */
 import type { MatrixProduct } from '../call-work.ts'
 import type { GraphNode } from './graph.ts'
@@ -17,9 +17,11 @@ import {
 /** Work of an operator that needs its own kernel. */
 export interface NodeWork {
   readonly products: readonly MatrixProduct[]
-  /** Products of activations: a block for each head of each item. */
-  readonly blocks?: { readonly blocks: number; readonly flopsPerBlock: number }
-  /** Sequential steps. */
+  /**
+   * Product of two activations, counted as attention: usually a block for each head of each item.
+   */
+  readonly attention?: { readonly blocks: number; readonly flopsPerBlock: number }
+  /** Steps that run one after another, each as a kernel, as in a recurrent network. */
   readonly steps?: number
 }
 
@@ -39,10 +41,8 @@ const secondOperandIndex: Readonly<Record<string, number>> = {
   QLinearMatMul: 3,
 }
 
-/**
- * Whether `countNodeWork` counts the operator; if input shapes are unknown, its work is missing.
- */
-export const isCounted = (op: string): boolean =>
+/** Whether `countNodeWork` counts the operator. Without input shapes, its work is unsupported. */
+export const isMatrixOperator = (op: string): boolean =>
   op in convolutionWeightIndex ||
   op in secondOperandIndex ||
   [
@@ -143,7 +143,7 @@ function countMatMul(a: TensorInfo, b: TensorInfo, output: TensorInfo): NodeWork
   const rows = a.shape.length < 2 ? 1 : a.shape.at(-2)!
   return {
     products: [],
-    blocks: { blocks: outputs / (rows * columns), flopsPerBlock: 2 * rows * columns * depth },
+    attention: { blocks: outputs / (rows * columns), flopsPerBlock: 2 * rows * columns * depth },
   }
 }
 
@@ -177,7 +177,7 @@ function countEinsum(node: GraphNode, inputs: readonly MaybeTensor[]): NodeWork 
     return createProduct(b.constant ? rows : columns, b.constant ? columns : rows, depth, {
       count: around,
     })
-  return { products: [], blocks: { blocks: around, flopsPerBlock: 2 * rows * columns * depth } }
+  return { products: [], attention: { blocks: around, flopsPerBlock: 2 * rows * columns * depth } }
 }
 
 function countPackedAttention({ shape }: TensorInfo, weights: TensorInfo): NodeWork {
@@ -185,7 +185,10 @@ function countPackedAttention({ shape }: TensorInfo, weights: TensorInfo): NodeW
   const columns = weights.shape[1]!
   const projected = createProduct(batch * length, columns, depth)
   // Q K^T and its product with V, over all heads.
-  return { ...projected, blocks: { blocks: batch, flopsPerBlock: 4 * length ** 2 * (columns / 3) } }
+  return {
+    ...projected,
+    attention: { blocks: batch, flopsPerBlock: 4 * length ** 2 * (columns / 3) },
+  }
 }
 
 /** @param queries batch × length × width, or batch × heads × length × width */
@@ -198,7 +201,7 @@ function countAttention(node: GraphNode, queries: TensorInfo, keys: TensorInfo):
   const [length, others] = [queries.shape.at(-2)!, keys.shape.at(-2)!]
   return {
     products: [],
-    blocks: { blocks: queries.shape[0]! * heads, flopsPerBlock: 4 * length * others * width },
+    attention: { blocks: queries.shape[0]! * heads, flopsPerBlock: 4 * length * others * width },
   }
 }
 
@@ -215,8 +218,11 @@ function countRecurrent(node: GraphNode, x: TensorInfo, w: TensorInfo, r: Tensor
   }
 }
 
-/** How an operator without products is executed. */
-type Role = 'elementwise' | 'view' | 'joined' | 'reduction' | 'lookup' | 'kernel'
+/**
+ * How an operator without products is executed. A concatenation needs no kernel: the kernels before
+ * it write into its output.
+ */
+type Role = 'elementwise' | 'view' | 'concatenation' | 'reduction' | 'lookup' | 'kernel'
 
 const listRoles = (role: Role, list: string): [string, Role][] =>
   list.split(' ').map((op) => [op, role])
@@ -225,7 +231,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
     'view',
     'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike',
   ),
-  ...listRoles('joined', 'Concat com.microsoft:QLinearConcat'),
+  ...listRoles('concatenation', 'Concat com.microsoft:QLinearConcat'),
   ...listRoles(
     'reduction',
     'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp',

@@ -90,14 +90,16 @@ const broadcasting = (fold?: (a: number, b: number) => number): ShapeRule =>
 /** Removes axes, or keeps them with a size of 1. */
 const reduction = (fold?: (a: number, b: number) => number): ShapeRule =>
   inferOne((node, { shape, values }, inputs) => {
-    const named = readNumbersOrInput(node, 'axes', inputs[1])
-    const none = named === undefined || named.length === 0
+    const givenAxes = readNumbersOrInput(node, 'axes', inputs[1])
+    const none = givenAxes === undefined || givenAxes.length === 0
     if (none && readNumber(node, 'noop_with_empty_axes', 0) === 1) return { shape }
     const axes = none
       ? shape.map((_, i) => i)
-      : named.map((axis) => normaliseAxis(axis, shape.length))
-    const kept = readNumber(node, 'keepdims', 1) === 1
-    const after = shape.flatMap((size, i) => (axes.includes(i) ? (kept ? [1] : []) : [size]))
+      : givenAxes.map((axis) => normaliseAxis(axis, shape.length))
+    const keepsDimensions = readNumber(node, 'keepdims', 1) === 1
+    const after = shape.flatMap((size, i) =>
+      axes.includes(i) ? (keepsDimensions ? [1] : []) : [size],
+    )
     return {
       shape: after,
       values: fold && values && countElements(after) === 1 ? [values.reduce(fold)] : undefined,
@@ -141,13 +143,13 @@ const gemm = (secondAt = 1): ShapeRule =>
   })
 
 const reshape: ShapeRule = inferOne((node, { shape, values }, inputs) => {
-  const asked = readNumbersOrInput(node, 'shape', inputs[1])
-  if (asked === undefined) return undefined
+  const givenSizes = readNumbersOrInput(node, 'shape', inputs[1])
+  if (givenSizes === undefined) return undefined
   const zeroes = readNumber(node, 'allowzero', 0) === 1
-  const sizes = asked.map((size, i) => (size === 0 && !zeroes ? shape[i]! : size))
-  const rest = countElements(shape) / sizes.reduce((a, b) => (b === -1 ? a : a * b), 1)
+  const sizes = givenSizes.map((size, i) => (size === 0 && !zeroes ? shape[i]! : size))
+  const inferredSize = countElements(shape) / sizes.reduce((a, b) => (b === -1 ? a : a * b), 1)
   return {
-    shape: sizes.map((size) => (size === -1 ? rest : size)),
+    shape: sizes.map((size) => (size === -1 ? inferredSize : size)),
     values: sizes.length <= 1 ? values : undefined,
   }
 })

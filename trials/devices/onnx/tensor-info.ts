@@ -25,10 +25,10 @@ export const inferOne =
     rule: (node: GraphNode, first: TensorInfo, inputs: readonly MaybeTensor[]) => OutputShape,
   ): ShapeRule =>
   (node, inputs) => {
-    const made = inputs[0] && rule(node, inputs[0], inputs)
+    const output = inputs[0] && rule(node, inputs[0], inputs)
     return (
-      made && [
-        { ...made, constant: inputs.every((input) => input === undefined || input.constant) },
+      output && [
+        { ...output, constant: inputs.every((input) => input === undefined || input.constant) },
       ]
     )
   }
@@ -54,7 +54,7 @@ export const readString = ({ attributes }: GraphNode, name: string): string | un
 }
 export const readTensor = ({ attributes }: GraphNode, name: string): GraphTensor | undefined => {
   const value = attributes[name]
-  return typeof value === 'object' && 'floating' in value ? value : undefined
+  return typeof value === 'object' && 'isFloatingPoint' in value ? value : undefined
 }
 
 /** Reads what older operator sets pass as an attribute and newer ones as an input. */

@@ -13,7 +13,7 @@ import { Api } from './api/api.ts'
 import { createKubernetesLauncher } from './kubernetes-launcher.ts'
 import { runLoad } from './launch/load-run.ts'
 import type { Json } from './manifests/manifests.ts'
-import { dryRun } from './manifests/server-dry-run.ts'
+import { requestDryRun } from './manifests/server-dry-run.ts'
 import { createNamespace, type TestNamespace, testImage } from './testing/namespace.ts'
 
 let namespace: TestNamespace
@@ -68,7 +68,7 @@ test('every object is taken as written', async () => {
   ]) {
     // Servers before 1.26 have no podFailurePolicy: there a Job that cannot succeed is tried ten
     // times.
-    const unknown = (await dryRun(namespace.api, pathOf(object), object)).filter(
+    const unknown = (await requestDryRun(namespace.api, pathOf(object), object)).filter(
       (field) => !(old && field === 'spec.podFailurePolicy'),
     )
     expect(unknown, String(object.kind)).toEqual([])
@@ -109,7 +109,7 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
     protocol: protocolFor('oip-v2'),
     payload: { kind: 'generated', seed: 1, count: 2 },
     runDirectory: folder,
-    reach: 'direct',
+    connectivity: 'direct',
   })
   const never = new AbortController().signal
   await launcher.sweep()

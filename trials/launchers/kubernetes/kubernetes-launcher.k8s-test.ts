@@ -47,7 +47,7 @@ const launcher = (change: Partial<KubernetesLauncherOptions> = {}): KubernetesLa
         : protocolFor('oip-v2'),
     payload: { kind: 'generated', seed: 1, count: 2 },
     runDirectory: join(folder, String(count)),
-    reach: 'direct',
+    connectivity: 'direct',
     timeouts: { unschedulableMs: 2_000, checkIntervalMs: 200 },
     ...change,
   })
@@ -75,7 +75,7 @@ describe('on a real cluster', () => {
   })
 
   test('through the API server: a forwarded port serves', async () => {
-    const predictor = await launcher({ reach: 'port-forward' }).launch(small, 1, never)
+    const predictor = await launcher({ connectivity: 'port-forward' }).launch(small, 1, never)
     try {
       if (predictor.target.kind !== 'http') throw new Error('not over HTTP')
       expect(predictor.target.url).toMatch(/^http:\/\/127\.0\.0\.1:/)

@@ -84,7 +84,7 @@ const launcherOf = (api: Api, startMs = 400, env: object[] = []): KubernetesLaun
     protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
     payload: { kind: 'generated', seed: 1, count: 1 },
     runDirectory: folder,
-    reach: 'direct',
+    connectivity: 'direct',
     timeouts: { unschedulableMs: 100, checkIntervalMs: 20, startMs },
   })
   open.push(made)

@@ -3,16 +3,17 @@
  * (`launch/pod-launch.ts`):
  *
  * 1. Acquire or renew the experiment's lease; its Job owns every object below (`cleanup/lease.ts`).
- * 2. Plan the objects (`launch/planned-objects.ts`): the pod (`manifests/manifests.ts`) with its GPUs
- *    (`gpus/gpu-selection.ts`, `gpus/dra.ts`), its Secret, claim template and Service.
+ * 2. Plan the objects (`launch/planned-objects.ts`): the pod (`manifests/manifests.ts`) with its
+ * GPUs (`gpus/gpu-selection.ts`, `gpus/dra.ts`), its Secret, claim template and Service.
  * 3. Create them, the pod last, and wait while other trials use up the quota
- *    (`launch/trial-objects.ts`).
+ * (`launch/trial-objects.ts`).
  * 4. Wait until the container runs: a node, an added node, the image, the volumes
- *    (`launch/wait-until-running.ts`). The state comes from the pod's status (`watch/pod-state.ts`),
- *    which is watched (`watch/pod-watch.ts`).
- * 5. Wait until it serves, at the pod's address or through a forwarded port (`launch/reach.ts`).
+ * (`launch/wait-until-running.ts`). The state comes from the pod's status (`watch/pod-state.ts`),
+ * which is watched (`watch/pod-watch.ts`).
+ * 5. Wait until it serves, at the pod's address or through a forwarded port
+ * (`launch/pod-connection.ts`).
  * 6. Sample the usage (`watch/pod-usage.ts`), watch for the end of the pod
- *    (`launch/followed-pod.ts`), and return the predictor.
+ * (`launch/followed-pod.ts`), and return the predictor.
  *
  * Every step registers its undo action with a `Cleanup`, which runs newest first when a step throws
  * and when the predictor is stopped. After a kill, the cluster removes all objects once the lease's
@@ -50,12 +51,15 @@ export interface KubernetesLauncher extends Launcher {
   /**
    * The Job that owns the experiment's objects; created by the first call, and again if it was
    * lost.
-   * @throws LaunchError where another tuner runs the experiment
+   * @throws LaunchError if another tuner runs the experiment
    */
   owner(signal: AbortSignal): Promise<Owner>
   /** The manifest of that Job. */
   ownerPlan(name: string): Json
-  /** The objects of a configuration. @throws InfeasibleError, LaunchError as `launch` */
+  /**
+   * The objects of a configuration.
+   * @throws InfeasibleError, LaunchError as `launch`
+   */
   objectsFor(
     configuration: Configuration,
     trialNumber: number,
@@ -87,8 +91,8 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     api,
     experimentId,
   })
-  const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
-  const explain = createLossExplainer(api, () => lease.whyLost())
+  const owner = (signal: AbortSignal): Promise<Owner> => lease.acquireOwner(signal)
+  const explain = createLossExplainer(api, () => lease.findLossReason())
   const kinds: readonly Kind[] = [
     'jobs',
     'pods',
@@ -145,7 +149,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     sweep: async (signal = new AbortController().signal) => {
       await owner(signal)
       await removeObjects(api, experimentSelector, {
-        keep: new Set([...live, ...(await lease.names())]),
+        keep: new Set([...live, ...(await lease.listNames())]),
         kinds,
         signal,
       })

@@ -70,7 +70,7 @@ const launcher = async (timeouts: object = {}): Promise<KubernetesLauncher> => {
     protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
     payload: { kind: 'generated', seed: 1, count: 1 },
     runDirectory: folder,
-    reach: 'direct',
+    connectivity: 'direct',
     timeouts: { unschedulableMs: 100, checkIntervalMs: 20, startMs: 60_000, ...timeouts },
   })
   open.push(made)

@@ -16,7 +16,7 @@ export interface AbandonedPredictor {
   readonly processes: readonly { readonly pid: number; readonly command: string }[]
 }
 
-/** Undefined where the machine shows no processes (no /proc). */
+/** Undefined if the machine shows no processes (no /proc). */
 export function findAbandoned(): AbandonedPredictor[] | undefined {
   if (!existsSync('/proc/self/environ')) return undefined
   const found = new Map<

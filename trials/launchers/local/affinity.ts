@@ -1,9 +1,9 @@
-/** Pins a predictor to its cores, by taskset. */
+/** Pins a predictor to its cores with taskset. */
 import { pinProcess } from '../../../profiler/load/cpu-affinity.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { ResourceReservation } from './resource-pool.ts'
 
-/** Words before a command that pin it, and a description. */
+/** Creates the command prefix that pins a predictor, and a description for reports. */
 export const createAffinityCommand = (
   { taskset }: MachineFacts,
   { coreList }: Pick<ResourceReservation, 'coreList'>,
@@ -13,10 +13,10 @@ export const createAffinityCommand = (
     : { prefix: [taskset, '--cpu-list', coreList], words: 'by affinity' }
 
 /**
- * Pins running processes to other cores, with all their threads; later children inherit it. Rejects
- * where one has ended.
+ * Pins running processes to other cores, with all their threads; later children inherit the cores.
+ * @throws if a process has ended
  */
-export const moveTo = async (
+export const pinProcesses = async (
   { taskset }: MachineFacts,
   { coreList }: Pick<ResourceReservation, 'coreList'>,
   pids: readonly number[],

@@ -10,8 +10,8 @@ import { LaunchError } from '../../types.ts'
 
 export interface ControlGroup {
   /**
-   * One folder with version 2, one for each controller with version 1. Empty: there is no limit, and
-   * this machine does not let us create a group.
+   * One folder with version 2, one for each controller with version 1. Empty: there is no limit,
+   * and this machine does not let us create a group.
    */
   readonly folders: readonly string[]
   /** The command that runs `argv` inside. */
@@ -52,7 +52,7 @@ export const createControlGroup = async (
   limits: Limits,
 ): Promise<ControlGroup> => {
   const folders = new Set<string>()
-  const folderFor = (parent: string | undefined, what: string): string => {
+  const makeGroupFolder = (parent: string | undefined, what: string): string => {
     if (parent === undefined) {
       throw new LaunchError(
         `${what} cannot be limited: tune has no permission to change control groups`,
@@ -72,7 +72,7 @@ export const createControlGroup = async (
   }
   try {
     if (limits.cpuCores !== undefined) {
-      const folder = folderFor(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
+      const folder = makeGroupFolder(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
       const quota = Math.round(limits.cpuCores * periodUs)
       if (facts.version === 2) writeFileSync(join(folder, 'cpu.max'), `${quota} ${periodUs}`)
       else {
@@ -81,13 +81,13 @@ export const createControlGroup = async (
       }
     }
     if (limits.memoryMiB !== undefined) {
-      memory = folderFor(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
+      memory = makeGroupFolder(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
       const bytes = String(Math.round(limits.memoryMiB * 2 ** 20))
       writeFileSync(
         join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'),
         bytes,
       )
-      // Swapping would hide the limit behind slowness.
+      // With swap, exceeding the limit would slow the server instead of ending it.
       const swap = join(
         memory,
         facts.version === 2 ? 'memory.swap.max' : 'memory.memsw.limit_in_bytes',
@@ -133,12 +133,12 @@ export const createControlGroup = async (
               ...argv,
             ],
     limitsText: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
-    memoryKills: () => (memory === undefined ? undefined : countKills(memory, facts.version)),
+    memoryKills: () => (memory === undefined ? undefined : countOomKills(memory, facts.version)),
     end,
   }
 }
 
-/** Creates a group without limits; undefined where this machine does not allow it. */
+/** Creates a group without limits; undefined if this machine does not allow it. */
 function createUnlimitedGroup(parent: string | undefined, name: string): string | undefined {
   if (parent === undefined || !existsSync(shell)) return undefined
   const folder = join(parent, name)
@@ -165,7 +165,7 @@ export const endControlGroup = async (folder: string): Promise<void> => {
   }
 }
 
-const countKills = (folder: string, version: CgroupFacts['version']): number => {
+const countOomKills = (folder: string, version: CgroupFacts['version']): number => {
   const text = readFileSync(
     join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'),
     'utf8',

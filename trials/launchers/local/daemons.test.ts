@@ -29,7 +29,7 @@ import { listMembers, readProcessStat } from './processes.ts'
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))
 const plainProtocol: Protocol = {
   name: 'json',
-  ready: (url) =>
+  isReady: (url) =>
     fetch(`${url}/healthz`).then(
       ({ ok }) => ok,
       () => false,
@@ -85,7 +85,7 @@ async function withDaemon(cgroups: CgroupFacts, output: string) {
     log,
     controlGroup.folders,
   )
-  note.started(group.identity)
+  note.addProcesses(group.identity)
   await expect.poll(() => daemons().length, { timeout: 10_000 }).toBe(1)
   return { group, controlGroup, note }
 }

@@ -30,7 +30,7 @@ export const createGpuProbe = (
     return {
       ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
       ...(uses.length > 0 && { utilization: mean(uses) }),
-      // Of some alone it would be taken for that of all.
+      // The power of only some GPUs would be taken for that of all.
       ...(watts.length === devices.length && { gpuWatts: sum(watts) }),
     }
   }
@@ -55,14 +55,17 @@ export const createRaplProbe = (
         packages.map(({ path }) => readNumber(join(path, 'energy_uj'))),
       ),
     }
-    const before = last
+    const previous = last
     last = reading
-    if (before === undefined || packages.length === 0 || reading.atMs <= before.atMs) return {}
-    const used = packages.map(({ range }, i) => {
-      const more = reading.microjoules[i]! - before.microjoules[i]!
-      return more < 0 ? more + range : more
+    if (previous === undefined || packages.length === 0 || reading.atMs <= previous.atMs) return {}
+    const usedMicrojoules = packages.map(({ range }, i) => {
+      const difference = reading.microjoules[i]! - previous.microjoules[i]!
+      return difference < 0 ? difference + range : difference
     })
-    return { cpuWatts: used.reduce((sum, uj) => sum + uj, 0) / 1e3 / (reading.atMs - before.atMs) }
+    return {
+      cpuWatts:
+        usedMicrojoules.reduce((sum, uj) => sum + uj, 0) / 1e3 / (reading.atMs - previous.atMs),
+    }
   }
 }
 

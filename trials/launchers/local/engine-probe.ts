@@ -16,7 +16,7 @@ const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
   sglang: languagePrograms.sglang.metrics,
   tgi: languagePrograms.tgi.metrics,
   'tensorrt-llm': languagePrograms['tensorrt-llm'].metrics,
-  // Version 0.5. It divides its cache among its slots, so it never preempts.
+  // Metrics of version 0.5. It divides its cache among its slots, so it never preempts.
   'llama.cpp': {
     sequences: ['llamacpp:requests_processing'],
     waiting: ['llamacpp:requests_deferred'],
@@ -26,7 +26,7 @@ const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
 }
 
 /**
- * The engine that a command starts, by the configured server or by its program; undefined for
+ * Finds the engine that a command starts, by the configured server or by its program; undefined for
  * others, and for an engine without metrics that are read.
  */
 export function findMeteredEngine({
@@ -48,7 +48,7 @@ export function findMeteredEngine({
 
 /** Reads `/metrics` of a server that was started. */
 export const createEngineProbe = (url: string, server: LanguageEngine): DeviceProbe => {
-  let first: EngineReading | undefined
+  let firstReading: EngineReading | undefined
   return async () => {
     const response = await fetch(new URL('/metrics', url), {
       signal: AbortSignal.timeout(scrapeTimeoutMs),
@@ -57,16 +57,16 @@ export const createEngineProbe = (url: string, server: LanguageEngine): DevicePr
       await readAnswer(response.body),
       server,
     )
-    const before = first ?? reading
-    first = before
-    const since = (figure: keyof typeof reading) =>
-      reading[figure] === undefined ? undefined : reading[figure] - (before[figure] ?? 0)
+    const baseline = firstReading ?? reading
+    firstReading = baseline
+    const countSince = (figure: keyof typeof reading) =>
+      reading[figure] === undefined ? undefined : reading[figure] - (baseline[figure] ?? 0)
     return {
       sequences,
       waiting,
       cacheUse,
-      preemptions: since('preemptions'),
-      acceptedTokens: readAcceptedTokens(since, reading.stepTokens),
+      preemptions: countSince('preemptions'),
+      acceptedTokens: readAcceptedTokens(countSince, reading.stepTokens),
     }
   }
 }
@@ -76,10 +76,10 @@ export const createEngineProbe = (url: string, server: LanguageEngine): DevicePr
  * which is the model's own.
  */
 function readAcceptedTokens(
-  since: (figure: 'accepted' | 'draftings') => number | undefined,
+  countSince: (figure: 'accepted' | 'draftings') => number | undefined,
   stepTokens = 0,
 ): number | undefined {
-  const [accepted, draftings = 0] = [since('accepted'), since('draftings')]
+  const [accepted, draftings = 0] = [countSince('accepted'), countSince('draftings')]
   if (accepted !== undefined && draftings > 0) return accepted / draftings
   return stepTokens >= 1 ? stepTokens - 1 : undefined
 }
@@ -89,8 +89,8 @@ function readAcceptedTokens(
  * absent.
  */
 export function parseEngineMetrics(text: string, server: LanguageEngine): EngineReading {
-  const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, of]) => {
-    const value = of
+  const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, names]) => {
+    const value = names
       .map((name) => findMaxSeriesValue(text, name))
       .find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]

@@ -6,16 +6,17 @@ import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../../private-files.ts'
 import type { Resources } from '../../resources.ts'
 import { LaunchError, type OnWaiting } from '../../types.ts'
 import { chooseEngine } from '../builtin.ts'
-import { type LauncherValues, limitsOwnGpuMemory, type TunedParameter } from '../fill.ts'
+import { limitsOwnGpuMemory } from '../fill.ts'
+import type { LauncherValues, TunedParameter } from '../placeholders.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { type ControlGroup, createControlGroup, nameGroup } from './control-group.ts'
 import type { PreparedArtifact } from './prepare-step.ts'
-import type { GpuUse, ResourceReservation } from './resource-pool.ts'
+import type { GpuUse, ResourcePool, ResourceReservation } from './resource-pool.ts'
 
 export interface LocalLauncherOptions {
   readonly template: BuiltinTemplate | CommandTemplate
@@ -40,6 +41,18 @@ export interface LocalLauncherOptions {
   readonly graceMs?: number
   /** Size at which a log file is rotated; two files remain. Default 8 MiB. */
   readonly logLimitBytes?: number
+  /** Present: the predictor is one of several in a trial. */
+  readonly stage?: StageOptions
+}
+
+/** A replica of a stage of a pipeline. */
+interface StageOptions {
+  /** Folder of the replica below that of the trial. */
+  readonly folder: string
+  /** Resources of all predictors of the trial. */
+  readonly pool: ResourcePool
+  /** Addresses of the stages that it calls, by name. */
+  readonly urls: ReadonlyMap<string, string>
 }
 
 export const defaultGraceMs = 5_000
@@ -65,9 +78,14 @@ export interface Launch {
   readonly prepared?: PreparedArtifact
 }
 
-/** The trial's folder, created if missing. */
-export const makeTrialFolder = ({ options, trialNumber }: Launch): string =>
-  writeToDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+/** The predictor's folder in that of the trial, created if missing. */
+export const makeTrialFolder = ({
+  options: { runDirectory, stage },
+  trialNumber,
+}: Launch): string =>
+  writeToDisk(() =>
+    makePrivateFolder(join(runDirectory, 'trials', String(trialNumber), stage?.folder ?? '')),
+  )
 
 /**
  * Writes below the run directory.
@@ -92,7 +110,7 @@ export const writeFiles = (
 ): void => {
   for (const { path, contents } of files) {
     makePrivateFolder(dirname(join(folder, path)))
-    writeFileSync(join(folder, path), contents, { mode: privateFile })
+    writeFileSync(join(folder, path), contents, { mode: privateFileMode })
   }
 }
 

@@ -37,7 +37,7 @@ export function findLeftGroups({ cpuParent, memoryParent, holdParent }: CgroupFa
 }
 
 /**
- * SIGTERM, then SIGKILL; then the groups are removed.
+ * Ends the processes of the groups by SIGTERM, then SIGKILL, and removes the groups.
  * @throws LaunchError for a process that outlives SIGKILL
  */
 export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void> {
@@ -57,6 +57,7 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
   }
 }
 
+/** From SIGTERM to SIGKILL. Assumed. */
 const graceMs = 1_000
 
 /** The kernel shows a process of another namespace as 0. */

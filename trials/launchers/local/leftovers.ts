@@ -31,7 +31,7 @@ interface Note {
 interface RunningNote {
   readonly cookie: string
   /** Adds the predictor's processes after its start. */
-  started(predictor: GroupIdentity, port?: number): void
+  addProcesses(predictor: GroupIdentity, port?: number): void
   remove(): void
 }
 
@@ -44,7 +44,7 @@ export const writeRunningNote = (folder: string, controlGroups: readonly string[
   const write = (predictor: GroupIdentity, port?: number) =>
     writeFileSync(path, JSON.stringify({ predictor, controlGroups, port, owner } satisfies Note))
   write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: readBootId(), controlGroups })
-  return { cookie, started: write, remove: () => rmSync(path, { force: true }) }
+  return { cookie, addProcesses: write, remove: () => rmSync(path, { force: true }) }
 }
 
 /** No process, group or session has this number. */

@@ -25,7 +25,7 @@ import { describeExit } from '../diagnosis.ts'
 import { describeCause, PortTakenError, portHint } from '../failure.ts'
 import { fillPrepare } from '../fill.ts'
 import { applyVariant } from '../variants.ts'
-import { createAffinityCommand, moveTo } from './affinity.ts'
+import { createAffinityCommand, pinProcesses } from './affinity.ts'
 import { createGpuProbe, createRaplProbe } from './device-probes.ts'
 import { createEngineProbe, findMeteredEngine } from './engine-probe.ts'
 import {
@@ -46,23 +46,26 @@ import { type StartedProcess, startProcess } from './start-process.ts'
 import { sampleUsage } from './usage.ts'
 import { type ServingPredictor, waitUntilServing } from './wait-until-serving.ts'
 
-export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
-  const pool = createResourcePool(given.machine, given.ownGpus)
-  const runDirectory = resolve(given.runDirectory)
-  const runningDirectory = given.runningDirectory ?? join(dirname(runDirectory), 'running')
+export const createLocalLauncher = (launcherOptions: LocalLauncherOptions): Launcher => {
+  const { stage } = launcherOptions
+  const pool = stage?.pool ?? createResourcePool(launcherOptions.machine, launcherOptions.ownGpus)
+  const runDirectory = resolve(launcherOptions.runDirectory)
+  const runningDirectory =
+    launcherOptions.runningDirectory ?? join(dirname(runDirectory), 'running')
   return {
     name: 'local',
-    launch: async (asGiven, trialNumber, signal, onWaiting) => {
-      const { template, configuration } = applyVariant(given.template, asGiven)
-      const options = { ...given, template, runDirectory }
+    launch: async (requested, trialNumber, signal, onWaiting) => {
+      const { template, configuration } = applyVariant(launcherOptions.template, requested)
+      const options = { ...launcherOptions, template, runDirectory }
       checkPlatform(options)
-      const read = (one: Configuration) => readResources(one, options.defaults, options.ownGpus)
+      const readNeeds = (one: Configuration) =>
+        readResources(one, options.defaults, options.ownGpus)
       const reserve = (needed: Resources, until: AbortSignal) =>
-        pool.reserve(needed, classifyGpuUse(options, needed), until)
+        pool.reserve(needed, classifyGpuUse(options, needed), until, stage && trialNumber)
 
       const cleanup = new Cleanup()
       try {
-        const resources = read(configuration)
+        const resources = readNeeds(configuration)
         let reservation = await reserve(resources, signal)
         const release = () => reservation.release()
         cleanup.add(release)
@@ -74,7 +77,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
           reservation,
           changeReservation: async (other, until) => {
             reservation.release()
-            reservation = await reserve(read(other), until)
+            reservation = await reserve(readNeeds(other), until)
             return reservation
           },
           release,
@@ -91,7 +94,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
       }
     },
     sweep: (_signal, onLeft) =>
-      sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, onLeft),
+      sweepLeftovers(runningDirectory, launcherOptions.graceMs ?? defaultGraceMs, onLeft),
   }
 }
 
@@ -131,15 +134,16 @@ async function runPrepareStep(launch: Launch): Promise<PreparedArtifact | undefi
   )
 }
 
+/** Another server may take a free port before the predictor binds it. Assumed. */
 const maxPortTries = 3
 
 async function serveOnFreePort(launch: Launch, cleanup: Cleanup): Promise<Predictor> {
   for (let attempt = 1; ; attempt++) {
-    const trial = new Cleanup()
-    cleanup.add(() => trial.run())
+    const attemptCleanup = new Cleanup()
+    cleanup.add(() => attemptCleanup.run())
     try {
-      const started = await launchProcess(launch, trial)
-      return createPredictor(launch, started, trial, () => cleanup.run())
+      const started = await launchProcess(launch, attemptCleanup)
+      return createPredictor(launch, started, attemptCleanup, () => cleanup.run())
     } catch (error) {
       if (!(error instanceof PortTakenError)) throw error
       if (attempt === maxPortTries)
@@ -147,7 +151,7 @@ async function serveOnFreePort(launch: Launch, cleanup: Cleanup): Promise<Predic
           `all ${maxPortTries} ports tried are in use: ${error.message}`,
           portHint,
         )
-      await trial.run()
+      await attemptCleanup.run()
     }
   }
 }
@@ -172,31 +176,31 @@ function createPredictor(
 ): Predictor {
   const { options, reservation, prepared } = launch
   const { group, log, target, provenance, launchSeconds } = launched
-  const pids = () => group.members().map(({ pid }) => pid)
+  const listGroupPids = () => group.members().map(({ pid }) => pid)
   const startSampler = () =>
-    sampleUsage(group.members, createProbes(launch, launched, pids), launchSeconds)
+    sampleUsage(group.members, createProbes(launch, launched, listGroupPids), launchSeconds)
   let sampler = startSampler()
   cleanup.add(() => sampler.stop())
   let stopped = false
   return {
-    target: { ...target, serverPids: pids },
+    target: { ...target, serverPids: listGroupPids },
     protocol: options.protocol.name,
     provenance,
     isolation: launched.describeIsolation(reservation),
     ...(provenance === 'emulated' && {
       move: async (other, until) => {
-        const taken = await launch.changeReservation(other, until)
-        await moveTo(options.machine, taken, pids())
-        return launched.describeIsolation(taken)
+        const newReservation = await launch.changeReservation(other, until)
+        await pinProcesses(options.machine, newReservation, listGroupPids())
+        return launched.describeIsolation(newReservation)
       },
       rest: launch.release,
     }),
-    ...(prepared && { prepared: { seconds: prepared.seconds, reused: prepared.kept } }),
+    ...(prepared && { prepared: { seconds: prepared.seconds, reused: prepared.reused } }),
     logPath: log.path,
     logTail: () => log.tail(),
     usage: async () => ({
       ...(await sampler.read()),
-      ...(prepared && !prepared.kept && { prepareSeconds: prepared.seconds }),
+      ...(prepared && !prepared.reused && { prepareSeconds: prepared.seconds }),
     }),
     restartUsage: () => {
       sampler.stop()
@@ -223,7 +227,7 @@ function createPredictor(
 function createProbes(
   { options, resources, reservation }: Launch,
   { httpUrl, provenance }: LaunchedProcess,
-  pids: () => readonly number[],
+  listGroupPids: () => readonly number[],
 ) {
   const { template } = options
   const engine = template.kind === 'command' ? findMeteredEngine(template) : undefined
@@ -232,7 +236,7 @@ function createProbes(
       ? [createMetricsProbe(httpUrl, resources.gpu !== undefined)]
       : []),
     ...(engine === undefined ? [] : [createEngineProbe(httpUrl, engine)]),
-    ...(reservation.devices.length > 0 ? [createGpuProbe(reservation.devices, pids)] : []),
+    ...(reservation.devices.length > 0 ? [createGpuProbe(reservation.devices, listGroupPids)] : []),
     // With an emulated GPU the energy of the processors would pass for that of the whole server.
     ...(provenance === 'emulated' ? [] : [createRaplProbe()]),
   ]

@@ -32,6 +32,9 @@ export const reservePort = async (
   )
 }
 
+/**
+ * Ports to reserve from, below the system's ephemeral ports, which are for outgoing connections.
+ */
 const readPortRange = (): [number, number] => {
   const highest = 32_768
   try {
@@ -55,15 +58,15 @@ const isFree = (host: string, port: number): Promise<boolean> =>
   })
 
 /**
- * A process of a stopped predictor that still listens on its port. Waits a moment for orphans to
- * notice the end of their parent.
+ * Finds a process of a stopped predictor that still listens on its port. Waits a moment for orphans
+ * to notice the end of their parent.
  */
 export const findRemainingListener = async (port: number, stopped: GroupIdentity) => {
-  const found = () => (areListenersForeign(port, stopped) ? undefined : findServer(port))
-  let listener = found()
+  const findListener = () => (areListenersForeign(port, stopped) ? undefined : findServer(port))
+  let listener = findListener()
   for (let waitedMs = 0; listener !== undefined && waitedMs < 1_000; waitedMs += 50) {
     await sleep(50)
-    listener = found()
+    listener = findListener()
   }
   return listener
 }
@@ -73,7 +76,7 @@ export const findRemainingListener = async (port: number, stopped: GroupIdentity
  * @throws LaunchError that names the process: it left its session, environment, output and control
  * group, so its owner is uncertain
  */
-export const checkLeft = async (
+export const checkNoListenerLeft = async (
   port: number,
   stopped: GroupIdentity,
   { path }: PredictorLog,

@@ -85,10 +85,10 @@ describe('what a step makes is kept by what it is made from', () => {
   test('the same values are prepared once, others anew, and a value that does not stand in it changes nothing', async () => {
     const step = build('${precision}')
     const first = await run(step, { precision: 'fp16', workers: 1 })
-    expect(first.kept).toBe(false)
+    expect(first.reused).toBe(false)
     expect(readFileSync(join(first.folder, 'engine'), 'utf8')).toBe('fp16')
     expect(await run(step, { precision: 'fp16', workers: 4 })).toMatchObject({
-      kept: true,
+      reused: true,
       folder: first.folder,
     })
     const other = await run(step, { precision: 'int8', workers: 1 })
@@ -106,7 +106,7 @@ describe('what a step makes is kept by what it is made from', () => {
       env: { LEVEL: '${level}' },
     }
     const again = async (level: number, device?: string) =>
-      (await run(step, { level }, { device })).kept
+      (await run(step, { level }, { device })).reused
     expect(await again(1)).toBe(false)
     expect(await again(1)).toBe(true)
     writeFileSync(join(root, 'model.onnx'), 'two')
@@ -126,7 +126,7 @@ describe('what a step makes is kept by what it is made from', () => {
       ],
     }
     const both = await Promise.all([run(step), run(step)])
-    expect(both.map(({ kept }) => kept).sort()).toEqual([false, true])
+    expect(both.map(({ reused }) => reused).sort()).toEqual([false, true])
     expect(runs()).toBe(1)
     expect(both.every(({ folder }) => existsSync(join(folder, 'engine')))).toBe(true)
   })
@@ -140,7 +140,7 @@ describe('what a step makes is kept by what it is made from', () => {
       `${folder}.lock`,
       JSON.stringify({ pid: process.pid, startTicks: 1, bootId: 'another boot' }),
     )
-    expect((await run(step)).kept).toBe(false)
+    expect((await run(step)).reused).toBe(false)
     expect(readdirSync(folder)).toEqual(['engine'])
     expect(existsSync(`${folder}.lock`)).toBe(false)
   })

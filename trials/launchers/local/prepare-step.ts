@@ -1,7 +1,7 @@
 /**
- * The template's `prepare` step: makes something once before predictors start, e.g. builds an engine
- * or converts a model. The result is saved under a key of its inputs, so that trials, resumed runs
- * and later experiments with the same inputs reuse it. The states of a result, by its files:
+ * Runs the template's `prepare` step once before predictors start: it builds an engine, or converts
+ * a model. The result is saved under a key of its inputs, so that trials, resumed runs and later
+ * experiments with the same inputs reuse it. The states of a result, by its files:
  *
  *     missing ──lock──► KEY.lock and KEY/ ──the step succeeds──► KEY/ and KEY.json: reused
  *        ▲                    │
@@ -20,7 +20,7 @@ import {
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { makePrivateFolder, privateFileMode } from '../../private-files.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { describeExit, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { createExitError } from '../failure.ts'
@@ -36,25 +36,27 @@ import { watchOver } from './warden.ts'
 export interface PreparedArtifact {
   /** The value of `${prepared}`. */
   readonly folder: string
-  /** Seconds that it took, the wait for another process included. */
+  /** Duration of the step, including the wait for another process. */
   readonly seconds: number
-  /** An earlier run made it. */
-  readonly kept: boolean
+  /** Whether an earlier run made the result. */
+  readonly reused: boolean
 }
 
-interface PrepareSurroundings {
-  /** Has a folder for each key. */
+interface PrepareContext {
+  /** Folder that contains a folder for each key. */
   readonly preparedDirectory: string
   readonly runningDirectory: string
-  /** The trial's own, for the log. */
+  /** Folder of the trial, for the log. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Words before the command that pin it to the trial's cores. */
+  /** Command prefix that pins the step to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Without a limit of memory: building may take more than serving. */
+  /** Creates a control group without a memory limit: building may need more memory than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
-  /** The GPU in words, part of the key: an engine built for one does not run on another. */
+  /**
+   * Description of the GPU. Part of the key: an engine built for one GPU does not run on another.
+   */
   readonly device: string | undefined
   readonly graceMs: number
   readonly logLimitBytes?: number
@@ -63,30 +65,30 @@ interface PrepareSurroundings {
 /**
  * Runs the step unless its result exists. On return, all its processes have ended; a partial result
  * is deleted.
- * @throws InfeasibleError if the step fails with this configuration, LaunchError if it would with
- * any, the signal's reason
+ * @throws InfeasibleError if the step fails for this configuration; LaunchError if it would fail
+ * for every configuration; the reason of an aborted signal
  */
 export async function prepare(
   step: FilledPrepare,
-  around: PrepareSurroundings,
+  context: PrepareContext,
   signal: AbortSignal,
 ): Promise<PreparedArtifact> {
   const startedMs = performance.now()
-  const seconds = () => (performance.now() - startedMs) / 1000
-  const key = computeCacheKey(step, around)
-  makePrivateFolder(around.preparedDirectory)
-  const folder = join(around.preparedDirectory, key)
-  const isThere = () => existsSync(`${folder}.json`) && existsSync(folder)
-  const release = await lock(`${folder}.lock`, isThere, signal)
-  if (release === undefined) return { folder, seconds: seconds(), kept: true }
+  const measureSeconds = () => (performance.now() - startedMs) / 1000
+  const key = computeCacheKey(step, context)
+  makePrivateFolder(context.preparedDirectory)
+  const folder = join(context.preparedDirectory, key)
+  const isPrepared = () => existsSync(`${folder}.json`) && existsSync(folder)
+  const release = await acquireLock(`${folder}.lock`, isPrepared, signal)
+  if (release === undefined) return { folder, seconds: measureSeconds(), reused: true }
   try {
     rmSync(folder, { recursive: true, force: true })
     makePrivateFolder(folder)
-    await run(step, folder, around, signal)
-    const record = JSON.stringify({ seconds: seconds(), at: new Date().toISOString() })
-    writeFileSync(`${folder}.json.new`, record, { mode: privateFile })
+    await runStep(step, folder, context, signal)
+    const record = JSON.stringify({ seconds: measureSeconds(), at: new Date().toISOString() })
+    writeFileSync(`${folder}.json.new`, record, { mode: privateFileMode })
     renameSync(`${folder}.json.new`, `${folder}.json`)
-    return { folder, seconds: seconds(), kept: false }
+    return { folder, seconds: measureSeconds(), reused: false }
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
     throw error
@@ -95,36 +97,41 @@ export async function prepare(
   }
 }
 
-async function run(
+async function runStep(
   step: FilledPrepare,
   folder: string,
-  around: PrepareSurroundings,
+  context: PrepareContext,
   signal: AbortSignal,
 ): Promise<void> {
   const fill = (text: string) => text.replaceAll(preparedPlaceholder, folder)
   const argv = step.argv.map(fill)
   const env = {
-    ...around.env,
+    ...context.env,
     ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])),
   }
-  const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
-  const forget = watchOver(around.runningDirectory)
+  const log = openLog(context.folder, context.logLimitBytes, undefined, 'prepare')
+  const stopWatching = watchOver(context.runningDirectory)
   let controlGroup: ControlGroup | undefined
-  let note: ReturnType<typeof writeRunningNote> | undefined
+  let runRecord: ReturnType<typeof writeRunningNote> | undefined
   try {
-    controlGroup = await around.controlGroup()
-    note = writeRunningNote(around.runningDirectory, controlGroup.folders)
-    checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
+    controlGroup = await context.controlGroup()
+    runRecord = writeRunningNote(context.runningDirectory, controlGroup.folders)
+    checkProgram(
+      argv[0]!,
+      context.cwd,
+      env.PATH ?? '',
+      step.varies ? 'configuration' : 'experiment',
+    )
     const killedSinceStart = watchMemoryKills()
     signal.throwIfAborted()
     const group = await startGroup(
-      { argv: controlGroup.wrap([...around.prefix, ...argv]), env, cwd: around.cwd },
-      note.cookie,
+      { argv: controlGroup.wrap([...context.prefix, ...argv]), env, cwd: context.cwd },
+      runRecord.cookie,
       log,
       controlGroup.folders,
     )
     try {
-      note.started(group.identity)
+      runRecord.addProcesses(group.identity)
       const exit = await waitForEnd(group.exited, step.timeoutS, signal)
       if (exit === undefined)
         throw new InfeasibleError(
@@ -134,40 +141,43 @@ async function run(
         )
       if (exit.code !== 0) throw createFailure(exit, log, step, killedSinceStart())
     } finally {
-      await group.stop(around.graceMs)
+      await group.stop(context.graceMs)
     }
   } finally {
     try {
       await controlGroup?.end()
-      note?.remove()
+      runRecord?.remove()
     } finally {
-      await forget()
+      await stopWatching()
       log.close()
     }
   }
 }
 
-/** Resolves with undefined at the timeout. */
+/**
+ * Waits for the end of the step.
+ * @returns undefined at the timeout
+ */
 async function waitForEnd(
   exited: Promise<Exit>,
   timeoutS: number,
   signal: AbortSignal,
 ): Promise<Exit | undefined> {
   const done = new AbortController()
-  const either = AbortSignal.any([signal, done.signal])
-  const late = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() =>
+  const doneOrAborted = AbortSignal.any([signal, done.signal])
+  const timeout = sleep(timeoutS * 1000, undefined, { signal: doneOrAborted }).catch(() =>
     signal.throwIfAborted(),
   )
   try {
-    return (await Promise.race([exited, late])) ?? undefined
+    return (await Promise.race([exited, timeout])) ?? undefined
   } finally {
     done.abort()
   }
 }
 
 /**
- * The error of a predictor that ends before it serves. A step without parameters would fail with
- * every configuration.
+ * Creates the error of a failed step. A step that does not depend on the configuration would fail
+ * for all, so it ends the experiment, except when memory ran out.
  */
 function createFailure(
   exit: Exit,
@@ -184,16 +194,16 @@ function createFailure(
     hints,
     'it was done',
   )
-  const final = varies ? 'configuration' : 'experiment'
+  const finality = varies ? 'configuration' : 'experiment'
   if (!varies && !(error instanceof InfeasibleError && error.reason === 'out-of-memory'))
     return new LaunchError(
       error.message,
       error instanceof LaunchError ? error.hint : hints.misconfigured,
       log.path,
-      final,
+      finality,
     )
   return error instanceof LaunchError && cause.kind !== 'killed'
-    ? new LaunchError(error.message, error.hint, log.path, final)
+    ? new LaunchError(error.message, error.hint, log.path, finality)
     : error
 }
 
@@ -204,29 +214,32 @@ const hints = {
   killed: 'another program on this machine kills processes',
 }
 
-/** Cache key of a result: command, device, and state of the input files. */
+/** Computes the cache key of a result from command, device, and state of the input files. */
 function computeCacheKey(
   { argv, env, inputs }: FilledPrepare,
-  { cwd, device }: PrepareSurroundings,
+  { cwd, device }: PrepareContext,
 ): string {
-  const named = argv
+  const mentionedPaths = argv
     .flatMap((word) => [word, word.slice(word.indexOf('=') + 1)])
     .map((word) => resolve(cwd, word))
-  const files = [...new Set(named)].filter((path) =>
+  const files = [...new Set(mentionedPaths)].filter((path) =>
     statSync(path, { throwIfNoEntry: false })?.isFile(),
   )
-  const all = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
-  const state = all.map((path) => [path, readFileState(path)])
+  const inputPaths = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
+  const state = inputPaths.map((path) => [path, readFileState(path)])
   return createHash('sha256')
     .update(JSON.stringify([argv, Object.entries(env).sort(), cwd, device, state]))
     .digest('hex')
     .slice(0, 24)
 }
 
-/** Larger ones are known by size and time. */
+/** Larger files are recognised by size and time instead of contents. */
 const maxHashedBytes = 64 * 2 ** 20
 
-/** @throws LaunchError for a missing file */
+/**
+ * Reads what identifies the contents of a file or folder.
+ * @throws LaunchError for a missing file
+ */
 function readFileState(path: string): unknown {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
   if (stat === undefined)
@@ -244,56 +257,60 @@ function readFileState(path: string): unknown {
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
-const pollMs = 200
+/** Poll interval while another process holds the lock, ms. Assumed. */
+const lockPollMs = 200
 
 /**
  * Acquires the lock: one process runs the step while others wait for its result.
- * @returns a function that releases the lock; undefined if `isThere`
+ * @returns a function that releases the lock; undefined if `isPrepared`, so that no lock is needed
  */
-async function lock(
+async function acquireLock(
   path: string,
-  isThere: () => boolean,
+  isPrepared: () => boolean,
   signal: AbortSignal,
 ): Promise<(() => void) | undefined> {
-  const giveBack = () => rmSync(path, { force: true })
-  while (!isThere()) {
+  const releaseLock = () => rmSync(path, { force: true })
+  while (!isPrepared()) {
     signal.throwIfAborted()
-    if (isTaken(path)) {
-      if (!isThere()) return giveBack
-      giveBack()
-    } else if (!removeStaleLock(path)) await sleep(pollMs, undefined, { signal })
+    if (tryLock(path)) {
+      if (!isPrepared()) return releaseLock
+      releaseLock()
+    } else if (!removeStaleLock(path)) await sleep(lockPollMs, undefined, { signal })
   }
   return undefined
 }
 
-/** Write the lock file completely before it appears under its name. */
-function isTaken(path: string): boolean {
-  const mine = `${path}.${randomUUID()}`
-  writeFileSync(mine, JSON.stringify(getOwnIdentity()), { mode: privateFile })
+/** Tries to take the lock. The lock file is complete before it appears under its name. */
+function tryLock(path: string): boolean {
+  const newLock = `${path}.${randomUUID()}`
+  writeFileSync(newLock, JSON.stringify(getOwnIdentity()), { mode: privateFileMode })
   try {
-    linkSync(mine, path)
+    linkSync(newLock, path)
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   } finally {
-    rmSync(mine)
+    rmSync(newLock)
   }
 }
 
-/** Removes the lock of a dead process. Returns whether it is removed. */
+/**
+ * Removes the lock of a dead process.
+ * @returns whether it is removed
+ */
 function removeStaleLock(path: string): boolean {
   const lockOwner = readOwner(path)
   if (lockOwner === undefined) return true
   if (isRunning(lockOwner)) return false
-  const aside = `${path}.${randomUUID()}`
+  const movedLock = `${path}.${randomUUID()}`
   try {
-    renameSync(path, aside)
+    renameSync(path, movedLock)
     // Another waiter has acquired the lock meanwhile: restore it.
-    const moved = readOwner(aside)
-    if (moved?.pid !== lockOwner.pid || moved.startTicks !== lockOwner.startTicks)
-      linkSync(aside, path)
-    rmSync(aside)
+    const movedOwner = readOwner(movedLock)
+    if (movedOwner?.pid !== lockOwner.pid || movedOwner.startTicks !== lockOwner.startTicks)
+      linkSync(movedLock, path)
+    rmSync(movedLock)
   } catch (error) {
     if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }

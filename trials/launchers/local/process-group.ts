@@ -130,8 +130,8 @@ const waitForLeaderExit = async (child: ChildProcess): Promise<Exit> => {
 }
 
 /**
- * Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process
- * that outlives SIGKILL.
+ * Ends every member: SIGTERM, grace, SIGKILL until none is left.
+ * @throws LaunchError for a process that outlives SIGKILL
  */
 export const endGroup = async (
   group: GroupIdentity,
@@ -140,11 +140,11 @@ export const endGroup = async (
 ): Promise<void> => {
   const startedMs = performance.now()
   const signalled = new Set<number>()
-  const left = () => {
+  const listRemaining = () => {
     const members = listMembers(group, held)
     return members.length > 0 ? members : listStrays(group)
   }
-  for (let members = left(); members.length > 0; members = left()) {
+  for (let members = listRemaining(); members.length > 0; members = listRemaining()) {
     const waited = performance.now() - startedMs
     if (waited > graceMs + unkillableAfterMs) {
       throw new LaunchError(
@@ -161,6 +161,7 @@ export const endGroup = async (
   }
 }
 
+/** Time after the grace in which SIGKILL must have ended a process. Assumed. */
 const unkillableAfterMs = 10_000
 
 const kill = (pid: number, signal: NodeJS.Signals): void => {

@@ -26,8 +26,8 @@ export interface GroupIdentity {
   /** Value of the environment variable `cookieVariable` that every member inherited. */
   readonly cookie: string
   /**
-   * Folders of its control groups, with whatever its members have started, though it inherited
-   * nothing.
+   * Folders of its control groups. They also hold processes that members started without the
+   * cookie.
    */
   readonly controlGroups?: readonly string[]
   /** Sockets of its output, as in /proc/PID/fd: processes that write there were started by it. */
@@ -125,19 +125,21 @@ export const listStrays = ({
         (one) =>
           !isDead(one) &&
           one.startTicks >= leaderStartTicks &&
-          openSockets(one.pid).some((socket) => outputs.includes(socket)),
+          listSockets(one.pid).some((socket) => outputs.includes(socket)),
       )
 
 /**
- * Visible processes that listen on a TCP port of this machine; undefined if /proc is not readable.
+ * Number of visible sockets that listen on a TCP port of this machine, and how many of them
+ * `candidates` hold; undefined if /proc is not readable.
+ * @param candidates pids
  */
-export const listListeners = (
+export const countListeningSockets = (
   port: number,
   candidates: readonly number[],
 ): { total: number; byCandidates: number } | undefined => {
   const sockets = listListeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
-  const own = new Set(candidates.flatMap(openSockets))
+  const own = new Set(candidates.flatMap(listSockets))
   return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
 }
 
@@ -164,7 +166,7 @@ export const areListenersForeign = (port: number, group: GroupIdentity): boolean
 
 /** TCP ports on which processes listen, ascending. */
 export const listPorts = (pids: readonly number[]): number[] => {
-  const own = new Set(pids.flatMap(openSockets))
+  const own = new Set(pids.flatMap(listSockets))
   const ports = (listListeningSockets() ?? [])
     .filter(({ name }) => own.has(name))
     .map(({ port }) => port)
@@ -172,8 +174,8 @@ export const listPorts = (pids: readonly number[]): number[] => {
 }
 
 /**
- * The process that listens on a TCP port of this machine; for a server with workers, its first
- * process. Undefined if not visible.
+ * Finds the process that listens on a TCP port of this machine; for a server with workers, its
+ * first process. Undefined if not visible.
  */
 export const findServer = (
   port: number,
@@ -194,10 +196,13 @@ function findListeners(port: number): ProcessStat[] {
     (listListeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
   )
   if (names.size === 0) return []
-  return listProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
+  return listProcesses().filter(({ pid }) => listSockets(pid).some((socket) => names.has(socket)))
 }
 
-/** Every listening socket, as in /proc/PID/fd; undefined if /proc is not readable. */
+/** TCP_LISTEN in the kernel's tables of sockets: state 10 in hexadecimal (proc(5)). */
+const listenState = '0A'
+
+/** Lists every listening socket, as in /proc/PID/fd; undefined if /proc is not readable. */
 const listListeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
   const tables = ['/proc/net/tcp', '/proc/net/tcp6']
     .map(readProc)
@@ -206,14 +211,15 @@ const listListeningSockets = (): { readonly port: number; readonly name: string 
   return tables
     .flatMap((text) => text.split('\n').slice(1))
     .map((line) => line.trim().split(/\s+/))
-    .filter((columns) => columns[3] === '0A')
+    .filter((columns) => columns[3] === listenState)
     .map((columns) => ({
       port: Number.parseInt(columns[1]!.split(':')[1]!, 16),
       name: `socket:[${columns[9]}]`,
     }))
 }
 
-const openSockets = (pid: number): string[] => {
+/** Lists the sockets that a process has open, as in /proc/PID/fd. */
+const listSockets = (pid: number): string[] => {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
       const link = readLink(`/proc/${pid}/fd/${fd}`)

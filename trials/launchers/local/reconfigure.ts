@@ -7,7 +7,8 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
-import { fillReconfigure, listReconfigurable, type TunedParameter } from '../fill.ts'
+import { fillReconfigure, listReconfigurable } from '../fill.ts'
+import type { TunedParameter } from '../placeholders.ts'
 import { reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
@@ -18,7 +19,7 @@ interface ReconfigureOptions {
   readonly payload: PayloadSource
 }
 
-/** Length of the command's output in messages. */
+/** Characters of the command's output in messages. */
 const tailLength = 300
 
 /** @param inner starts servers; returned as it is if no parameter can be set at run time */
@@ -30,17 +31,17 @@ export function reuseByReconfigure(
   if (words === undefined) return inner
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   return reuseServers<undefined>(inner, {
-    names: listReconfigurable(template, parameters),
+    parameterNames: listReconfigurable(template, parameters),
     changeDescription: 'reconfigured',
-    begin: async () => undefined,
-    change: async ({ predictor, url }, configuration, signal) => {
+    prepareServer: async () => undefined,
+    reconfigure: async ({ predictor, url }, configuration, signal) => {
       const { hostname, port } = new URL(url)
       const [program, ...args] = fillReconfigure(words, configuration, {
         host: hostname,
         port,
         model: template.model,
       })
-      await run(program!, args, {
+      await runReconfigure(program!, args, {
         cwd: template.cwd,
         timeoutMs,
         signal,
@@ -57,7 +58,7 @@ export function reuseByReconfigure(
   })
 }
 
-interface RunningServer {
+interface RunOptions {
   readonly cwd: string | undefined
   readonly timeoutMs: number
   readonly signal: AbortSignal
@@ -68,25 +69,25 @@ interface RunningServer {
  * @throws LaunchError for a missing program, InfeasibleError if it fails or takes too long, the
  * signal's reason
  */
-async function run(
+async function runReconfigure(
   program: string,
   args: readonly string[],
-  { cwd, timeoutMs, signal, logPath }: RunningServer,
+  { cwd, timeoutMs, signal, logPath }: RunOptions,
 ): Promise<void> {
   const ended = await new Promise<{
     readonly failed?: Error & { readonly code?: unknown; readonly killed?: boolean }
-    readonly said: string
-  }>((tell) => {
+    readonly output: string
+  }>((resolve) => {
     const options = { cwd, signal, timeout: timeoutMs, killSignal: 'SIGKILL' as const }
     execFile(program, args, options, (failed, stdout, stderr) =>
-      tell({
+      resolve({
         ...(failed && { failed: failed as Error }),
-        said: `${stdout}\n${stderr}`.trim().slice(-tailLength),
+        output: `${stdout}\n${stderr}`.trim().slice(-tailLength),
       }),
     )
   })
   signal.throwIfAborted()
-  const { failed, said } = ended
+  const { failed, output } = ended
   if (failed === undefined) return
   if (failed.code === 'ENOENT')
     throw new LaunchError(
@@ -100,7 +101,7 @@ async function run(
     : `ended with ${String(failed.code)}`
   throw new InfeasibleError(
     'crashed',
-    `reconfigure ${why}${said === '' ? '' : `: ${said}`}`,
+    `reconfigure ${why}${output === '' ? '' : `: ${output}`}`,
     logPath,
   )
 }

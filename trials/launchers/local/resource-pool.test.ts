@@ -3,7 +3,7 @@ import { findGpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import { parseResources } from '../../resources.ts'
-import { createResourcePool, type GpuUse } from './resource-pool.ts'
+import { countCores, createResourcePool, type GpuUse } from './resource-pool.ts'
 
 const gpu = (more: Partial<GpuFacts> = {}): GpuFacts => ({
   vendor: 'nvidia',
@@ -82,6 +82,37 @@ describe('cores', () => {
     first.release()
     await waiting
     expect(second).toBe('2-3')
+  })
+  test('fractions of one trial share cores, those of another trial do not', async () => {
+    const pool = createResourcePool(machine())
+    const reserveShare = async (cpuCores: number, trial: number) =>
+      pool.reserve(parseResources({ cpuCores }), real, never, trial)
+    const first = await reserveShare(0.5, 1)
+    expect((await reserveShare(0.25, 1)).coreList).toBe('3')
+    expect((await reserveShare(0.5, 1)).coreList).toBe('2')
+    expect((await reserveShare(0.5, 2)).coreList).toBe('1')
+    expect((await reserveShare(1, 1)).coreList).toBe('0')
+    first.release()
+    expect((await reserveShare(0.75, 1)).coreList).toBe('3')
+  })
+  test.each([
+    { cores: [0.5, 0.25, 0.5], count: 2 },
+    { cores: [0.5, 0.5, 2], count: 3 },
+    { cores: [1.5, 0.25], count: 3 },
+    { cores: [0.1, 0.2, 0.7], count: 1 },
+  ])('predictors with $cores cores reserve $count together', async ({ cores, count }) => {
+    expect(countCores(cores)).toBe(count)
+    const pool = createResourcePool(machine())
+    const lists = []
+    for (const cpuCores of cores)
+      lists.push((await pool.reserve(parseResources({ cpuCores }), real, never, 1)).coreList)
+    const used = lists.flatMap((list) =>
+      list.split(',').flatMap((range) => {
+        const [from = 0, to = from] = range.split('-').map(Number)
+        return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+      }),
+    )
+    expect(new Set(used).size).toBe(count)
   })
   test('waiting ends with the signal', async () => {
     const pool = createResourcePool(machine())

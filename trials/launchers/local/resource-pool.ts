@@ -1,6 +1,7 @@
 /**
  * Assigns cores and GPUs of this machine to trials. Concurrent trials never reserve the same core
- * or slice; a later one waits for a release.
+ * or slice; a later one waits for a release. Only fractions of cores of one trial, the stages of a
+ * pipeline, share a core.
  */
 
 import { formatCoreList } from '../../../profiler/load/cpu-affinity.ts'
@@ -48,13 +49,27 @@ export interface GpuUse {
   readonly boundsMemory: boolean
 }
 
-interface ResourcePool {
+export interface ResourcePool {
   /**
    * Reserves the resources; waits while other trials use them.
+   * @param sharer trial whose fractions of cores share cores; absent: cores are not shared
    * @throws LaunchError when the machine has too few cores, or nothing enforces the share;
    * InfeasibleError('no-such-gpu'), or the signal's reason
    */
-  reserve(requested: Resources, use: GpuUse, signal: AbortSignal): Promise<ResourceReservation>
+  reserve(
+    requested: Resources,
+    use: GpuUse,
+    signal: AbortSignal,
+    sharer?: number,
+  ): Promise<ResourceReservation>
+}
+
+/** A core in use. */
+interface ReservedCore {
+  /** 1: all of it. */
+  readonly share: number
+  /** Trial whose other fractions may use the rest. */
+  readonly sharer: number | undefined
 }
 
 interface GpuGrant {
@@ -71,21 +86,28 @@ export const createResourcePool = (
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): ResourcePool => {
-  const reservedCores = new Set<number>()
+  const reservedCores = new Map<number, ReservedCore>()
   const reservedParts = new Map<string, number>()
   let waiting: (() => void)[] = []
 
-  const tryReserve = (requested: Resources, use: GpuUse): ResourceReservation | undefined => {
-    const cores = pickCores(machine, requested.cpuCores, reservedCores)
+  const tryReserve = (
+    requested: Resources,
+    use: GpuUse,
+    sharer: number | undefined,
+  ): ResourceReservation | undefined => {
+    const { cpuCores } = requested
+    const cores = pickCores(machine, cpuCores, reservedCores, sharer)
+    const share = sharer === undefined ? 1 : Math.min(1, cpuCores)
     const wantsGpu = use.real && requested.gpu !== undefined
     const gpu = wantsGpu
       ? pickGpu({ machine, ownGpus, requested, use, reserved: reservedParts })
       : undefined
     if (cores === undefined || (wantsGpu && gpu === undefined)) return undefined
-    for (const core of cores) reservedCores.add(core)
+    for (const core of cores)
+      reservedCores.set(core, { share: (reservedCores.get(core)?.share ?? 0) + share, sharer })
     for (const { uuid, part } of gpu?.parts ?? [])
       reservedParts.set(uuid, (reservedParts.get(uuid) ?? 0) + part)
-    let waitForRelease = false
+    let isReleased = false
     return {
       coreList: formatCoreList(cores),
       coresWords: describeCores(machine, cores),
@@ -99,9 +121,9 @@ export const createResourcePool = (
           ? undefined
           : `GPU ${requested.gpu} emulated, ${formatPercent(requested.gpuShare)}`),
       release: () => {
-        if (waitForRelease) return
-        waitForRelease = true
-        for (const core of cores) reservedCores.delete(core)
+        if (isReleased) return
+        isReleased = true
+        for (const core of cores) releaseShare(reservedCores, core, share)
         for (const { uuid, part } of gpu?.parts ?? [])
           reservedParts.set(uuid, reservedParts.get(uuid)! - part)
         const woken = waiting
@@ -112,10 +134,10 @@ export const createResourcePool = (
   }
 
   return {
-    reserve: async (requested, use, signal) => {
+    reserve: async (requested, use, signal, sharer) => {
       for (;;) {
         signal.throwIfAborted()
-        const reservation = tryReserve(requested, use)
+        const reservation = tryReserve(requested, use, sharer)
         if (reservation) return reservation
         await waitForRelease(signal, (wake) => waiting.push(wake))
       }
@@ -134,12 +156,50 @@ const waitForRelease = (signal: AbortSignal, register: (wake: () => void) => voi
     register(wake)
   })
 
-/** From the highest number down, so that the load generator keeps the first core if possible. */
+function releaseShare(reserved: Map<number, ReservedCore>, core: number, share: number): void {
+  const { share: total, sharer } = reserved.get(core)!
+  const rest = total - share
+  if (rest > roundingError) reserved.set(core, { share: rest, sharer })
+  else reserved.delete(core)
+}
+
+/** Of sums of shares. */
+const roundingError = 1e-9
+
+/**
+ * Number of cores that the predictors of one trial reserve together: fractions of a core share cores,
+ * in the order of the predictors.
+ */
+export function countCores(predictors: readonly number[]): number {
+  const shared: number[] = []
+  let whole = 0
+  for (const cores of predictors) {
+    const at = shared.findIndex((share) => share + cores <= 1 + roundingError)
+    if (cores >= 1) whole += Math.ceil(cores)
+    else if (at < 0) shared.push(cores)
+    else shared[at]! += cores
+  }
+  return whole + shared.length
+}
+
+/**
+ * Picks cores from the highest number down, so that the load generator keeps the first if possible.
+ * A fraction goes to the first core with room that its trial shares.
+ */
 const pickCores = (
   machine: MachineFacts,
   requested: number,
-  reserved: ReadonlySet<number>,
+  reserved: ReadonlyMap<number, ReservedCore>,
+  sharer: number | undefined,
 ): number[] | undefined => {
+  const [shared] = [...reserved].find(
+    ([, core]) =>
+      sharer !== undefined &&
+      core.sharer === sharer &&
+      requested < 1 &&
+      core.share + requested <= 1 + roundingError,
+  ) ?? [undefined]
+  if (shared !== undefined) return [shared]
   const count = Math.ceil(requested)
   if (count > machine.affinity.length) {
     throw new LaunchError(
@@ -194,33 +254,33 @@ interface ReservationRequest {
   readonly reserved: ReadonlyMap<string, number>
 }
 
-/** Undefined: other trials use the required GPU. */
-const pickGpu = (want: ReservationRequest): GpuGrant | undefined => {
-  const { machine, ownGpus, requested } = want
+/** The GPUs for a trial; undefined while other trials use them. */
+const pickGpu = (request: ReservationRequest): GpuGrant | undefined => {
+  const { machine, ownGpus, requested } = request
   const fitting = machine.gpus.filter(
     (gpu) =>
       findCatalogueName(gpu.name, ownGpus) === requested.gpu && gpu.computeMode !== 'Prohibited',
   )
   if (fitting.length === 0)
     throw createMissingGpuError(machine, `this machine has no ${requested.gpu}`)
-  if (requested.migProfile !== undefined) return pickSlice(want, fitting)
-  // Least memory in use by other processes first.
-  const wholes = fitting
+  if (requested.migProfile !== undefined) return pickSlice(request, fitting)
+  // GPUs with the least memory in use by other processes come first.
+  const wholeGpus = fitting
     .filter((gpu) => !gpu.migEnabled)
     .sort((a, b) => getForeignMemoryMiB(a) - getForeignMemoryMiB(b))
-  if (wholes.length < requested.gpus)
+  if (wholeGpus.length < requested.gpus)
     throw createMissingGpuError(
       machine,
-      `the configuration needs ${requested.gpus} x ${requested.gpu}, but this machine has ${wholes.length} whole ones`,
+      `the configuration needs ${requested.gpus} x ${requested.gpu}, but this machine has ${wholeGpus.length} whole ones`,
     )
-  return requested.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
+  return requested.gpuShare === 1 ? pickWhole(request, wholeGpus) : pickShare(request, wholeGpus)
 }
 
 const pickWhole = (
   { machine, requested, reserved }: ReservationRequest,
-  wholes: readonly GpuFacts[],
+  wholeGpus: readonly GpuFacts[],
 ): GpuGrant | undefined => {
-  const free = wholes.filter((gpu) => !reserved.get(gpu.uuid)).slice(0, requested.gpus)
+  const free = wholeGpus.filter((gpu) => !reserved.get(gpu.uuid)).slice(0, requested.gpus)
   const [first] = free
   if (first === undefined || free.length < requested.gpus) return undefined
   return {
@@ -236,8 +296,8 @@ const pickWhole = (
 }
 
 const describeOtherUse = (gpu: GpuFacts): string => {
-  const others = getForeignMemoryMiB(gpu)
-  return others > 0 ? `, ${others} MiB of it in use by other processes at the start` : ''
+  const foreignMiB = getForeignMemoryMiB(gpu)
+  return foreignMiB > 0 ? `, ${foreignMiB} MiB of it in use by other processes at the start` : ''
 }
 
 const pickSlice = (
@@ -277,23 +337,23 @@ const pickSlice = (
 
 const pickShare = (
   { machine, requested, use, reserved }: ReservationRequest,
-  wholes: readonly GpuFacts[],
+  wholeGpus: readonly GpuFacts[],
 ): GpuGrant | undefined => {
-  const bound = findShareBound(wholes, machine.mps, use.boundsMemory)
+  const bound = findShareBound(wholeGpus, machine.mps, use.boundsMemory)
   if (bound === undefined)
     throw new LaunchError(
       `cannot assign ${formatPercent(requested.gpuShare)} of a ${requested.gpu}: nothing on this machine enforces a share`,
       'start an MPS daemon (nvidia-cuda-mps-control -d), pass ${gpuMemoryFraction} to the server, or use whole GPUs: gpuMemoryPercent 100',
     )
-  const free = wholes
-    .filter(({ uuid }) => (reserved.get(uuid) ?? 0) + requested.gpuShare <= 1 + 1e-9)
+  const free = wholeGpus
+    .filter(({ uuid }) => (reserved.get(uuid) ?? 0) + requested.gpuShare <= 1 + roundingError)
     .slice(0, requested.gpus)
   const [first] = free
   if (first === undefined || free.length < requested.gpus) return undefined
   return {
     env: {
       ...selectVisibleGpus(machine, first.vendor, free.map(getGpuId)),
-      ...limits[bound](requested),
+      ...createBoundVariables[bound](requested),
     },
     devices: free,
     fraction: requested.gpuShare,
@@ -303,7 +363,9 @@ const pickShare = (
 }
 
 /** Variables that set a bound. A server that bounds itself gets its share from its template. */
-const limits: Readonly<Record<ShareBound, (requested: Resources) => Record<string, string>>> = {
+const createBoundVariables: Readonly<
+  Record<ShareBound, (requested: Resources) => Record<string, string>>
+> = {
   mps: ({ gpuMemoryMiB, gpuShare, gpus }) => createMpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),
 }
@@ -313,13 +375,13 @@ const boundWords: Readonly<Record<ShareBound, string>> = {
 }
 
 const createMissingGpuError = (machine: MachineFacts, what: string) => {
-  const here = machine.gpus.map(
+  const foundGpus = machine.gpus.map(
     (gpu) =>
       `${gpu.name}${gpu.migEnabled ? ` (MIG: ${gpu.migDevices.map((d) => d.profile).join(', ') || 'no slices'})` : ''}`,
   )
   return new InfeasibleError(
     'no-such-gpu',
-    `${what}; found: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
+    `${what}; found: ${foundGpus.join(', ') || machine.gpuProblem || 'no GPU'}`,
   )
 }
 

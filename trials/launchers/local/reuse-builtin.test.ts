@@ -95,7 +95,7 @@ const coresOf = (pid: number) =>
       )?.[1],
   )
 
-test('one process serves trial after trial, each with its own device, batch and cores', async () => {
+test('one process serves trial after trial, each with its own device, batch and cores, and goes on after one that does not fit', async () => {
   const launcher = create()
   expect([...launcher.changesRunning!]).toEqual([
     'cpuCores',
@@ -141,6 +141,15 @@ test('one process serves trial after trial, each with its own device, batch and 
   expect(seen[0]!.startSeconds).toBeUndefined()
   expect(seen[1]!.startSeconds).toBe(seen[0]!.launchSeconds)
   expect(seen[1]!.launchSeconds).toBeLessThan(seen[1]!.startSeconds!)
+
+  const tooLarge = { ...good, gpuMemoryPercent: 1, batchSize: 8 }
+  await expect(launcher.launch(tooLarge, 3, never)).rejects.toMatchObject({
+    name: 'InfeasibleError',
+    reason: 'out-of-memory',
+  })
+  const next = await launcher.launch({ ...good, batchSize: 8 }, 4, never)
+  expect(pidOf(next)).toBe(seen[0]!.pid)
+  await next.stop()
 })
 
 test.skipIf(machine.taskset === undefined || machine.affinity.length < 2)(
@@ -158,21 +167,6 @@ test.skipIf(machine.taskset === undefined || machine.affinity.length < 2)(
     expect(lists).toEqual([[String(last[1])], [two], [String(last[1])]])
   },
 )
-
-test('one that does not fit is infeasible, and the server goes on with the next', async () => {
-  const launcher = create()
-  const first = await launcher.launch(good, 1, never)
-  const pid = pidOf(first)
-  await first.stop()
-  const tooLarge = { ...good, gpuMemoryPercent: 1, batchSize: 8 }
-  await expect(launcher.launch(tooLarge, 2, never)).rejects.toMatchObject({
-    name: 'InfeasibleError',
-    reason: 'out-of-memory',
-  })
-  const next = await launcher.launch({ ...good, batchSize: 8 }, 3, never)
-  expect(pidOf(next)).toBe(pid)
-  await next.stop()
-})
 
 test.skipIf(machine.affinity.length < 2)(
   'a server that waits holds no cores (skipped: one core)',

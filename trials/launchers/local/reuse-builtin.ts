@@ -1,7 +1,7 @@
 /**
  * Reuses the built-in server with an emulated GPU for the next trial with another configuration.
- * This saves its start, and thousands of requests until its code is compiled. `reuseByReconfigure`
- * does the same for users' servers.
+ * This saves its start, and thousands of warm-up requests until the JIT has compiled its code.
+ * `reuseByReconfigure` does the same for users' servers.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -29,10 +29,10 @@ interface ReuseBuiltinOptions {
 }
 
 /**
- * Those of the device model and of the batcher: the predictor's `explicit` model control takes
- * them.
+ * Parameters of the device model and of the batcher that the predictor's model-load endpoint
+ * (`explicit` model control) changes without a restart.
  */
-const takenWhileServing: ReadonlySet<string> = new Set([
+const reconfigurableParameters: ReadonlySet<string> = new Set([
   'cpuCores',
   'gpu',
   'gpuMemoryPercent',
@@ -46,8 +46,8 @@ const takenWhileServing: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it
- * serves tensors over HTTP.
+ * Whether one predictor can serve trial after trial: all its GPUs are emulated, and it serves
+ * tensors over HTTP.
  */
 export function canReuseBuiltin({
   template,
@@ -59,36 +59,39 @@ export function canReuseBuiltin({
   const gpus = parameters.flatMap((parameter) =>
     parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
   )
-  const emulated = (gpu: string) =>
+  const isEmulated = (gpu: string) =>
     chooseEngine(template, parseResources({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
   return (
     transport === 'http' &&
     !streams &&
     gpus.length > 0 &&
-    gpus.every((gpu) => gpu !== 'none' && emulated(gpu))
+    gpus.every((gpu) => gpu !== 'none' && isEmulated(gpu))
   )
 }
 
-/** A share of a core needs a control group, in which the process must start. */
-const isWhole = (parameter: Parameter): boolean =>
+/**
+ * False for fractions of cores: they need a control group, which a process can enter only at its
+ * start.
+ */
+const hasWholeCores = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
 
 /** @param inner starts predictors with `explicit` model control */
 export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Launcher {
   const { parameters, protocol, payload, ownGpus } = options
   const timeoutMs = (options.template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-  const names = parameters.filter(
+  const reconfigurable = parameters.filter(
     (parameter) =>
-      takenWhileServing.has(parameter.name) &&
-      (parameter.name !== 'cpuCores' || isWhole(parameter)),
+      reconfigurableParameters.has(parameter.name) &&
+      (parameter.name !== 'cpuCores' || hasWholeCores(parameter)),
   )
   return reuseServers<undefined>(inner, {
-    names: new Set(names.map(({ name }) => name)),
+    parameterNames: new Set(reconfigurable.map(({ name }) => name)),
     changeDescription: 'reconfigured',
-    keepsRefused: true,
-    begin: async () => undefined,
-    change: async ({ predictor, url }, given, signal) => {
-      const { template, configuration } = applyVariant(options.template, given)
+    survivesRejection: true,
+    prepareServer: async () => undefined,
+    reconfigure: async ({ predictor, url }, requested, signal) => {
+      const { template, configuration } = applyVariant(options.template, requested)
       const isolation = await predictor.move?.(configuration, signal)
       const settings = createPredictorEnvironment(
         template,
@@ -96,7 +99,7 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
         'emulated',
         parseResources(configuration, {}, ownGpus),
       )
-      await load(
+      await loadConfiguration(
         url,
         template.model,
         settings,
@@ -115,8 +118,11 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
   })
 }
 
-/** @throws InfeasibleError where the model does not fit, LaunchError for any other answer */
-async function load(
+/**
+ * Sends a configuration to the predictor.
+ * @throws InfeasibleError if the model does not fit, LaunchError for any other failure
+ */
+async function loadConfiguration(
   url: string,
   model: string,
   parameters: Readonly<Record<string, string>>,
@@ -139,4 +145,5 @@ async function load(
   )
 }
 
+/** HTTP status for a model that does not fit the memory. */
 const insufficientStorage = 507

@@ -10,6 +10,7 @@ import {
 import type { Cleanup } from '../cleanup.ts'
 import { type Cause, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { type FilledTemplate, fillCommand } from '../fill.ts'
+import { listStageValues } from '../placeholders.ts'
 import { openLog, type PredictorLog } from '../predictor-log.ts'
 import { createAffinityCommand } from './affinity.ts'
 import type { ControlGroup } from './control-group.ts'
@@ -27,7 +28,7 @@ import {
   writeToDisk,
 } from './launch.ts'
 import { writeRunningNote } from './leftovers.ts'
-import { checkLeft, reservePort } from './port.ts'
+import { checkNoListenerLeft, reservePort } from './port.ts'
 import { type ProcessGroup, startGroup } from './process-group.ts'
 import { checkProgram } from './program.ts'
 import type { ResourceReservation } from './resource-pool.ts'
@@ -47,16 +48,16 @@ export interface StartedProcess {
 export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<StartedProcess> => {
   const { options, runningDirectory, reservation, signal } = launch
   const { template, machine } = options
-  const builtin = template.kind === 'builtin'
+  const isBuiltin = template.kind === 'builtin'
 
   const folder = makeTrialFolder(launch)
   const announcement = createAnnouncement()
   const log = writeToDisk(() =>
-    openLog(folder, options.logLimitBytes, builtin ? announcement.read : undefined),
+    openLog(folder, options.logLimitBytes, isBuiltin ? announcement.read : undefined),
   )
   cleanup.add(log.close)
 
-  const port = builtin ? undefined : await takePort(cleanup)
+  const port = isBuiltin ? undefined : await takePort(cleanup)
   const command = fillLaunchCommand(launch, folder, port)
   const env = {
     ...createInheritedEnvironment(reservation),
@@ -66,7 +67,7 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
   const cwd = command.cwd ?? process.cwd()
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
   const finality = tuned ? 'configuration' : 'experiment'
-  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', finality, installHint(template))
+  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', finality, findInstallHint(template))
   writeToDisk(() => writeFiles(folder, command.files))
 
   const controlGroup = await createTrialControlGroup(launch, getMemoryLimitMiB(launch))
@@ -80,16 +81,16 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
   cleanup.add(note.remove)
   const argv = controlGroup.wrap([...affinity.prefix, ...command.argv])
   const group = await startGroup(
-    { argv, env, cwd, tied: builtin },
+    { argv, env, cwd, tied: isBuiltin },
     note.cookie,
     log,
     controlGroup.folders,
   )
   cleanup.add(async () => {
     await group.stop(options.graceMs ?? defaultGraceMs)
-    if (port !== undefined) await checkLeft(port, group.identity, log)
+    if (port !== undefined) await checkNoListenerLeft(port, group.identity, log)
   })
-  writeToDisk(() => note.started(group.identity, port))
+  writeToDisk(() => note.addProcesses(group.identity, port))
 
   return {
     group,
@@ -104,7 +105,7 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
         exit,
         log.tail(200),
         wasKilledForMemory(controlGroup) || killedSinceStart(),
-        builtin ? builtinExitCodes : {},
+        isBuiltin ? builtinExitCodes : {},
       ),
   }
 }
@@ -135,6 +136,7 @@ function fillLaunchCommand(
     )
   return fillCommand(template, parameters, configuration, {
     ...listResourceValues(launch, template.model),
+    ...listStageValues(options.stage?.urls),
     host,
     port,
     trial: launch.trialNumber,
@@ -152,5 +154,5 @@ const wasKilledForMemory = (controlGroup: ControlGroup): boolean =>
   (controlGroup.memoryKills() ?? 0) > 0
 
 /** How to install the template's server, where that is known. */
-export const installHint = (template: LocalLauncherOptions['template']): string | undefined =>
+export const findInstallHint = (template: LocalLauncherOptions['template']): string | undefined =>
   template.kind === 'command' ? getServerInstall(template.server) : undefined

@@ -9,9 +9,10 @@ interface UsageSampler {
   stop(): void
 }
 
-const everyMs = 1_000
+/** Interval of the samples of processes. Assumed. */
+const sampleEveryMs = 1_000
 /** Finding the members reads every process of the machine; the samples between reuse the result. */
-const findEvery = 5
+const samplesPerSearch = 5
 /** A probe takes milliseconds of a core, nvidia-smi tens: more often would disturb the measurement. */
 const probeEveryMs = 3_000
 /** Over shorter intervals clock ticks dominate a rate. */
@@ -38,7 +39,7 @@ export const sampleUsage = (
     readings.push(Object.fromEntries(figures.filter(([, value]) => value !== undefined)))
   }
   const timers = [
-    setInterval(processes.sample, everyMs),
+    setInterval(processes.sample, sampleEveryMs),
     ...(probes.length > 0 ? [setInterval(probe, probeEveryMs)] : []),
   ]
   for (const timer of timers) timer.unref()
@@ -74,46 +75,48 @@ export const sampleUsage = (
 }
 
 const sampleProcesses = (members: () => readonly ProcessStat[]) => {
-  let found = members()
+  let current = members()
   const startedMs = performance.now()
-  const first = new Map(found.map((member) => [formatProcessKey(member), member.cpuTicks]))
+  const firstTicks = new Map(current.map((member) => [formatProcessKey(member), member.cpuTicks]))
   /** Last known CPU ticks of every observed process: ended ones still count. */
-  const last = new Map(first)
+  const lastTicks = new Map(firstTicks)
   let samples = 0
   let peakRssMiB = 0
   let busiest = 0
-  let before = { ms: startedMs, ticks: 0 }
+  let lastRate = { ms: startedMs, ticks: 0 }
 
-  const usedTicks = () =>
-    [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
+  const sumUsedTicks = () =>
+    [...lastTicks].reduce((sum, [key, ticks]) => sum + ticks - (firstTicks.get(key) ?? 0), 0)
   const sample = (findAll = false) => {
-    found = findAll || samples++ % findEvery === 0 ? members() : found.flatMap(lookAgain)
-    for (const member of found) last.set(formatProcessKey(member), member.cpuTicks)
+    current =
+      findAll || samples++ % samplesPerSearch === 0 ? members() : current.flatMap(rereadProcess)
+    for (const member of current) lastTicks.set(formatProcessKey(member), member.cpuTicks)
     peakRssMiB = Math.max(
       peakRssMiB,
-      found.reduce((sum, member) => sum + readResidentMiB(member.pid), 0),
+      current.reduce((sum, member) => sum + readResidentMiB(member.pid), 0),
     )
-    const now = { ms: performance.now(), ticks: usedTicks() }
-    if (now.ms - before.ms < minIntervalMs) return
-    busiest = Math.max(busiest, rate(now.ticks - before.ticks, now.ms - before.ms))
-    before = now
+    const now = { ms: performance.now(), ticks: sumUsedTicks() }
+    if (now.ms - lastRate.ms < minIntervalMs) return
+    busiest = Math.max(busiest, computeCores(now.ticks - lastRate.ticks, now.ms - lastRate.ms))
+    lastRate = now
   }
   sample()
   return {
     sample: () => sample(),
     read: () => {
       sample(true)
-      const cpuCores = rate(usedTicks(), performance.now() - startedMs)
+      const cpuCores = computeCores(sumUsedTicks(), performance.now() - startedMs)
       return { cpuCores, busiestCpuCores: Math.max(busiest, cpuCores), peakRssMiB }
     },
   }
 }
 
-const rate = (ticks: number, ms: number): number =>
+/** Cores' worth of CPU time. */
+const computeCores = (ticks: number, ms: number): number =>
   ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0
 
 /** The same process now; [] when it has ended. */
-const lookAgain = (member: ProcessStat): ProcessStat[] => {
+const rereadProcess = (member: ProcessStat): ProcessStat[] => {
   const now = readProcessStat(member.pid)
   return now?.startTicks === member.startTicks ? [now] : []
 }

@@ -12,8 +12,8 @@ import {
 import { awaitWithDeadline } from '../readiness.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { host, type Launch, type LocalLauncherOptions } from './launch.ts'
-import { areListenersForeign, listListeners, listPorts } from './processes.ts'
-import { installHint, type StartedProcess } from './start-process.ts'
+import { areListenersForeign, countListeningSockets, listPorts } from './processes.ts'
+import { findInstallHint, type StartedProcess } from './start-process.ts'
 
 export interface ServingPredictor {
   readonly target: Awaited<ReturnType<typeof prepareOnceReady>>
@@ -22,7 +22,7 @@ export interface ServingPredictor {
 }
 
 /**
- * @throws PortTakenError where another server has its port; InfeasibleError and LaunchError for any
+ * @throws PortTakenError if another server has its port; InfeasibleError and LaunchError for any
  * other reason; the signal's reason
  */
 export async function waitUntilServing(
@@ -36,7 +36,7 @@ export async function waitUntilServing(
   const ended = new AbortController()
   group.exited.then((exit) => ended.abort(exit))
   const until = AbortSignal.any([signal, ended.signal])
-  const pids = () => group.members().map(({ pid }) => pid)
+  const listGroupPids = () => group.members().map(({ pid }) => pid)
   let isTaken = () => false
   try {
     const { port, grpcPort, provenance } = await awaitWithDeadline(announced, timeoutMs, until)
@@ -47,7 +47,9 @@ export async function waitUntilServing(
       model: template.model,
       payload,
       otherPorts: () =>
-        template.kind === 'builtin' ? [] : listPorts(pids()).filter((other) => other !== port),
+        template.kind === 'builtin'
+          ? []
+          : listPorts(listGroupPids()).filter((other) => other !== port),
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
     const target = await prepareOnceReady(endpoint, deadlineMs - performance.now(), until)
@@ -76,7 +78,7 @@ function explainFailure(
 ): Error {
   if (error instanceof PortTakenError) return error
   if (exit !== undefined) {
-    const install = installHint(template)
+    const install = findInstallHint(template)
     // Another configuration may do better only where its values reach the server.
     const isTuned = parameters.some(({ category }) => category !== 'resource')
     const finality = install === undefined && isTuned ? 'configuration' : 'experiment'
@@ -92,7 +94,7 @@ function explainFailure(
 /** Whether another server listens on the port, in addition to or instead of the predictor. */
 function isPortTaken(port: number, { group, log }: StartedProcess): boolean {
   const pids = group.members().map(({ pid }) => pid)
-  const listeners = listListeners(port, pids)
+  const listeners = countListeningSockets(port, pids)
   if (listeners === undefined || listeners.total === 0) return false
   if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
   return reportsTakenPort(log.tail(200)) || areListenersForeign(port, group.identity)

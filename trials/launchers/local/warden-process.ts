@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sweepLeftovers } from './leftovers.ts'
 
 /** A killed tuner takes a moment to end, and a restarted one sweeps by itself. */
-const firstMs = 500
+const sweepDelayMs = 500
+/** From SIGTERM to SIGKILL of the predictors. */
 const graceMs = 1_000
 /** Twice: at the first sweep the tuner may not have ended yet. */
 const sweeps = 2
@@ -15,7 +16,7 @@ const [, , folder] = process.argv
 process.stdin.resume()
 process.stdin.on('end', async () => {
   for (let n = 0; n < sweeps; n++) {
-    await sleep(firstMs)
+    await sleep(sweepDelayMs)
     await sweepLeftovers(folder!, graceMs)
   }
   process.exit(0)

@@ -1,6 +1,6 @@
 /**
- * Arrivals sampled once and stretched to each rate, so that windows with the same seed and number of
- * requests differ only in their rate.
+ * Arrivals sampled once and stretched to each rate, so that windows with the same seed and number
+ * of requests differ only in their rate.
  */
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Load } from '../../../profiler/model/load.ts'
@@ -12,22 +12,22 @@ type Schedule = (load: OpenLoad) => Float64Array
 const maxSchedules = 8
 
 /**
- * The times of `schedule`, up to rounding. It samples once for each seed, number of requests and kind
- * of arrivals that scales with time.
+ * Creates the times of `schedule`, up to rounding. It samples once for each seed, number of
+ * requests and kind of arrivals that scales with time.
  */
 export function createStretchedSchedule(): Schedule {
-  const known = new Map<string, { readonly durationS: number; readonly atMs: Float64Array }>()
+  const schedules = new Map<string, { readonly durationS: number; readonly atMs: Float64Array }>()
   return (load) => {
     const { arrivals, rateRps, durationS, seed } = load
     if (arrivals.kind !== 'poisson' && arrivals.kind !== 'gamma' && arrivals.kind !== 'constant')
       return schedule(load)
     const key = `${arrivals.kind} ${arrivals.kind === 'gamma' ? arrivals.cv : ''} ${Math.max(1, Math.round(rateRps * durationS))} ${seed}`
-    const drawn = known.get(key) ?? { durationS, atMs: schedule(load) }
-    known.delete(key)
-    known.set(key, drawn)
-    if (known.size > maxSchedules) known.delete(known.keys().next().value!)
-    const stretch = durationS / drawn.durationS
-    const atMs = new Float64Array(drawn.atMs)
+    const sampled = schedules.get(key) ?? { durationS, atMs: schedule(load) }
+    schedules.delete(key)
+    schedules.set(key, sampled)
+    if (schedules.size > maxSchedules) schedules.delete(schedules.keys().next().value!)
+    const stretch = durationS / sampled.durationS
+    const atMs = new Float64Array(sampled.atMs)
     for (let i = 0; i < atMs.length; i++) atMs[i]! *= stretch
     return atMs
   }

@@ -1,6 +1,6 @@
 /**
  * Uncertain factors in the prior of a calibrated server: the five parameters of its fit, the
- * exponent of a GPU share, and the speed of each GPU other than the measured one.
+ * exponent of a GPU share, and the speed of each GPU.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
@@ -12,24 +12,25 @@ import { createCalibratedStage } from './cpu-stage.ts'
 import type { ModelledServer } from './device.ts'
 import { predictTimedCapacity, softenCapacity, type TimedModel } from './estimated-capacity.ts'
 
-interface Around {
+interface PriorContext {
   readonly architecture: Architecture
   readonly ownGpus?: readonly Gpu[]
   readonly gpus: readonly string[]
-  readonly read: (configuration: Configuration) => {
+  readonly predictCached: (configuration: Configuration) => {
     readonly modelled?: ModelledServer
     readonly model?: TimedModel
   }
   readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
 }
 
-/** Standard deviation of the exponent of a share. */
+/** Prior standard deviation of the exponent of a GPU share. */
 export const shareExponentSd = 0.06
-/** Of the measured GPU itself, in another slice or on another day. */
+/** Relative error of the measured GPU itself, in another slice or on another day. */
 const sameGpuSd = 0.05
+/** Batch size for which device errors are computed. */
 const typicalBatch = 8
 /** Step of the finite differences. */
-const step = 0.05
+const differenceStep = 0.05
 
 /**
  * The factors are standard normals of the fit (5), then ln of the share's exponent and of each
@@ -37,9 +38,9 @@ const step = 0.05
  */
 export function createCalibratedFactors(
   calibratedServer: CalibratedServer,
-  around: Around,
+  context: PriorContext,
 ): PriorFactors {
-  const { architecture, gpus, ownGpus } = around
+  const { architecture, gpus, ownGpus } = context
   const gpuSd = (name: string): number => {
     if (name === 'none' || name === calibratedServer.measuredOn?.gpu.name) return sameGpuSd
     return predictDeviceLatency({ architecture, gpu: findGpu(name, ownGpus), batch: typicalBatch })
@@ -47,14 +48,14 @@ export function createCalibratedFactors(
   }
   return {
     sd: [...calibratedServer.parameters.map(() => 1), shareExponentSd, ...gpus.map(gpuSd)],
-    at: (logFactors) => shiftCalibratedPrior(calibratedServer, logFactors, around),
+    applyFactors: (logFactors) => shiftCalibratedPrior(calibratedServer, logFactors, context),
   }
 }
 
 function shiftCalibratedPrior(
   calibratedServer: CalibratedServer,
   logFactors: readonly number[],
-  { gpus, read, slo }: Around,
+  { gpus, predictCached, slo }: PriorContext,
 ): ShiftedPrior {
   const size = calibratedServer.parameters.length
   const rateAt = (moved: readonly number[]) => {
@@ -84,18 +85,18 @@ function shiftCalibratedPrior(
   }
   const rate = rateAt(logFactors)
   const further = logFactors.map((_, j) =>
-    rateAt(logFactors.map((v, k) => (k === j ? v + step : v))),
+    rateAt(logFactors.map((v, k) => (k === j ? v + differenceStep : v))),
   )
   return {
-    logRate: (configuration) => {
-      const { modelled, model } = read(configuration)
+    predictLogRate: (configuration) => {
+      const { modelled, model } = predictCached(configuration)
       return modelled && model && rate(modelled, model)
     },
-    sensitivities: (configuration) => {
-      const { modelled, model } = read(configuration)
+    computeSensitivities: (configuration) => {
+      const { modelled, model } = predictCached(configuration)
       if (!modelled || !model) return logFactors.map(() => 0)
-      const here = rate(modelled, model)
-      return further.map((moved) => (moved(modelled, model) - here) / step)
+      const base = rate(modelled, model)
+      return further.map((moved) => (moved(modelled, model) - base) / differenceStep)
     },
   }
 }

@@ -21,8 +21,8 @@ const onCoresMs = (
 const handOverMs = 2.5
 
 /**
- * Medians of `npm run bench:predictor -- inference` on a core of 2.x GHz; the last two models are not those that
- * the constants were chosen on.
+ * Medians of `npm run bench:predictor -- inference` on a core of 2.x GHz; the last two models are
+ * not those that the constants were chosen on.
  */
 it.each([
   { model: 'bert-tiny', length: 128, cores: 1, batches: [1, 2, 8], ms: [6.1, 11.6, 45] },
@@ -70,7 +70,7 @@ it('a second core answers no lone request sooner, and lets more than twice as ma
     slo: { percentile: 0.99, limitMs: 50 },
   })
   const [one, two] = [1, 2].map((cpuCores) => estimate({ cpuCores, batchSize: 1 }))
-  if (!one?.serves || !two?.serves) throw new Error('both serve')
+  if (!one?.isFeasible || !two?.isFeasible) throw new Error('both serve')
   expect(two.unloadedMs / one.unloadedMs).toBeCloseTo(1, 1)
   expect(two.saturationRps / one.saturationRps).toBeCloseTo(2, 1)
   expect(two.capacityRps / one.capacityRps).toBeGreaterThan(2.1)

@@ -1,4 +1,6 @@
-/** A configuration as input of the device model: model, devices and limits. */
+/**
+ * Models a configured server: device times, memory and limits, for capacity models and simulation.
+ */
 import type { Configuration } from '../../../search/types.ts'
 import { type Architecture, getInputKind } from '../../devices/architecture.ts'
 import { countFlops } from '../../devices/call-work.ts'
@@ -19,7 +21,7 @@ import {
   readServingParameters,
   type ServingParameters,
 } from '../../resources.ts'
-import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
+import { type MachineCores, referenceCores } from './cpu-stage.ts'
 
 export interface ModelledServer {
   readonly architecture: Architecture
@@ -35,7 +37,7 @@ export interface ModelledServer {
   }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
   readonly neededMiB?: number
-  /** As `DeviceLatency.relativeError`, of the memory. */
+  /** Relative error of the memory, like `DeviceLatency.relativeError`. */
   readonly memoryError?: number
   readonly availableMiB?: number
   /** Power limit of the GPUs, times the share; undefined without a GPU. */
@@ -43,8 +45,8 @@ export interface ModelledServer {
 }
 
 /**
- * Relative errors of the memory: of the built-in server, of one measured at several batches, and of a
- * framework without measurements.
+ * Relative errors of the memory: of the built-in server, of one measured at several batches, and of
+ * a framework without measurements.
  */
 const modelledMemoryError = 0.15
 const measuredMemoryError = 0.06
@@ -60,7 +62,7 @@ export function modelServer(
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
   calibratedServer?: CalibratedServer,
-  cores = coresElsewhere,
+  cores = referenceCores,
 ): ModelledServer {
   const resources = parseResources(configuration, defaults, ownGpus)
   // The measured latencies of a server include its delay.
@@ -80,7 +82,7 @@ export function modelServer(
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig =
     resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
-  const call = (batch: number): DeviceCall => ({
+  const createCall = (batch: number): DeviceCall => ({
     architecture,
     gpu,
     batch,
@@ -92,18 +94,18 @@ export function modelServer(
     mig,
   })
   const { precision, sequenceLength, imageSize, sharing } = serving
-  const known = memoiseLatencies(
+  const latenciesByBatch = findLatencyCache(
     architecture,
     gpu,
     [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join(),
   )
-  const bare = (batch: number): DeviceLatency => {
-    let found = known.get(batch)
-    if (found === undefined) {
-      found = predictDeviceLatency(call(batch))
-      known.set(batch, found)
+  const predictUncalibrated = (batch: number): DeviceLatency => {
+    let latency = latenciesByBatch.get(batch)
+    if (latency === undefined) {
+      latency = predictDeviceLatency(createCall(batch))
+      latenciesByBatch.set(batch, latency)
     }
-    return found
+    return latency
   }
   const processes = serving.instances
   return {
@@ -112,15 +114,15 @@ export function modelServer(
     serving,
     cores,
     batchLatency: calibratedServer
-      ? (batch) => predictDeviceLatency({ ...call(batch), calibratedServer, processes })
-      : bare,
+      ? (batch) => predictDeviceLatency({ ...createCall(batch), calibratedServer, processes })
+      : predictUncalibrated,
     ...(calibratedServer && {
-      calibration: { calibratedServer, deviceMs: (batch: number) => bare(batch).ms },
+      calibration: { calibratedServer, deviceMs: (batch: number) => predictUncalibrated(batch).ms },
     }),
     neededMiB:
       serving.instances *
       predictGpuMemory({
-        ...call(serving.batchSize),
+        ...createCall(serving.batchSize),
         calibratedServer,
         framework: calibratedServer !== undefined,
       }).mib,
@@ -140,19 +142,19 @@ export function modelServer(
 
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
-/** Memoised device times by batch: thousands of configurations share a few devices. */
-function memoiseLatencies(
+/** Finds the cache of device times by batch: thousands of configurations share a few devices. */
+function findLatencyCache(
   architecture: Architecture,
   gpu: Gpu,
-  rest: string,
+  settings: string,
 ): Map<number, DeviceLatency> {
   const ofArchitecture =
     latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
   latencies.set(architecture, ofArchitecture)
   const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
   ofArchitecture.set(gpu, ofGpu)
-  const found = ofGpu.get(rest) ?? new Map<number, DeviceLatency>()
-  ofGpu.set(rest, found)
+  const found = ofGpu.get(settings) ?? new Map<number, DeviceLatency>()
+  ofGpu.set(settings, found)
   return found
 }
 
@@ -161,6 +163,8 @@ function memoiseLatencies(
  * large products, measured.
  */
 const coreFlopsPerMs = 27e6
+/** n cores multiply products as fast as n^0.9 of them. */
+const coreScalingExponent = 0.9
 /**
  * Activation bytes that it reads and writes per ms between products, always on one core.
  * Convolutions fuse theirs into the products.
@@ -187,14 +191,14 @@ function modelCpuInference(
   { sequenceLength, imageSize, instances }: ServingParameters,
   coreSpeed: number,
 ) {
-  const known = new Map<number, DeviceLatency>()
+  const latenciesByBatch = new Map<number, DeviceLatency>()
   return (batch: number): DeviceLatency => {
-    const found = known.get(batch) ?? {
+    const latency = latenciesByBatch.get(batch) ?? {
       ms: computeBatchMs(batch) / coreSpeed,
       relativeError: cpuError,
     }
-    known.set(batch, found)
-    return found
+    latenciesByBatch.set(batch, latency)
+    return latency
   }
   function computeBatchMs(batch: number): number {
     const work = countWork(architecture, { batch, sequenceLength, imageSize }, 'fp32')
@@ -203,7 +207,7 @@ function modelCpuInference(
     return (
       callMs +
       batch * handOverMs +
-      countFlops(work) / (coreFlopsPerMs * coresEach ** 0.9) +
+      countFlops(work) / (coreFlopsPerMs * coresEach ** coreScalingExponent) +
       serialBytes / serialBytesPerMs
     )
   }

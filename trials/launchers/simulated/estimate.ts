@@ -1,6 +1,6 @@
 /**
- * Predictions of the device model before any trial: for the prior of the search and for `tune
- * estimate`.
+ * Predicts configurations with the device model before any trial, for the prior of the search and
+ * for `tune estimate`.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
@@ -11,12 +11,7 @@ import { type CalibratedServer, predictDeviceLatency } from '../../devices/devic
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
 import { createCalibratedFactors, shareExponentSd } from './calibrated-factors.ts'
-import {
-  type CpuStage,
-  createCalibratedStage,
-  createCpuStage,
-  type MachineCores,
-} from './cpu-stage.ts'
+import { createCpuStage, type MachineCores } from './cpu-stage.ts'
 import { cpuError, type ModelledServer, modelServer } from './device.ts'
 import {
   type PredictedCapacity,
@@ -26,6 +21,7 @@ import {
   type TimedModel,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
+import { createQueueingModel } from './queueing-model.ts'
 
 interface EstimatorOptions {
   readonly architecture: Architecture
@@ -33,26 +29,26 @@ interface EstimatorOptions {
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
-  /** The fit of a server other than the built-in one. */
+  /** Fit of a server other than the built-in one. */
   readonly calibratedServer?: CalibratedServer
   readonly cores?: MachineCores
 }
 
-export type Estimated =
+export type ConfigurationEstimate =
   | ({
-      readonly serves: true
-      /** The true capacity is within ± this share of it with a probability of about two thirds. */
+      readonly isFeasible: true
+      /** With a probability of about two thirds, the true capacity is within ± this share of it. */
       readonly relativeError: number
       /** Probability that the memory does not suffice. */
-      readonly outOfMemory: number
+      readonly outOfMemoryProbability: number
       readonly neededMiB?: number
       readonly availableMiB?: number
     } & PredictedCapacity)
   | {
-      readonly serves: false
+      readonly isFeasible: false
       readonly reason: string
-      /** Where memory is the reason: available over needed memory, below 1. */
-      readonly memoryShare?: number
+      /** If memory is the reason: available over needed memory, below 1. */
+      readonly availableOverNeededMemory?: number
     }
 
 export interface Estimator {
@@ -65,42 +61,55 @@ export interface Estimator {
   priorFactors(gpus: readonly string[]): PriorFactors
   /** ln of the predicted unloaded latency at the SLO's percentile, ms. */
   priorLogConstraint(configuration: Configuration): number | undefined
-  /** Whether it certainly cannot serve: for memory beyond the model's error, or a missing feature. */
+  /**
+   * Whether it is infeasible beyond doubt: it needs more memory than the model's error can explain,
+   * or the model rejects a value, such as an unknown GPU.
+   */
   cannotServe(configuration: Configuration): boolean
   /** Probability that the memory suffices, by the model's error; 1 where that is unknown. */
   memoryFitProbability(configuration: Configuration): number
   /** The full prediction, with errors. */
-  estimate(configuration: Configuration): Estimated
+  estimate(configuration: Configuration): ConfigurationEstimate
 }
 
-/** Ratio of needed to available memory beyond which an error of the model cannot explain it. */
-const computeCertainShortage = ({ memoryError = 0 }: ModelledServer): number =>
-  1 + 2.35 * memoryError
+/**
+ * z-score from which a shortage of memory counts as certain: a normal error exceeds it with a
+ * probability of 0.9 %.
+ */
+const certainShortageZScore = 2.35
 
-interface Known {
+/** Ratio of needed to available memory from which a shortage counts as certain. */
+const computeCertainShortageRatio = ({ memoryError = 0 }: ModelledServer): number =>
+  1 + certainShortageZScore * memoryError
+
+/** Prediction for one configuration; `reason` if the model rejects it. */
+interface CachedPrediction {
   readonly modelled?: ModelledServer
   readonly model?: TimedModel
   readonly capacity?: PredictedCapacity
   readonly reason?: string
 }
 
-/** A memoising estimator. */
+/** Creates an estimator that memoises predictions. */
 export function createEstimator(options: EstimatorOptions): Estimator {
   const { architecture, slo } = options
-  const capacities = new Map<string, Known>()
-  /** The same by object: one suggestion looks up each configuration several times. */
-  const ofObject = new WeakMap<Configuration, Known>()
+  const byKey = new Map<string, CachedPrediction>()
+  /**
+   * A second cache by object identity, which saves the key: one suggestion looks up each
+   * configuration several times.
+   */
+  const byObject = new WeakMap<Configuration, CachedPrediction>()
 
-  const read = (configuration: Configuration) => {
-    const asked = ofObject.get(configuration)
-    if (asked) return asked
+  const predictCached = (configuration: Configuration): CachedPrediction => {
+    const cachedByObject = byObject.get(configuration)
+    if (cachedByObject) return cachedByObject
     const key = configurationKey(configuration)
-    const known = capacities.get(key)
-    if (known) {
-      ofObject.set(configuration, known)
-      return known
+    const cachedByKey = byKey.get(key)
+    if (cachedByKey) {
+      byObject.set(configuration, cachedByKey)
+      return cachedByKey
     }
-    let found: Known
+    let prediction: CachedPrediction
     try {
       const modelled = modelServer(
         architecture,
@@ -111,19 +120,19 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         options.cores,
       )
       const model = tabulateDeviceTimes(createQueueingModel(modelled))
-      found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
+      prediction = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
       if (!(error instanceof DeviceModelError)) throw error
-      found = { reason: error.message }
+      prediction = { reason: error.message }
     }
-    capacities.set(key, found)
-    ofObject.set(configuration, found)
-    return found
+    byKey.set(key, prediction)
+    byObject.set(configuration, prediction)
+    return prediction
   }
 
   return {
     priorLogRate(configuration) {
-      const { capacity } = read(configuration)
+      const { capacity } = predictCached(configuration)
       return capacity && Math.log(softenCapacity(capacity, slo))
     },
     priorFactors: (gpus) =>
@@ -132,7 +141,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
             architecture,
             ownGpus: options.ownGpus,
             gpus,
-            read,
+            predictCached,
             slo,
           })
         : {
@@ -141,42 +150,42 @@ export function createEstimator(options: EstimatorOptions): Estimator {
               batchSlopeSd,
               shareExponentSd,
               coreExponentSd,
-              ...gpus.map((gpu) => combineDeviceError(architecture, gpu, options.ownGpus)),
+              ...gpus.map((gpu) => computeDeviceError(architecture, gpu, options.ownGpus)),
             ],
-            at: (logFactors) => shiftPrior(logFactors, gpus, read, slo),
+            applyFactors: (logFactors) => shiftPrior(logFactors, gpus, predictCached, slo),
           },
     priorLogConstraint(configuration) {
-      const { capacity } = read(configuration)
+      const { capacity } = predictCached(configuration)
       return capacity && Math.log(capacity.unloadedMs)
     },
     cannotServe(configuration) {
-      const { modelled, reason } = read(configuration)
+      const { modelled, reason } = predictCached(configuration)
       return (
         reason !== undefined ||
-        (modelled !== undefined && isShort(modelled, computeCertainShortage(modelled)))
+        (modelled !== undefined && isShortOfMemory(modelled, computeCertainShortageRatio(modelled)))
       )
     },
     memoryFitProbability(configuration) {
-      const { modelled } = read(configuration)
+      const { modelled } = predictCached(configuration)
       return modelled ? 1 - computeShortageProbability(modelled) : 1
     },
     estimate(configuration) {
-      const { modelled, capacity, reason } = read(configuration)
-      if (!modelled || !capacity) return { serves: false, reason: reason! }
+      const { modelled, capacity, reason } = predictCached(configuration)
+      if (!modelled || !capacity) return { isFeasible: false, reason: reason! }
       const { neededMiB, availableMiB } = modelled
-      if (neededMiB !== undefined && availableMiB !== undefined && isShort(modelled, 1))
+      if (neededMiB !== undefined && availableMiB !== undefined && isShortOfMemory(modelled, 1))
         return {
-          serves: false,
+          isFeasible: false,
           reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, but has ${Math.floor(availableMiB)} MiB`,
-          memoryShare: availableMiB / neededMiB,
+          availableOverNeededMemory: availableMiB / neededMiB,
         }
       return {
-        serves: true,
+        isFeasible: true,
         ...capacity,
         ...(modelled.resources.gpu === undefined &&
           capacity.binding === 'gpu' && { binding: 'cpu' }),
         relativeError: propagateErrors(modelled, capacity, slo),
-        outOfMemory: computeShortageProbability(modelled),
+        outOfMemoryProbability: computeShortageProbability(modelled),
         neededMiB,
         availableMiB,
       }
@@ -184,17 +193,19 @@ export function createEstimator(options: EstimatorOptions): Estimator {
   }
 }
 
-/**
- * Standard deviations of d ln(time) / d ln(batch), and of the exponent of the cores, which a load
- * generator on the same machine shares.
- */
+/** Prior standard deviation of d ln(time) / d ln(batch). */
 const batchSlopeSd = 0.03
+/**
+ * Prior standard deviation of the exponent of the cores, for inference on CPU. Wide, because a load
+ * generator on the same machine shares them.
+ */
 const coreExponentSd = 0.25
+/** Batch size at which the slope changes no time, and for which device errors are computed. */
 const typicalBatch = 8
-/** Of the GPUs of the tables, in another host and with other versions. */
+/** Minimum relative error of a GPU in the tables, for another host and other software versions. */
 const minDeviceError = 0.05
 
-const combineDeviceError = (
+const computeDeviceError = (
   architecture: Architecture,
   gpu: string,
   ownGpus: readonly Gpu[] = [],
@@ -208,132 +219,91 @@ const combineDeviceError = (
       )
 
 /**
- * The prior with CPU cost, batch slope, exponents of share and cores, and the time of each GPU
- * shifted; its sensitivities are forward differences.
+ * Shifts the prior by factors of the CPU cost, the slope over the batch, the exponents of share and
+ * cores, and the time of each GPU. Sensitivities are forward differences.
  */
 function shiftPrior(
   [cpu, slope, share, cores, ...devices]: readonly number[],
   gpus: readonly string[],
-  read: (configuration: Configuration) => Known,
+  predictCached: (configuration: Configuration) => CachedPrediction,
   slo: EstimatorOptions['slo'],
 ): ShiftedPrior {
   /** exp(slope × ln(batch / typical)), by batch. */
-  const sloped = new Map<number, number>()
-  const slopeAt = (batch: number): number => {
-    const found = sloped.get(batch) ?? Math.exp(slope! * Math.log(batch / typicalBatch))
-    sloped.set(batch, found)
-    return found
+  const slopeFactors = new Map<number, number>()
+  const getSlopeFactor = (batch: number): number => {
+    const factor = slopeFactors.get(batch) ?? Math.exp(slope! * Math.log(batch / typicalBatch))
+    slopeFactors.set(batch, factor)
+    return factor
   }
-  const logRate = (
+  const computeLogRate = (
     { resources }: ModelledServer,
     model: TimedModel,
     extraCpu = 0,
     extraDevice = 0,
   ) => {
-    const moved = share! * logShare(resources) + cores! * logCores(resources)
-    const level = Math.exp(
-      (devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved + extraDevice,
+    const scalingShift = share! * computeLogShare(resources) + cores! * computeLogCores(resources)
+    const deviceFactor = Math.exp(
+      (devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - scalingShift + extraDevice,
     )
-    const costlier = Math.exp(cpu! + extraCpu)
+    const cpuFactor = Math.exp(cpu! + extraCpu)
     const { sizes, times } = model
-    const movedTimes = new Float64Array(sizes.length)
-    for (let i = 0; i < sizes.length; i++) movedTimes[i] = times[i]! * level * slopeAt(sizes[i]!)
+    const shiftedTimes = new Float64Array(sizes.length)
+    for (let i = 0; i < sizes.length; i++)
+      shiftedTimes[i] = times[i]! * deviceFactor * getSlopeFactor(sizes[i]!)
     const costs = {
       ...model.cpu,
-      acceptMs: costlier * model.cpu.acceptMs,
-      prepareMs: costlier * model.cpu.prepareMs,
+      acceptMs: cpuFactor * model.cpu.acceptMs,
+      prepareMs: cpuFactor * model.cpu.prepareMs,
     }
     return Math.log(
-      softenCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo),
+      softenCapacity(predictTimedCapacity({ ...model, cpu: costs, times: shiftedTimes }, slo), slo),
     )
   }
-  const step = 0.05
-  const known = new Map<ModelledServer, number>()
-  const remembered = (modelled: ModelledServer, model: TimedModel) => {
-    const value = known.get(modelled) ?? logRate(modelled, model)
-    known.set(modelled, value)
+  const differenceStep = 0.05
+  const logRates = new Map<ModelledServer, number>()
+  const getLogRate = (modelled: ModelledServer, model: TimedModel) => {
+    const value = logRates.get(modelled) ?? computeLogRate(modelled, model)
+    logRates.set(modelled, value)
     return value
   }
   return {
-    logRate: (configuration) => {
-      const { modelled, model } = read(configuration)
-      return modelled && model && remembered(modelled, model)
+    predictLogRate: (configuration) => {
+      const { modelled, model } = predictCached(configuration)
+      return modelled && model && getLogRate(modelled, model)
     },
-    sensitivities(configuration) {
-      const { modelled, model } = read(configuration)
+    computeSensitivities(configuration) {
+      const { modelled, model } = predictCached(configuration)
       if (!modelled || !model) return [0, 0, 0, 0, ...gpus.map(() => 0)]
       const { resources, serving } = modelled
-      const base = remembered(modelled, model)
-      const byCpu = (logRate(modelled, model, step, 0) - base) / step
-      const byDevice = (logRate(modelled, model, 0, step) - base) / step
+      const base = getLogRate(modelled, model)
+      const byCpu = (computeLogRate(modelled, model, differenceStep, 0) - base) / differenceStep
+      const byDevice = (computeLogRate(modelled, model, 0, differenceStep) - base) / differenceStep
       const bySlope = byDevice * Math.log(serving.batchSize / typicalBatch)
       const device = resources.gpu ?? 'none'
-      const ofDevices = gpus.map((name) => (name === device ? byDevice : 0))
+      const byGpu = gpus.map((name) => (name === device ? byDevice : 0))
       return [
         byCpu,
         bySlope,
-        -byDevice * logShare(resources),
-        -byDevice * logCores(resources),
-        ...ofDevices,
+        -byDevice * computeLogShare(resources),
+        -byDevice * computeLogCores(resources),
+        ...byGpu,
       ]
     },
   }
 }
 
-/** ln of the GPU share, and of the cores without a GPU. */
-const logShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
-const logCores = ({ gpu, cpuCores }: Resources): number =>
+/** ln of the GPU share; 0 without a GPU. */
+const computeLogShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
+/** ln of the cores; 0 with a GPU. */
+const computeLogCores = ({ gpu, cpuCores }: Resources): number =>
   gpu === undefined ? Math.log(cpuCores) : 0
-
-export const createQueueingModel = (
-  modelled: ModelledServer,
-  cpu: CpuStage = deriveCpuStage(modelled),
-) => ({
-  cpu,
-  cpuCores: modelled.resources.cpuCores,
-  maxBatchSize: modelled.serving.batchSize,
-  maxDelayMs: modelled.serving.maxDelayMs,
-  devices: countQueues(modelled),
-  batchMs: (batch: number) => modelled.batchLatency(batch).ms,
-})
-
-/**
- * Whether each instance has its own queue: on CPU, and for a calibrated server, whose batch times
- * include the turns of all processes on the GPU.
- */
-const hasOwnQueues = ({ resources, calibration }: ModelledServer): boolean =>
-  calibration !== undefined || resources.gpu === undefined
-
-/** Number of servers that take batches from the queue. */
-export const countQueues = (modelled: ModelledServer): number =>
-  Math.max(1, modelled.resources.gpus) * (hasOwnQueues(modelled) ? modelled.serving.instances : 1)
-
-/** Concurrent batches on each of them. */
-export const countInstancesPerQueue = (modelled: ModelledServer): number =>
-  hasOwnQueues(modelled) ? 1 : modelled.serving.instances
-
-/** The CPU stage; the batch times of a calibrated server include it. */
-export const deriveCpuStage = ({
-  architecture,
-  resources,
-  serving,
-  calibration,
-  cores,
-}: ModelledServer): CpuStage =>
-  calibration
-    ? createCalibratedStage(
-        calibration.calibratedServer.parameters,
-        { instances: serving.instances, cpuCores: resources.cpuCores },
-        calibration.calibratedServer.perRequest,
-      )
-    : createCpuStage(architecture, serving.sequenceLength, resources.cpuCores, cores)
 
 /** Limit below 1, so that the slowest device time is finite. */
 const maxDeviceError = 0.95
 
 /**
- * Propagates the errors of device and CPU to the capacity: each input is shifted by its own error,
- * and the changes add up in squares. With a relative error e a batch takes up to 1 / (1 − e) as long,
+ * Propagates the errors of device and CPU to the capacity: shifts each input by its own error, and
+ * adds the changes in quadrature. With a relative error e a batch takes up to 1 / (1 − e) as long,
  * so that the capacity of a limiting device has the same error.
  */
 function propagateErrors(
@@ -342,9 +312,9 @@ function propagateErrors(
   slo: EstimatorOptions['slo'],
 ): number {
   const model = createQueueingModel(modelled)
-  const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
-  const change = (deviceFactor: number, cpuFactor: number) => {
-    const moved = predictCapacity(
+  const deviceError = modelled.batchLatency(modelled.serving.batchSize).relativeError
+  const computeChange = (deviceFactor: number, cpuFactor: number) => {
+    const shifted = predictCapacity(
       {
         ...model,
         batchMs: (batch) => deviceFactor * model.batchMs(batch),
@@ -356,23 +326,23 @@ function propagateErrors(
       },
       slo,
     )
-    return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
+    return capacity.capacityRps > 0 ? shifted.capacityRps / capacity.capacityRps - 1 : 1
   }
   return Math.hypot(
-    change(1 / (1 - Math.min(device, maxDeviceError)), 1),
-    change(1, 1 + model.cpu.relativeError),
+    computeChange(1 / (1 - Math.min(deviceError, maxDeviceError)), 1),
+    computeChange(1, 1 + model.cpu.relativeError),
   )
 }
 
-/** Whether needed memory exceeds the available by more than this factor. */
-const isShort = (
+/** Whether the needed memory is more than this multiple of the available memory. */
+const isShortOfMemory = (
   { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer,
   factor: number,
 ): boolean => neededMiB > factor * availableMiB
 
 /**
- * P(need > share) for a need that is normal around its estimate (logistic approximation of the
- * normal distribution).
+ * Computes the probability that the needed memory exceeds the available memory, if the need is
+ * normal around its estimate (logistic approximation of the normal distribution, factor 1.702).
  */
 function computeShortageProbability({
   neededMiB,

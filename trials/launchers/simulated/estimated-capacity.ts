@@ -1,4 +1,6 @@
-/** Capacity under an SLO in closed form: as the simulation, in microseconds of computing time. */
+/**
+ * Predicts the capacity under an SLO in closed form, within microseconds instead of a simulation.
+ */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { CapacityPrediction } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
@@ -54,14 +56,16 @@ function interpolateTime({ sizes, times }: TimedModel, batch: number): number {
 }
 
 /**
- * The batch of a slow request exceeds the mean by about this many standard deviations of the arrivals
- * during a batch.
+ * The batch of a slow request exceeds the mean by about this many standard deviations of the
+ * arrivals during a batch.
  */
-const spread = 1.6
+const batchSizeZScore = 1.6
 /** The same for a batch that waits for the whole delay. */
-const gatheredSpread = 2.6
+const delayedBatchZScore = 2.6
+/** Maximum number of iterations of the fixed point of the batch size. */
+const maxBatchIterations = 6
 
-/** The `percentile` of an exponential tail that starts at probability p with this mean. */
+/** Computes the `percentile` of an exponential tail that starts at probability p with this mean. */
 const computeTail = (mean: number, p: number, percentile: number) =>
   mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0
 
@@ -73,7 +77,7 @@ const approximateAllBusy = (utilization: number, k: number) => utilization ** Ma
  * queue (M/D/k, as the CPU stage). A sum of
  * - the CPU stage: M/D/k waiting, its tail exponential with mean s / (2 k (1 − ρ)) (Tijms 1994,
  *   section 4.1);
- * - filling: a request waits for the batch under way, or for company up to the delay;
+ * - filling: a request waits for the running batch, or up to the delay for further requests;
  * - queueing beyond one batch: the queue is a random walk with steps Poisson(λ t(B)) − B, its tail
  *   exponential with mean ρ / (2 (1 − ρ)) requests (Kingman's heavy-traffic limit for bulk
  *   service);
@@ -87,65 +91,78 @@ export function computeLatencyPercentileMs(
   const { cpu, maxBatchSize: B, maxDelayMs } = model
   const perMs = rateRps / 1000
   const cpuMs = cpu.acceptMs + cpu.prepareMs
-  const busyCpu = Math.max((perMs * cpuMs) / model.cpuCores, perMs * cpu.acceptMs)
+  const cpuUtilization = Math.max((perMs * cpuMs) / model.cpuCores, perMs * cpu.acceptMs)
   const { devices } = model
-  const rate = perMs / devices
+  const ratePerDevice = perMs / devices
   const fullMs = model.times[model.times.length - 1]!
-  const busy = (rate * fullMs) / B
-  if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
+  const deviceUtilization = (ratePerDevice * fullMs) / B
+  if (cpuUtilization >= 1 || deviceUtilization >= 1) return Number.POSITIVE_INFINITY
   const cores = Math.max(1, Math.ceil(model.cpuCores))
   const cpuWait = computeTail(
-    cpuMs / (2 * model.cpuCores * (1 - busyCpu)),
-    approximateAllBusy(busyCpu, cores),
+    cpuMs / (2 * model.cpuCores * (1 - cpuUtilization)),
+    approximateAllBusy(cpuUtilization, cores),
     percentile,
   )
 
-  // The batch that forms while one is served and, unless the device stays busy, while the delay
-  // runs.
+  // The batch that forms while another is served and, unless the device stays busy, during the
+  // delay.
   let batch = 1
-  for (let i = 0; i < 6; i++) {
-    const next = Math.min(
+  for (let i = 0; i < maxBatchIterations; i++) {
+    const nextBatch = Math.min(
       B,
-      Math.max(1, rate * interpolateTime(model, batch), Math.min(1 + perMs * maxDelayMs, B)),
+      Math.max(
+        1,
+        ratePerDevice * interpolateTime(model, batch),
+        Math.min(1 + perMs * maxDelayMs, B),
+      ),
     )
-    if (next === batch) break
-    batch = next
+    if (nextBatch === batch) break
+    batch = nextBatch
   }
   const formingMs = interpolateTime(model, batch)
-  const meanwhile = rate * formingMs
-  const gathered = perMs * maxDelayMs
-  const own = Math.min(
+  const arrivalsDuringBatch = ratePerDevice * formingMs
+  const arrivalsDuringDelay = perMs * maxDelayMs
+  const ownBatch = Math.min(
     B,
     Math.max(
       batch,
-      1 + meanwhile + spread * Math.sqrt(meanwhile),
-      1 + gathered + gatheredSpread * Math.sqrt(gathered),
+      1 + arrivalsDuringBatch + batchSizeZScore * Math.sqrt(arrivalsDuringBatch),
+      1 + arrivalsDuringDelay + delayedBatchZScore * Math.sqrt(arrivalsDuringDelay),
     ),
   )
-  const company = B === 1 ? 0 : Math.min(maxDelayMs, perMs > 0 ? (B - 1) / perMs : maxDelayMs)
-  const busyNow = approximateAllBusy(Math.min(1, meanwhile / batch), devices)
-  const underWay =
-    (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
-  const queued =
-    computeTail(busy / (2 * (1 - busy)), approximateAllBusy(busy, devices), percentile) *
+  const fillingMs = B === 1 ? 0 : Math.min(maxDelayMs, perMs > 0 ? (B - 1) / perMs : maxDelayMs)
+  const allBusyProbability = approximateAllBusy(Math.min(1, arrivalsDuringBatch / batch), devices)
+  const runningBatchMs =
+    (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(allBusyProbability, 1e-9))
+  const queueingMs =
+    computeTail(
+      deviceUtilization / (2 * (1 - deviceUtilization)),
+      approximateAllBusy(deviceUtilization, devices),
+      percentile,
+    ) *
     (fullMs / B / devices)
   return (
     cpu.overheadMs +
-    (cpu.within ? 0 : cpuMs) +
+    (cpu.isPartOfBatchTime ? 0 : cpuMs) +
     cpuWait +
-    Math.max(company, underWay) +
-    queued +
-    interpolateTime(model, own)
+    Math.max(fillingMs, runningBatchMs) +
+    queueingMs +
+    interpolateTime(model, ownBatch)
   )
 }
 
-/** The highest rate that meets the SLO. */
+/** Predicts the highest rate that meets the SLO. */
 export const predictCapacity = (
   model: QueueingModel,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
 ): PredictedCapacity => predictTimedCapacity(tabulateDeviceTimes(model), slo)
 
-/** As `predictCapacity`. */
+/**
+ * From this share of the saturation rate on, a resource limits the capacity rather than the SLO.
+ */
+const saturatedShare = 0.8
+
+/** Like `predictCapacity`, with tabulated device times. */
 export function predictTimedCapacity(
   model: TimedModel,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
@@ -158,33 +175,39 @@ export function predictTimedCapacity(
   const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A single request waits for the whole delay in its batch of one.
-  const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
-  const unloadedMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
+  const cpuStageMs = cpu.isPartOfBatchTime
+    ? 0
+    : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
+  const unloadedMs = cpu.overheadMs + cpuStageMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (unloadedMs > slo.limitMs) return { capacityRps: 0, saturationRps, unloadedMs, binding: 'slo' }
   const capacityRps = findMaxRate(model, slo, saturationRps)
-  const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
+  const binding =
+    capacityRps < saturatedShare * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
   return { capacityRps, saturationRps, unloadedMs, binding }
 }
 
+/** Rate at which a configuration just violates the SLO, as a share of its saturation rate. */
+const violatingRateShare = 0.02
+
 /**
- * The capacity, or a small rate that falls smoothly where the model predicts that the SLO is violated:
- * the model may be wrong, and the search needs a slope.
+ * Returns the capacity, or a small rate that falls smoothly where the model predicts that the SLO
+ * is violated even unloaded: the model may be wrong, and the search needs a slope.
  */
 export const softenCapacity = (
-  capacity: PredictedCapacity,
+  capacity: Pick<PredictedCapacity, 'capacityRps' | 'saturationRps' | 'unloadedMs'>,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
 ): number =>
   Math.max(
     capacity.capacityRps,
-    0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.unloadedMs),
+    violatingRateShare * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.unloadedMs),
   )
 
 /** Final ratio of the bracket around the highest rate. */
 const precision = 1.0005
 
 /**
- * The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell
- * and Jarratt 1971).
+ * Finds the root of limit / latency − 1 over ln(rate), by false position with the Illinois rule
+ * (Dowell and Jarratt 1971).
  */
 function findMaxRate(
   model: TimedModel,
@@ -201,7 +224,7 @@ function findMaxRate(
     low = Math.log(1e-6 * saturationRps)
     atLow = Math.max(0, spare(low))
   }
-  let moved = 0
+  let lastMovedEnd = 0
   for (let i = 0; high - low > Math.log(precision); i++) {
     // Bisect where false position converges slowly.
     const part = i % 4 === 3 ? 0.5 : Math.min(0.98, Math.max(0.02, atLow / (atLow - atHigh)))
@@ -209,12 +232,12 @@ function findMaxRate(
     const value = spare(middle)
     if (value >= 0) {
       ;[low, atLow] = [middle, value]
-      if (moved > 0) atHigh /= 2
-      moved = 1
+      if (lastMovedEnd > 0) atHigh /= 2
+      lastMovedEnd = 1
     } else {
       ;[high, atHigh] = [middle, value]
-      if (moved < 0) atLow /= 2
-      moved = -1
+      if (lastMovedEnd < 0) atLow /= 2
+      lastMovedEnd = -1
     }
   }
   return Math.exp(low)

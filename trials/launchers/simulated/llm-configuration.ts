@@ -40,7 +40,7 @@ export interface LlmModelOptions {
 
 /**
  * @throws DeviceModelError for values that the model cannot read, or that the GPU does not have
- * @throws OutOfMemoryError where weights and one sequence do not fit
+ * @throws OutOfMemoryError if weights and one sequence do not fit
  */
 export function modelLlm(
   architecture: Decoder,
@@ -94,10 +94,19 @@ export function modelLlm(
   const server = planLlmServer(architecture, serving)
   const { pools } = resources
   if (pools === undefined) return server
-  const decoder = planLlmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
+  const decodePoolServer = planLlmServer(architecture, {
+    ...serving,
+    tensorParallel: pools.decodeGpus,
+  })
   return {
     ...server,
-    pools: createLlmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer),
+    pools: createLlmPools(
+      architecture,
+      server,
+      decodePoolServer,
+      { ...resources, pools },
+      kvTransfer,
+    ),
   }
 }
 

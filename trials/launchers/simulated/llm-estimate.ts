@@ -1,4 +1,4 @@
-/** Predictions of the step model and the closed form for a language model, before any trial. */
+/** Predicts configurations of a language model by step model and closed form, before any trial. */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -12,13 +12,14 @@ import { countLayerWeights, resolveArithmetic } from '../../predictor/llm/step-m
 import { parseResources, readServingParameters } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
 import { type PredictedCapacity, softenCapacity } from './estimated-capacity.ts'
-import { type LlmLoad, predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import {
   explainRefusal,
   type LlmModelOptions,
   type LlmRequest,
   modelLlm,
 } from './llm-configuration.ts'
+import { type LlmLoad, summariseLlmLoad } from './llm-load.ts'
 import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {
@@ -31,20 +32,25 @@ interface LlmEstimatorOptions extends LlmModelOptions {
 }
 
 /**
- * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs. Larger for
- * TGI, whose prompts wait for each other.
+ * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs. Larger
+ * for TGI, whose prompts wait for each other.
  */
 const getClosedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
-/** Step of the finite differences, of ln. */
-const step = 0.02
+/** Step of the finite differences, of ln(time). */
+const differenceStep = 0.02
 
-type Read =
+/** A configuration as a modelled server, or the reason why it cannot serve. */
+type ModelResult =
   | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof predictLlmCapacities> }
-  | { readonly reason: string; readonly certain: boolean }
+  | {
+      readonly reason: string
+      /** Whether it is infeasible beyond the model's error. */
+      readonly isCertain: boolean
+    }
 
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
-  const known = new Map<string, Read>()
+  const resultsByKey = new Map<string, ModelResult>()
   let cachedRequests: readonly LlmRequest[] | undefined
   const requests = () => (cachedRequests ??= options.requests())
   const loads = new Map<boolean, LlmLoad>()
@@ -53,28 +59,27 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     loads.set(prefixCaching, load)
     return load
   }
-  const read = (configuration: Configuration): Read => {
+  const modelCached = (configuration: Configuration): ModelResult => {
     const key = configurationKey(configuration)
-    let found = known.get(key)
-    if (found === undefined) {
-      found = modelled(configuration)
-      known.set(key, found)
-    }
-    return found
+    const cached = resultsByKey.get(key)
+    if (cached !== undefined) return cached
+    const result = modelConfiguration(configuration)
+    resultsByKey.set(key, result)
+    return result
   }
-  const modelled = (configuration: Configuration): Read => {
+  const modelConfiguration = (configuration: Configuration): ModelResult => {
     try {
       const server = modelLlm(architecture, configuration, options)
-      const refused = options.keepOverlongPrompts ? explainRefusal(requests(), server) : undefined
-      if (refused !== undefined) return { reason: refused, certain: true }
+      const refusal = options.keepOverlongPrompts ? explainRefusal(requests(), server) : undefined
+      if (refusal !== undefined) return { reason: refusal, isCertain: true }
       return { server, capacityAt: predictLlmCapacities({ server, load: getLoad(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
         return {
           reason: error.message.replace(' (emulated)', ''),
-          certain: doWeightsExceedMemory(architecture, configuration, options),
+          isCertain: doWeightsExceedMemory(architecture, configuration, options),
         }
-      if (error instanceof DeviceModelError) return { reason: error.message, certain: true }
+      if (error instanceof DeviceModelError) return { reason: error.message, isCertain: true }
       throw error
     }
   }
@@ -83,49 +88,57 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     Math.log(Math.max(softenCapacity(capacity, slo), 1e-6))
   return {
     priorLogRate(configuration) {
-      const found = read(configuration)
-      return 'server' in found ? logRate(found.capacityAt()) : undefined
+      const result = modelCached(configuration)
+      return 'server' in result ? logRate(result.capacityAt()) : undefined
     },
     priorFactors: (gpus) => ({
       sd: gpus.map((gpu) =>
         gpu === 'none'
-          ? step
+          ? differenceStep
           : Math.log1p(getEngineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
-      at: (logFactors) => {
-        const moved = (configuration: Configuration, further = 0): number | undefined => {
-          const found = read(configuration)
-          if (!('server' in found)) return undefined
-          const level = (logFactors[gpus.indexOf(found.server.device.gpu.name)] ?? 0) + further
-          return logRate(found.capacityAt(Math.exp(level)))
+      applyFactors: (logFactors) => {
+        const computeShiftedLogRate = (
+          configuration: Configuration,
+          further = 0,
+        ): number | undefined => {
+          const result = modelCached(configuration)
+          if (!('server' in result)) return undefined
+          const logSlowdown =
+            (logFactors[gpus.indexOf(result.server.device.gpu.name)] ?? 0) + further
+          return logRate(result.capacityAt(Math.exp(logSlowdown)))
         }
         return {
-          logRate: (configuration) => moved(configuration),
-          sensitivities: (configuration) => {
-            const found = read(configuration)
-            const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
+          predictLogRate: (configuration) => computeShiftedLogRate(configuration),
+          computeSensitivities: (configuration) => {
+            const result = modelCached(configuration)
+            const gpuIndex = 'server' in result ? gpus.indexOf(result.server.device.gpu.name) : -1
             return gpus.map((_, i) =>
-              i === own ? (moved(configuration, step)! - moved(configuration)!) / step : 0,
+              i === gpuIndex
+                ? (computeShiftedLogRate(configuration, differenceStep)! -
+                    computeShiftedLogRate(configuration)!) /
+                  differenceStep
+                : 0,
             )
           },
         }
       },
     }),
     priorLogConstraint(configuration) {
-      const found = read(configuration)
-      if (!('server' in found)) return undefined
-      const { unloadedMs } = found.capacityAt()
+      const result = modelCached(configuration)
+      if (!('server' in result)) return undefined
+      const { unloadedMs } = result.capacityAt()
       return Number.isFinite(unloadedMs) ? Math.log(unloadedMs) : undefined
     },
     cannotServe(configuration) {
-      const found = read(configuration)
-      return 'reason' in found && found.certain
+      const result = modelCached(configuration)
+      return 'reason' in result && result.isCertain
     },
     memoryFitProbability: () => 1,
     estimate(configuration) {
-      const found = read(configuration)
-      if ('reason' in found) return { serves: false, reason: found.reason }
-      const { server, capacityAt } = found
+      const result = modelCached(configuration)
+      if ('reason' in result) return { isFeasible: false, reason: result.reason }
+      const { server, capacityAt } = result
       const capacity = capacityAt()
       const { gpu, tensorParallel } = server.device
       const split = Math.max(tensorParallel, server.pools?.decoder.device.tensorParallel ?? 1)
@@ -133,10 +146,10 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
       const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
       return {
-        serves: true,
+        isFeasible: true,
         ...capacity,
         relativeError: Math.hypot(steps, getClosedFormError(server.engine)),
-        outOfMemory: 0,
+        outOfMemoryProbability: 0,
       }
     },
   }

@@ -4,10 +4,11 @@ import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { countGpus } from '../../resources.ts'
-import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import { type LlmModelOptions, type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
+import { summariseLlmLoad } from './llm-load.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
 const small = findArchitecture('llama-3.1-8b') as Decoder
@@ -397,10 +398,10 @@ describe('the closed form', () => {
     expect(capacityOf(2, 2) / capacityOf(1, 1)).toBeLessThan(2.4)
     const estimator = createLlmEstimator({ architecture: large, slo, requests: () => requests })
     const estimated = estimator.estimate(pools(1, 1, 4))
-    expect(estimated.serves && estimated.capacityRps).toBeCloseTo(capacityOf(1, 1), 6)
+    expect(estimated.isFeasible && estimated.capacityRps).toBeCloseTo(capacityOf(1, 1), 6)
     expect(
       estimator.estimate({ gpu: 'H100', gpus: 4, prefillReplicas: 1, decodeReplicas: 0 }),
-    ).toMatchObject({ serves: false })
+    ).toMatchObject({ isFeasible: false })
     // Its weights have to fit each server, not all of them together.
     expect([
       estimator.cannotServe({ ...pools(2, 2, 1), gpu: 'L4' }),
@@ -413,7 +414,7 @@ describe('the closed form', () => {
       engine: 'tgi',
     })
     expect(tgi.estimate(pools(1, 1, 4))).toMatchObject({
-      serves: false,
+      isFeasible: false,
       reason: expect.stringContaining('not modelled for tgi'),
     })
   })

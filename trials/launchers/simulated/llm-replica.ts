@@ -1,36 +1,38 @@
 /**
- * One replica of a language-model server in virtual time: the scheduler of the emulated server, with
- * step times by its profile. A replica is idle, or a step is under way; `advance` finishes the step,
- * passes on arrivals, and begins the next one.
+ * One replica of a language-model server in virtual time: the scheduler of the emulated server,
+ * with step times from the engine profile. A replica is idle or runs a step; `advance` finishes
+ * the step, delivers arrivals, and starts the next step.
  */
 import { ContinuousBatcher, type Sequence, type Step } from '../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 
-/** A running step, or several equal ones in a row. */
-interface UnderWay {
+/** A running step, or several equal steps in a row. */
+interface RunningSteps {
   readonly step: Step
   readonly startMs: number
-  /** Of the first of them, ms. */
-  readonly onceMs: number
-  readonly times: number
+  /** Duration of the first step, ms. */
+  readonly firstStepMs: number
+  readonly stepCount: number
   readonly endMs: number
 }
 
 interface Arrival {
   readonly atMs: number
-  readonly reach: () => void
+  readonly onArrival: () => void
 }
 
-/** Over all plays. */
+/** Totals and maxima over all simulation runs. */
 interface ReplicaUsage {
   busyMs: number
   steps: number
   /** Sequences over all steps. */
   stepSequences: number
-  /** Maximum of running sequences, of waiting ones, and of cache use (0-1). */
-  sequences: number
-  waiting: number
-  cacheUse: number
+  /** Maximum number of running sequences. */
+  maxRunning: number
+  /** Maximum number of waiting sequences. */
+  maxWaiting: number
+  /** Maximum of the used share of the cache, 0-1. */
+  maxCacheUse: number
 }
 
 export class LlmReplica {
@@ -41,14 +43,17 @@ export class LlmReplica {
     busyMs: 0,
     steps: 0,
     stepSequences: 0,
-    sequences: 0,
-    waiting: 0,
-    cacheUse: 0,
+    maxRunning: 0,
+    maxWaiting: 0,
+    maxCacheUse: 0,
   }
+  /** Arrivals of the run, by time. */
   #arrivals: Arrival[] = []
-  #arrived = 0
-  #takenInMs = 0
-  #underWay: UnderWay | undefined
+  /** Index of the first arrival that has not been delivered. */
+  #nextArrival = 0
+  /** When the host has finished its work on the requests so far. */
+  #hostFreeMs = 0
+  #runningSteps: RunningSteps | undefined
 
   constructor(server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>) {
     this.#server = server
@@ -60,36 +65,39 @@ export class LlmReplica {
   }
 
   /** Accepted draft tokens. */
-  get accepted(): number {
+  get acceptedDraftTokens(): number {
     return this.#batcher.acceptedTokens
   }
 
-  /** Drafting steps, counted once per sequence. */
-  get draftings(): number {
+  /** Number of drafting steps, counted once per sequence. */
+  get draftingSteps(): number {
     return this.#batcher.draftings
   }
 
-  /** Starts another play at time 0, idle. */
+  /** Starts another simulation run at time 0, with an idle replica. */
   restart(): void {
     this.#arrivals = []
-    this.#arrived = 0
-    this.#takenInMs = 0
+    this.#nextArrival = 0
+    this.#hostFreeMs = 0
   }
 
-  /** When the host has accepted a request that arrives at `ms`; one at a time, in call order. */
-  takeIn(ms: number): number {
-    this.#takenInMs = Math.max(this.#takenInMs, ms) + this.#server.frontMs
-    return this.#takenInMs
+  /**
+   * Computes when the host passes a request to the scheduler, ms. The host handles one request at a
+   * time, in the order of the calls.
+   */
+  computeAcceptedMs(arrivalMs: number): number {
+    this.#hostFreeMs = Math.max(this.#hostFreeMs, arrivalMs) + this.#server.frontMs
+    return this.#hostFreeMs
   }
 
-  /** Calls `reach` at a time, before the steps that begin then. */
-  at(atMs: number, reach: () => void): void {
-    let place = this.#arrivals.length
-    while (place > this.#arrived && this.#arrivals[place - 1]!.atMs > atMs) place--
-    this.#arrivals.splice(place, 0, { atMs, reach })
+  /** Calls `onArrival` at a time, before a step that starts at the same time. */
+  scheduleArrival(atMs: number, onArrival: () => void): void {
+    let index = this.#arrivals.length
+    while (index > this.#nextArrival && this.#arrivals[index - 1]!.atMs > atMs) index--
+    this.#arrivals.splice(index, 0, { atMs, onArrival })
   }
 
-  /** False when too many wait. */
+  /** @returns false if the waiting queue is full */
   add(sequence: Sequence): boolean {
     return this.#batcher.add(sequence)
   }
@@ -97,68 +105,86 @@ export class LlmReplica {
   /** Time of the next event, ms; Infinity if there is none. */
   get dueMs(): number {
     return Math.min(
-      this.#underWay?.endMs ?? Number.POSITIVE_INFINITY,
-      this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY,
+      this.#runningSteps?.endMs ?? Number.POSITIVE_INFINITY,
+      this.#arrivals[this.#nextArrival]?.atMs ?? Number.POSITIVE_INFINITY,
     )
   }
 
   /** Processes the events until `now`. */
   advance(now: number): void {
-    if (this.#underWay !== undefined && this.#underWay.endMs <= now) this.#finish(this.#underWay)
-    let came = false
-    while (this.#arrived < this.#arrivals.length && this.#arrivals[this.#arrived]!.atMs <= now) {
-      this.#arrivals[this.#arrived++]!.reach()
-      came = true
+    if (this.#runningSteps !== undefined && this.#runningSteps.endMs <= now)
+      this.#finish(this.#runningSteps)
+    let hasNewArrivals = false
+    while (
+      this.#nextArrival < this.#arrivals.length &&
+      this.#arrivals[this.#nextArrival]!.atMs <= now
+    ) {
+      this.#arrivals[this.#nextArrival++]!.onArrival()
+      hasNewArrivals = true
     }
-    if (this.#underWay === undefined) this.#begin(now)
-    else if (came) this.#cut(this.#underWay, now)
+    if (this.#runningSteps === undefined) this.#startStep(now)
+    else if (hasNewArrivals) this.#truncateSteps(this.#runningSteps, now)
   }
 
-  #begin(now: number): void {
+  #startStep(now: number): void {
     const step = this.#batcher.schedule()
     if (step === undefined) return
     const { usage } = this
-    usage.sequences = Math.max(usage.sequences, this.#batcher.running)
-    usage.waiting = Math.max(usage.waiting, this.#batcher.waiting)
-    usage.cacheUse = Math.max(usage.cacheUse, this.#batcher.cacheUse)
-    const onceMs = this.#server.stepMs(step.work)
+    usage.maxRunning = Math.max(usage.maxRunning, this.#batcher.running)
+    usage.maxWaiting = Math.max(usage.maxWaiting, this.#batcher.waiting)
+    usage.maxCacheUse = Math.max(usage.maxCacheUse, this.#batcher.cacheUse)
+    const firstStepMs = this.#server.stepMs(step.work)
     const until = countStepsUntil(
-      this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY,
+      this.#arrivals[this.#nextArrival]?.atMs ?? Number.POSITIVE_INFINITY,
       now,
-      onceMs,
+      firstStepMs,
     )
-    this.#underWay = this.#lasting(step, now, onceMs, Math.min(step.repeats(), until))
+    this.#runningSteps = this.#createRunningSteps(
+      step,
+      now,
+      firstStepMs,
+      Math.min(step.repeats(), until),
+    )
   }
 
-  /** Ends the row of steps after the one in which something unforeseen arrived. */
-  #cut({ step, startMs, onceMs, times }: UnderWay, now: number): void {
-    const until = countStepsUntil(now, startMs, onceMs)
-    if (until < times) this.#underWay = this.#lasting(step, startMs, onceMs, until)
+  /** Shortens a row of equal steps to end with the step during which a request arrived. */
+  #truncateSteps({ step, startMs, firstStepMs, stepCount }: RunningSteps, now: number): void {
+    const until = countStepsUntil(now, startMs, firstStepMs)
+    if (until < stepCount)
+      this.#runningSteps = this.#createRunningSteps(step, startMs, firstStepMs, until)
   }
 
-  /** Equal steps are processed as one: their time grows linearly with the context. */
-  #lasting(step: Step, startMs: number, onceMs: number, times: number): UnderWay {
+  /**
+   * Combines equal steps into one event. Their duration grows linearly with the context, so the
+   * mean context gives the total.
+   */
+  #createRunningSteps(
+    step: Step,
+    startMs: number,
+    firstStepMs: number,
+    stepCount: number,
+  ): RunningSteps {
     const { decodes, decodeContext } = step.work
     const ms =
-      times === 1
-        ? onceMs
-        : times *
+      stepCount === 1
+        ? firstStepMs
+        : stepCount *
           this.#server.stepMs({
             ...step.work,
-            decodeContext: decodeContext + ((times - 1) / 2) * decodes,
+            decodeContext: decodeContext + ((stepCount - 1) / 2) * decodes,
           })
-    return { step, startMs, onceMs, times, endMs: startMs + ms }
+    return { step, startMs, firstStepMs, stepCount, endMs: startMs + ms }
   }
 
-  #finish({ step, startMs, endMs, times }: UnderWay): void {
-    this.#underWay = undefined
+  #finish({ step, startMs, endMs, stepCount }: RunningSteps): void {
+    this.#runningSteps = undefined
     this.usage.busyMs += endMs - startMs
-    this.usage.steps += times
-    this.usage.stepSequences += times * step.sequences
-    step.finish(times)
+    this.usage.steps += stepCount
+    this.usage.stepSequences += stepCount * step.sequences
+    step.finish(stepCount)
   }
 }
 
-/** Number of steps until the one that contains `atMs` is over. */
-const countStepsUntil = (atMs: number, startMs: number, onceMs: number): number =>
-  Math.max(1, Math.ceil((atMs - startMs) / onceMs))
+/** Counts the steps up to the end of the one during which `atMs` falls. */
+const countStepsUntil = (atMs: number, startMs: number, firstStepMs: number): number =>
+  Math.max(1, Math.ceil((atMs - startMs) / firstStepMs))

@@ -10,18 +10,18 @@ import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
 import { LlmReplica } from './llm-replica.ts'
-import { SeenBeginnings } from './prefix-cache.ts'
+import { PrefixRenamer } from './prefix-cache.ts'
 
 export interface SimulatedLlmOptions {
   readonly server: ModelledLlm
-  /** Sent in turn. None longer than the server's longest sequence. */
+  /** Sent in turn; none is longer than the longest sequence that the server accepts. */
   readonly requests: readonly LlmRequest[]
 }
 
-/** Over all plays. */
+/** Totals and maxima over all simulation runs. */
 interface SimulatedLlmUsage {
   readonly elapsedMs: number
-  /** Of several servers the mean of all their GPUs. */
+  /** Mean over the GPUs of all servers. */
   readonly busyMs: number
   /** Mean over the servers of each pool; absent without pools. */
   readonly poolsBusyMs?: { readonly prefill: number; readonly decode: number }
@@ -40,10 +40,10 @@ interface SimulatedLlmUsage {
 
 const failure = 'status 429'
 /** About this many gaps between tokens are recorded, from a sample of answers. */
-const gapsKept = 20_000
+const recordedGaps = 20_000
 
 /** A request in transit, with its callback for a full queue. */
-interface Sent extends LlmRequest {
+interface SentRequest extends LlmRequest {
   readonly number: number
   token(index: number, last: boolean): void
   refused(): void
@@ -51,45 +51,45 @@ interface Sent extends LlmRequest {
 
 export class SimulatedLlmServer implements VirtualServer {
   readonly #options: SimulatedLlmOptions
-  /** Where requests go first. */
-  readonly #first: readonly LlmReplica[]
+  /** Replicas that receive the requests: those of the prefill pool, or the only one. */
+  readonly #entryReplicas: readonly LlmReplica[]
   readonly #decoders: readonly LlmReplica[]
-  readonly #beginnings: SeenBeginnings
+  readonly #prefixRenamer: PrefixRenamer
   #elapsedMs = 0
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
     const { server, requests } = options
     const { pools } = server
-    this.#beginnings = new SeenBeginnings(requests)
-    const replicas = (count: number, of: LlmServer) =>
+    this.#prefixRenamer = new PrefixRenamer(requests)
+    const createReplicas = (count: number, of: LlmServer) =>
       Array.from({ length: count }, () => new LlmReplica(of))
-    this.#first = replicas(pools?.prefill ?? 1, server)
-    this.#decoders = pools === undefined ? [] : replicas(pools.decode, pools.decoder)
+    this.#entryReplicas = createReplicas(pools?.prefill ?? 1, server)
+    this.#decoders = pools === undefined ? [] : createReplicas(pools.decode, pools.decoder)
   }
 
   get usage(): SimulatedLlmUsage {
     const all = this.#replicas
     const sum = (of: (replica: LlmReplica) => number) =>
       all.reduce((total, replica) => total + of(replica), 0)
-    const most = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
+    const findMax = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
     return {
       elapsedMs: this.#elapsedMs,
-      ...this.#busy(),
+      ...this.#computeBusy(),
       steps: sum(({ usage }) => usage.steps),
       stepSequences: sum(({ usage }) => usage.stepSequences),
-      sequences: most(({ usage }) => usage.sequences),
-      waiting: most(({ usage }) => usage.waiting),
-      cacheUse: most(({ usage }) => usage.cacheUse),
+      sequences: findMax(({ usage }) => usage.maxRunning),
+      waiting: findMax(({ usage }) => usage.maxWaiting),
+      cacheUse: findMax(({ usage }) => usage.maxCacheUse),
       preemptions: sum(({ preemptions }) => preemptions),
-      accepted: sum(({ accepted }) => accepted),
-      draftings: sum(({ draftings }) => draftings),
+      accepted: sum(({ acceptedDraftTokens }) => acceptedDraftTokens),
+      draftings: sum(({ draftingSteps }) => draftingSteps),
     }
   }
 
-  #busy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
+  #computeBusy(): Pick<SimulatedLlmUsage, 'busyMs' | 'poolsBusyMs'> {
     const { pools, device } = this.#options.server
-    const prefill = computeMeanBusyMs(this.#first)
+    const prefill = computeMeanBusyMs(this.#entryReplicas)
     if (pools === undefined) return { busyMs: prefill }
     const decode = computeMeanBusyMs(this.#decoders)
     const [prefillGpus, decodeGpus] = [
@@ -103,32 +103,33 @@ export class SimulatedLlmServer implements VirtualServer {
   }
 
   get #replicas(): readonly LlmReplica[] {
-    return [...this.#first, ...this.#decoders]
+    return [...this.#entryReplicas, ...this.#decoders]
   }
 
-  /** Plays a load on the idle servers, to its last answer. */
+  /** Simulates a load on idle servers until the last answer. */
   play(load: Load): VirtualRun {
     const { requests, server } = this.#options
     const all = this.#replicas
     for (const replica of all) replica.restart()
-    const closed = load.kind === 'closed'
+    const isClosedLoop = load.kind === 'closed'
     const endMs = load.durationS * 1000
     const sentMs =
       load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)
-    const answers: Answer[] = []
-    const keptGaps = Math.max(
+    const answers: AnswerRecord[] = []
+    const gapSampleInterval = Math.max(
       1,
-      Math.ceil((sentMs.length * computeMeanOutput(requests)) / gapsKept),
+      Math.ceil((sentMs.length * computeMeanOutput(requests)) / recordedGaps),
     )
     const gapsMs: number[] = []
     let now = 0
-    const route = server.pools === undefined ? this.#whole() : this.#split(server.pools, () => now)
+    const route =
+      server.pools === undefined ? this.#routeToOne() : this.#routeToPools(server.pools, () => now)
 
     const send = (ms: number) => {
       const number = answers.length
-      const listed = number % requests.length
-      const request = requests[listed]!
-      const answer: Answer = {
+      const requestIndex = number % requests.length
+      const request = requests[requestIndex]!
+      const answer: AnswerRecord = {
         sentMs: ms,
         firstMs: Number.NaN,
         lastMs: Number.NaN,
@@ -140,19 +141,21 @@ export class SimulatedLlmServer implements VirtualServer {
       answers.push(answer)
       const token = (index: number, last: boolean) => {
         if (index === 0) answer.firstMs = now
-        else if (number % keptGaps === 0)
+        else if (number % gapSampleInterval === 0)
           for (let i = answer.index; i < index; i++)
             gapsMs.push((now - answer.lastMs) / (index - answer.index))
         answer.lastMs = now
         answer.index = index
         if (!last) return
         answer.done = true
-        if (closed && now < endMs) send(now)
+        if (isClosedLoop && now < endMs) send(now)
       }
       const refused = () => {
-        if (closed && now < endMs) send(now + refusedMs)
+        if (isClosedLoop && now < endMs) send(now + refusedMs)
       }
-      const prefix = server.prefixCaching ? this.#beginnings.prefixOf(request, listed) : []
+      const prefix = server.prefixCaching
+        ? this.#prefixRenamer.renamePrefix(request, requestIndex)
+        : []
       route({ ...request, prefix, number, token, refused }, ms)
     }
     for (const ms of sentMs) send(ms)
@@ -168,54 +171,55 @@ export class SimulatedLlmServer implements VirtualServer {
     return createRun(answers, gapsMs)
   }
 
-  #whole() {
-    const [server] = this.#first
-    return (sent: Sent, ms: number) => tryDeliver(server!, server!.takeIn(ms), sent, sent)
+  #routeToOne() {
+    const [server] = this.#entryReplicas
+    return (sent: SentRequest, ms: number) =>
+      tryDeliver(server!, server!.computeAcceptedMs(ms), sent, sent)
   }
 
   /** Routes to each pool in turn, like a router with the policy round_robin. */
-  #split(pools: LlmPools, now: () => number) {
-    const freeMs = new Map<LlmReplica, number>()
-    return (sent: Sent, ms: number) => {
-      const prefill = this.#first[sent.number % this.#first.length]!
+  #routeToPools(pools: LlmPools, now: () => number) {
+    const linkFreeMs = new Map<LlmReplica, number>()
+    return (sent: SentRequest, ms: number) => {
+      const prefill = this.#entryReplicas[sent.number % this.#entryReplicas.length]!
       const decode = this.#decoders[sent.number % this.#decoders.length]!
       const { promptTokens, outputTokens } = sent
-      const known = pools.handOver === 'pushed' ? decode.takeIn(ms) : undefined
-      const computed = () => {
+      const acceptedMs = pools.handOver === 'pushed' ? decode.computeAcceptedMs(ms) : undefined
+      const onPrefilled = () => {
         // A transfer has the links of both its ends to itself.
-        const readyMs = Math.max(now(), known ?? decode.takeIn(now()))
-        const movedMs =
-          Math.max(readyMs, freeMs.get(prefill) ?? 0, freeMs.get(decode) ?? 0) +
+        const readyMs = Math.max(now(), acceptedMs ?? decode.computeAcceptedMs(now()))
+        const transferredMs =
+          Math.max(readyMs, linkFreeMs.get(prefill) ?? 0, linkFreeMs.get(decode) ?? 0) +
           pools.transferMs(promptTokens)
-        freeMs.set(prefill, movedMs)
-        freeMs.set(decode, movedMs)
-        const thereMs = movedMs + pools.transfer.latencyMs
+        linkFreeMs.set(prefill, transferredMs)
+        linkFreeMs.set(decode, transferredMs)
+        const arrivalMs = transferredMs + pools.transfer.latencyMs
         if (pools.handOver === 'fetched') {
-          const rest = {
+          const remainder = {
             promptTokens,
             outputTokens,
             computedTokens: promptTokens - 1,
             token: sent.token,
           }
-          return tryDeliver(decode, thereMs, rest, sent)
+          return tryDeliver(decode, arrivalMs, remainder, sent)
         }
-        decode.at(thereMs, () => {
+        decode.scheduleArrival(arrivalMs, () => {
           sent.token(0, outputTokens === 1)
           const token = (index: number, last: boolean) => sent.token(index + 1, last)
-          const rest = {
+          const remainder = {
             promptTokens: promptTokens + 1,
             outputTokens: outputTokens - 1,
             computedTokens: promptTokens,
             token,
           }
-          if (outputTokens > 1 && !decode.add(rest)) sent.refused()
+          if (outputTokens > 1 && !decode.add(remainder)) sent.refused()
         })
       }
       const { prefix } = sent
       tryDeliver(
         prefill,
-        prefill.takeIn(ms),
-        { promptTokens, outputTokens: 1, prefix, token: computed },
+        prefill.computeAcceptedMs(ms),
+        { promptTokens, outputTokens: 1, prefix, token: onPrefilled },
         sent,
       )
     }
@@ -229,16 +233,16 @@ const tryDeliver = (
   replica: LlmReplica,
   atMs: number,
   sequence: Sequence,
-  { refused }: Sent,
+  { refused }: SentRequest,
 ): void =>
-  replica.at(atMs, () => {
+  replica.scheduleArrival(atMs, () => {
     if (!replica.add(sequence)) refused()
   })
 
 /** Delay before a rejected client retries, ms. */
 const refusedMs = 20
 
-interface Answer {
+interface AnswerRecord {
   readonly sentMs: number
   readonly tokens: number
   readonly inputTokens: number
@@ -253,12 +257,12 @@ interface Answer {
 const computeMeanOutput = (requests: readonly LlmRequest[]): number =>
   requests.reduce((sum, { outputTokens }) => sum + outputTokens, 0) / requests.length
 
-function createRun(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {
-  const of = (value: (answer: Answer) => number) =>
+function createRun(answers: readonly AnswerRecord[], gapsMs: readonly number[]): VirtualRun {
+  const of = (value: (answer: AnswerRecord) => number) =>
     Float64Array.from(answers, (answer) => (answer.done ? value(answer) : Number.NaN))
-  const ttft = (a: Answer) => a.firstMs - a.sentMs
-  const tpot = (a: Answer) => (a.tokens < 2 ? 0 : (a.lastMs - a.firstMs) / (a.tokens - 1))
-  const e2e = (a: Answer) => a.lastMs - a.sentMs
+  const ttft = (a: AnswerRecord) => a.firstMs - a.sentMs
+  const tpot = (a: AnswerRecord) => (a.tokens < 2 ? 0 : (a.lastMs - a.firstMs) / (a.tokens - 1))
+  const e2e = (a: AnswerRecord) => a.lastMs - a.sentMs
   return {
     sentMs: Float64Array.from(answers, ({ sentMs }) => sentMs),
     latencyMs: of(e2e),

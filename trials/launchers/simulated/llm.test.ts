@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
-import { getAcceptance } from '../../predictor/llm/speculation.ts'
+import { inferAcceptance } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
 import { InfeasibleError } from '../../types.ts'
-import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { predictLlmCapacities } from './llm-capacity.ts'
 import { type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
+import { summariseLlmLoad } from './llm-load.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
 const llama = findArchitecture('llama-3.1-8b') as Decoder
@@ -221,12 +222,12 @@ describe('the closed form', () => {
   test('the estimator: error bars, what cannot serve, and a prior that a slower GPU moves down', () => {
     const estimator = createLlmEstimator({ architecture: llama, slo, requests: () => requests })
     const estimated = estimator.estimate({ gpu: 'H100' })
-    if (!estimated.serves) throw new Error(estimated.reason)
+    if (!estimated.isFeasible) throw new Error(estimated.reason)
     expect(estimated.relativeError).toBeGreaterThan(0.13)
     expect(estimated.relativeError).toBeLessThan(1)
     const unknown = estimator.estimate({ gpu: 'H100', gpus: 2 })
-    expect(unknown.serves && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
-    expect(estimator.estimate({ gpu: 'T4' }).serves).toBe(false)
+    expect(unknown.isFeasible && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
+    expect(estimator.estimate({ gpu: 'T4' }).isFeasible).toBe(false)
     expect([
       estimator.cannotServe({ gpu: 'T4' }),
       estimator.cannotServe({ gpu: 'V100', quantization: 'awq' }),
@@ -238,12 +239,14 @@ describe('the closed form', () => {
     })
     expect(large.cannotServe({ gpu: 'L4' })).toBe(true)
     const factors = estimator.priorFactors(['H100', 'L4'])
-    const moved = factors.at([0.2, 0])
-    expect(moved.logRate({ gpu: 'H100' })).toBeLessThan(estimator.priorLogRate({ gpu: 'H100' })!)
-    expect(moved.logRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(
+    const moved = factors.applyFactors([0.2, 0])
+    expect(moved.predictLogRate({ gpu: 'H100' })).toBeLessThan(
+      estimator.priorLogRate({ gpu: 'H100' })!,
+    )
+    expect(moved.predictLogRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(
       estimator.priorLogRate({ gpu: 'L4', quantization: 'awq' })!,
     )
-    const [own, other] = moved.sensitivities({ gpu: 'H100' })
+    const [own, other] = moved.computeSensitivities({ gpu: 'H100' })
     expect(own).toBeLessThan(-0.3)
     expect(other).toBe(0)
   })
@@ -354,7 +357,7 @@ describe('speculative decoding', () => {
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
     predictor.target.server.play(open(5, 100))
     const { acceptedTokens } = await predictor.usage()
-    expect(getAcceptance(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
+    expect(inferAcceptance(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
   })
 
   const mixed = Array.from({ length: 200 }, (_, i) =>

@@ -6,26 +6,26 @@ import { blockTokens } from '../../predictor/llm/scheduler.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 
 /**
- * Blocks of each request that are prefix-cache hits when the list is repeated: blocks of requests
- * at most half the list earlier. So the next turn of a conversation has hits, but a repetition of
- * the conversation has none.
+ * Counts the blocks of each request that are prefix-cache hits when the list is repeated: those of
+ * requests at most half the list earlier. So the next turn of a conversation has hits, but a
+ * repetition of the conversation has none.
  */
 function countCachedBlocks(requests: readonly LlmRequest[]): number[] {
   const lastUse = new Map<number, number>()
-  const longAgo = Math.max(1, requests.length / 2)
-  const play = (from: number) =>
+  const maxAge = Math.max(1, requests.length / 2)
+  const sendList = (firstNumber: number) =>
     requests.map(({ prefix }, i) => {
-      const unknown = prefix.findIndex(
-        (hash) => !(from + i - (lastUse.get(hash) ?? Number.NEGATIVE_INFINITY) <= longAgo),
+      const firstMiss = prefix.findIndex(
+        (hash) => !(firstNumber + i - (lastUse.get(hash) ?? Number.NEGATIVE_INFINITY) <= maxAge),
       )
-      for (const hash of prefix) lastUse.set(hash, from + i)
-      return unknown < 0 ? prefix.length : unknown
+      for (const hash of prefix) lastUse.set(hash, firstNumber + i)
+      return firstMiss < 0 ? prefix.length : firstMiss
     })
-  play(0)
-  return play(requests.length)
+  sendList(0)
+  return sendList(requests.length)
 }
 
-/** Prefix-cache hits of each request, in tokens. */
+/** Counts the prefix-cache hits of each request, in tokens. */
 export const countCachedTokens = (requests: readonly LlmRequest[]): number[] =>
   countCachedBlocks(requests).map((blocks) => blocks * blockTokens)
 
@@ -34,21 +34,23 @@ export const countCachedTokens = (requests: readonly LlmRequest[]): number[] =>
  * conversation is a new one to the cache, and windows of a search have no more hits than their own
  * load.
  */
-export class SeenBeginnings {
-  readonly #found: readonly number[]
+export class PrefixRenamer {
+  /** Number of cached blocks by index of the request in the list. */
+  readonly #cachedBlocks: readonly number[]
+  /** New names of blocks by their hash. */
   readonly #names = new Map<number, number>()
-  #named = 0
+  #nameCount = 0
 
   constructor(requests: readonly LlmRequest[]) {
-    this.#found = countCachedBlocks(requests)
+    this.#cachedBlocks = countCachedBlocks(requests)
   }
 
-  /** @param number of the request in the list that is sent over and over */
-  prefixOf({ prefix }: LlmRequest, number: number): number[] {
-    const found = this.#found[number]!
+  /** @param index index of the request in the list that is sent repeatedly */
+  renamePrefix({ prefix }: LlmRequest, index: number): number[] {
+    const cachedBlocks = this.#cachedBlocks[index]!
     return prefix.map((hash, i) => {
-      const known = i < found ? this.#names.get(hash) : undefined
-      const name = known ?? this.#named++
+      const cachedName = i < cachedBlocks ? this.#names.get(hash) : undefined
+      const name = cachedName ?? this.#nameCount++
       this.#names.set(hash, name)
       return name
     })

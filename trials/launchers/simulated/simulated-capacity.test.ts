@@ -29,7 +29,7 @@ test.each<Record<string, number | string>>([
   { cpuCores: 16, gpu: 'T4', gpus: 4, batchSize: 2 },
 ])('agrees with the closed form within 8 %: %j', async (configuration) => {
   const estimated = createEstimator({ architecture, slo }).estimate(configuration)
-  if (!estimated.serves) throw new Error(estimated.reason)
+  if (!estimated.isFeasible) throw new Error(estimated.reason)
   const { capacityRps, outcome, capacityCi90Rps } = await measured(configuration)
   expect(outcome).toBe('converged')
   expect(Math.abs(capacityRps / estimated.capacityRps - 1)).toBeLessThan(0.08)
@@ -53,7 +53,7 @@ test.each([
       1,
       signal,
     )
-    if (target.kind !== 'virtual' || !estimated.serves)
+    if (target.kind !== 'virtual' || !estimated.isFeasible)
       throw new Error('not virtual, or does not serve')
     const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed: 7, signal })
     expect(Math.abs(estimated.capacityRps / capacityRps - 1)).toBeLessThan(0.12)

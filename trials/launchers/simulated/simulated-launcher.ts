@@ -20,7 +20,7 @@ import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { type ModelledServer, modelServer } from './device.ts'
-import { countInstancesPerQueue, countQueues, deriveCpuStage } from './estimate.ts'
+import { createBatchQueueOptions } from './queueing-model.ts'
 
 interface SimulatedLauncherOptions {
   readonly architecture: Architecture
@@ -37,6 +37,12 @@ interface SimulatedLauncherOptions {
   readonly cpuCostFactor?: number
 }
 
+/** Inputs of the model of a server, in addition to its configuration. */
+export type ServerModelOptions = Pick<
+  SimulatedLauncherOptions,
+  'architecture' | 'defaults' | 'ownGpus' | 'calibratedServer'
+>
+
 export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
   const schedule = createStretchedSchedule()
   return {
@@ -44,19 +50,15 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
     async launch(configuration, trialNumber, signal) {
       signal.throwIfAborted()
       const modelled = createServerOrThrow(options, configuration)
-      const { serving, resources } = modelled
+      const queue = createBatchQueueOptions(
+        modelled,
+        createTrialUniform(options.seed, trialNumber),
+        options.deviceJitter,
+      )
       const server = new SimulatedServer({
-        cpu: scaleCpuCosts(options.cpuCostFactor, deriveCpuStage(modelled)),
-        cpuCores: resources.cpuCores,
-        maxBatchSize: serving.batchSize,
-        maxDelayMs: serving.maxDelayMs,
-        queueLimit: serving.queueLimit,
-        instances: countInstancesPerQueue(modelled),
-        devices: countQueues(modelled),
-        batchMs: (batch) => modelled.batchLatency(batch).ms,
-        deviceJitter: options.deviceJitter ?? 0.01,
+        ...queue,
+        cpu: scaleCpuCosts(options.cpuCostFactor, queue.cpu),
         schedule,
-        uniform: createUniform(options.seed, trialNumber),
       })
       const words = describeConfiguration(configuration, options.defaults, options.ownGpus)
       return {
@@ -79,13 +81,14 @@ const scaleCpuCosts = (factor = 1, cpu: CpuStage): CpuStage => ({
   prepareMs: factor * cpu.prepareMs,
 })
 
-function createUniform(seed: number, trialNumber: number): () => number {
+export function createTrialUniform(seed: number, trialNumber: number): () => number {
   const rng = createRng(seed).fork(`simulation-${trialNumber}`)
   return () => 1 - rng.next()
 }
 
-function createServerOrThrow(
-  { architecture, defaults, ownGpus, calibratedServer }: SimulatedLauncherOptions,
+/** @throws InfeasibleError for a configuration that cannot serve */
+export function createServerOrThrow(
+  { architecture, defaults, ownGpus, calibratedServer }: ServerModelOptions,
   configuration: Configuration,
 ): ModelledServer {
   try {
@@ -106,14 +109,14 @@ function createServerOrThrow(
 }
 
 function readUsage(server: SimulatedServer, { neededMiB, gpuWatts, resources }: ModelledServer) {
-  const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batched } = server.usage
+  const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batchedRequests } = server.usage
   const played = elapsedMs > 0
   const onGpu = resources.gpu !== undefined
   return {
     ...(played && { cpuCores: cpuBusyMs / elapsedMs }),
     ...(onGpu && played && { gpuUtilization: deviceBusyMs / elapsedMs / resources.gpus }),
     ...(onGpu && { gpuMemoryMiB: neededMiB, gpuWatts }),
-    ...(batches > 0 && { realisedBatch: batched / batches }),
+    ...(batches > 0 && { realisedBatch: batchedRequests / batches }),
     launchSeconds: 0,
   }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/load/arrivals.ts'
-import { seeded } from '../../../profiler/seeded-random.ts'
+import { createUniform } from '../../../profiler/seeded-random.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { findArchitecture } from '../../devices/architecture.ts'
 import { completeGpu } from '../../devices/custom-devices.ts'
@@ -9,14 +9,15 @@ import { predictDeviceLatency } from '../../devices/device-model.ts'
 import { InfeasibleError } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
-import { coresElsewhere } from './cpu-stage.ts'
+import { referenceCores } from './cpu-stage.ts'
 import { modelServer } from './device.ts'
-import { createEstimator, createQueueingModel } from './estimate.ts'
+import { createEstimator } from './estimate.ts'
 import {
   computeLatencyPercentileMs,
   predictCapacity,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
+import { createQueueingModel } from './queueing-model.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
 const noCpu = { acceptMs: 0, prepareMs: 0, jitter: 0, overheadMs: 0, relativeError: 0 }
@@ -32,7 +33,7 @@ const server = (options: Partial<SimulatedServerOptions>) =>
     batchMs: () => 10,
     deviceJitter: 0,
     schedule,
-    uniform: seeded(5),
+    uniform: createUniform(5),
     ...options,
   })
 const poisson = (rateRps: number, requests: number) =>
@@ -124,7 +125,7 @@ test('devices work side by side', () => {
 })
 
 test('the same seed plays the same', () => {
-  const play = () => server({ deviceJitter: 0.1, uniform: seeded(9) }).play(poisson(50, 500))
+  const play = () => server({ deviceJitter: 0.1, uniform: createUniform(9) }).play(poisson(50, 500))
   expect(play()).toEqual(play())
 })
 
@@ -227,7 +228,7 @@ describe('prediction', () => {
       const slo = { percentile: 0.99, limitMs: 50 }
       const estimator = createEstimator({ architecture: bert, slo })
       const estimated = estimator.estimate({ gpu, gpuMemoryPercent, cpuCores, batchSize })
-      if (!estimated.serves) throw new Error(estimated.reason)
+      if (!estimated.isFeasible) throw new Error(estimated.reason)
       const p99 = async (rate: number) => {
         const predictor = await launcher.launch(
           { gpu, gpuMemoryPercent, cpuCores, batchSize },
@@ -309,10 +310,10 @@ describe('prediction', () => {
     const slo = { percentile: 0.99, limitMs: 50 }
     const gpus = ['T4', 'H100']
     const estimator = createEstimator({ architecture: bert, slo })
-    const { at, sd } = estimator.priorFactors(gpus)
+    const { applyFactors, sd } = estimator.priorFactors(gpus)
     expect(sd.length).toBe(6)
     const factors = [0.2, 0.03, -0.05, 0.3, 0.1, -0.15]
-    const moved = at(factors)
+    const moved = applyFactors(factors)
     for (const gpu of gpus)
       for (const [cpuCores, gpuMemoryPercent, batchSize] of [
         [1, 40, 4],
@@ -335,14 +336,14 @@ describe('prediction', () => {
           },
           slo,
         )
-        expect(moved.logRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
-        const sensitivities = moved.sensitivities(configuration)
+        expect(moved.predictLogRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
+        const sensitivities = moved.computeSensitivities(configuration)
         for (const [i, by] of [[0, 'cpu'] as const, [4 + gpus.indexOf(gpu), 'device'] as const]) {
-          const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(
-            configuration,
-          )!
+          const further = applyFactors(
+            factors.map((v, j) => (j === i ? v + 0.05 : v)),
+          ).predictLogRate(configuration)!
           expect(sensitivities[i], by).toBeCloseTo(
-            (further - moved.logRate(configuration)!) / 0.05,
+            (further - moved.predictLogRate(configuration)!) / 0.05,
             6,
           )
         }
@@ -370,7 +371,7 @@ describe('prediction', () => {
 
   test('a server that has all cores of a machine shares them with the load, which costs a text half as much again, and a picture next to nothing', () => {
     const shared = (model: string, cpuCores: number) => {
-      const [elsewhere, beside] = [coresElsewhere, { speed: 1, count: 2 }].map((cores) => {
+      const [elsewhere, beside] = [referenceCores, { speed: 1, count: 2 }].map((cores) => {
         const estimator = createEstimator({
           architecture: findArchitecture(model),
           slo: { percentile: 0.99, limitMs: 2000 },
@@ -390,20 +391,20 @@ describe('prediction', () => {
       architecture: findArchitecture('bert-tiny'),
       slo: { percentile: 0.99, limitMs: 2000 },
     })
-    const { at } = estimator.priorFactors(['none'])
+    const { applyFactors } = estimator.priorFactors(['none'])
     const [one, two] = [
       { cpuCores: 1, batchSize: 8 },
       { cpuCores: 2, batchSize: 8 },
     ]
     const gain = (cores: number, level: number) => {
-      const moved = at([0, 0, 0, cores, level])
-      return moved.logRate(two)! - moved.logRate(one)!
+      const moved = applyFactors([0, 0, 0, cores, level])
+      return moved.predictLogRate(two)! - moved.predictLogRate(one)!
     }
     expect(gain(-0.5, 0)).toBeCloseTo(gain(0, 0) - 0.5 * Math.log(2), 1)
     expect(gain(0, 0.2)).toBeCloseTo(gain(0, 0), 1)
-    const [, , , byCores, byLevel] = at([0, 0, 0, 0, 0]).sensitivities(two)
+    const [, , , byCores, byLevel] = applyFactors([0, 0, 0, 0, 0]).computeSensitivities(two)
     expect(byCores).toBeCloseTo(-byLevel! * Math.log(2), 9)
-    expect(estimator.estimate(two)).toMatchObject({ serves: true, binding: 'cpu' })
+    expect(estimator.estimate(two)).toMatchObject({ isFeasible: true, binding: 'cpu' })
   })
 
   test('an estimator knows what cannot serve and what only may not', () => {
@@ -425,7 +426,7 @@ describe('prediction', () => {
     ]).toEqual([true, true, 1])
     const one = estimator.estimate({ gpu: 'T4', cpuCores: 1, batchSize: 8 })
     const four = estimator.estimate({ gpu: 'T4', cpuCores: 4, batchSize: 8 })
-    if (!one.serves || !four.serves) throw new Error('must serve')
+    if (!one.isFeasible || !four.isFeasible) throw new Error('must serve')
     expect(four.capacityRps).toBeGreaterThanOrEqual(one.capacityRps)
     expect(one.relativeError).toBeGreaterThan(0.01)
   })
@@ -443,7 +444,7 @@ describe('prediction', () => {
       cpuCores: 64,
       batchSize: 32,
     })
-    if (!estimated.serves) throw new Error('must serve')
+    if (!estimated.isFeasible) throw new Error('must serve')
     expect(device.relativeError).toBeGreaterThan(0.4)
     expect(estimated.relativeError / device.relativeError).toBeGreaterThan(0.98)
     expect(estimated.relativeError / device.relativeError).toBeLessThan(1.1)

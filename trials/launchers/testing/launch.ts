@@ -9,7 +9,7 @@ import { createLocalLauncher } from '../local/local-launcher.ts'
 
 const protocol: Protocol = {
   name: 'json',
-  ready: (url) =>
+  isReady: (url) =>
     fetch(`${url}/healthz`).then(
       (response) => response.ok,
       () => false,

@@ -3,7 +3,7 @@
  * a launch, as `reuseServers` calls them:
  *
  * 1. Start the server with the model as its repository has it, or take the idle one.
- * 2. After a start, read the model's own configuration (`begin`).
+ * 2. After a start, read the model's own configuration (`prepareServer`).
  * 3. Write the tuned fields over it, and load the model with them through the model control API
  *    (`reload`).
  * 4. Wait until the model serves, and remember its counters for the mean batch of the trial.
@@ -20,8 +20,8 @@ import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
 import { createTritonTuning, type TritonTuning } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
-import type { TunedParameter } from '../fill.ts'
 import { loadPath, readErrorMessage } from '../model-loading.ts'
+import type { TunedParameter } from '../placeholders.ts'
 import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
@@ -51,17 +51,17 @@ export const createTritonLauncher = (
 ): Launcher => {
   const { model } = template
   return reuseServers<ModelConfig>(inner, {
-    names: listReloadable(template, parameters),
+    parameterNames: listReloadable(template, parameters),
     changeDescription: 'model reloaded',
     // A refused reload leaves the server as it was.
-    keepsRefused: true,
-    begin: async (_predictor, url, signal) =>
+    survivesRejection: true,
+    prepareServer: async (_predictor, url, signal) =>
       (await requestTriton(
         url,
         `/v2/models/${encodeURIComponent(model)}/config`,
         signal,
       )) as ModelConfig,
-    change: async (server, configuration, signal) => {
+    reconfigure: async (server, configuration, signal) => {
       const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
       await reload(server, createTritonTuning(new Knobs(configuration), gpu), model, signal)
       const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
@@ -118,12 +118,12 @@ const listReloadable = (
  * take it, LaunchError without model control
  */
 const reload = async (
-  { url, known, predictor }: Server,
+  { url, state, predictor }: Server,
   tuning: TritonTuning,
   model: string,
   signal: AbortSignal,
 ): Promise<void> => {
-  const body = { parameters: { config: JSON.stringify(applyTuning(known, tuning)) } }
+  const body = { parameters: { config: JSON.stringify(applyTuning(state, tuning)) } }
   try {
     await requestTriton(url, loadPath(model), signal, body)
   } catch (error) {
@@ -233,7 +233,7 @@ interface Executions {
   readonly executions: number
 }
 
-/** Sums over versions of the statistics extension; undefined where the server has none. */
+/** Sums over versions of the statistics extension; undefined if the server has none. */
 const readExecutions = async (
   url: string,
   model: string,

@@ -81,7 +81,7 @@ export const createUrlLauncher = ({
   sweep: async () => {},
 })
 
-/** The server, or all of them with their shares of the load. */
+/** Describes the server, or all of them with their shares of the load. */
 function describeServers({ url, urls }: UrlTemplate): string {
   if (urls === undefined) return url
   const total = urls.reduce((sum, { weight }) => sum + weight, 0)

@@ -139,9 +139,9 @@ function describeTensors(
   if (inputKind === 'tensor' && architecture.kind === 'graph')
     return {
       task: 'tensor',
-      inputs: architecture.graph.inputs.map(({ name, floating, shape }) => ({
+      inputs: architecture.graph.inputs.map(({ name, isFloatingPoint, shape }) => ({
         name,
-        datatype: floating ? ('FP32' as const) : ('INT32' as const),
+        datatype: isFloatingPoint ? ('FP32' as const) : ('INT32' as const),
         shape: [
           -1,
           ...shape.slice(1).map((size) => (typeof size === 'number' ? size : sequenceLength)),

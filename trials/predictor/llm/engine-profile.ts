@@ -247,8 +247,8 @@ const noHost: EngineProfile['hostMs'] = {
 }
 
 /**
- * Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or
- * a quantisation that the GPU does not have
+ * Time of a server's step, ms; 0 for one without tokens.
+ * @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have
  */
 export function predictStepTimes(
   device: LlmDevice,

@@ -43,7 +43,7 @@ export class LlmEngine {
     const enter = () => {
       this.#entering.delete(sequence)
       this.scheduler.add(sequence)
-      if (this.#timer === undefined) this.#next(performance.now())
+      if (this.#timer === undefined) this.#startStep(performance.now())
     }
     this.#entering.set(sequence, setTimeout(enter, this.#frontFreeMs - now))
     return true
@@ -75,7 +75,7 @@ export class LlmEngine {
   }
 
   /** The device starts its next step where the last one ended, however late the timer was. */
-  #next(fromMs: number): void {
+  #startStep(fromMs: number): void {
     const step = this.scheduler.schedule()
     if (!step) {
       this.#timer = undefined
@@ -88,7 +88,7 @@ export class LlmEngine {
     this.#timer = setTimeout(
       () => {
         step.finish()
-        this.#next(endMs)
+        this.#startStep(endMs)
       },
       Math.max(0, endMs - performance.now()),
     )

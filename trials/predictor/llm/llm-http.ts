@@ -77,7 +77,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
         return
       case 'POST /v1/chat/completions':
       case 'POST /v1/completions':
-        return complete(
+        return answerCompletion(
           route.includes('chat'),
           await readBody(request, options.maxBodyBytes),
           response,
@@ -90,7 +90,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
     }
   }
 
-  function complete(chat: boolean, text: string, response: ServerResponse): void {
+  function answerCompletion(chat: boolean, text: string, response: ServerResponse): void {
     if (draining) throw new RequestError(503, 'the predictor is stopping')
     const body = parseJson(text)
     if (body.model !== undefined && body.model !== options.model)
@@ -112,12 +112,12 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
       maxTokens,
       ignoreEos,
       token: (piece, end, tokens = 1) => {
-        answer.token(piece, end, tokens)
+        answer.writeToken(piece, end, tokens)
         if (end) options.onAnswer(200)
       },
       failed: (error) => {
         options.onAnswer(500)
-        answer.failed(error)
+        answer.writeError(error)
       },
     })
     if (!forget) throw new RequestError(429, 'too many requests are waiting')
@@ -132,7 +132,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
   }
 }
 
-interface Given extends CompletionRequest {
+interface TokenizedRequest extends CompletionRequest {
   readonly promptTokens: number
 }
 
@@ -150,72 +150,72 @@ class Answer {
   #tokens = 0
 
   constructor(
-    private readonly request: Given,
-    private readonly of: Head,
+    private readonly request: TokenizedRequest,
+    private readonly fields: Head,
     private readonly response: ServerResponse,
   ) {
-    response.setHeader('x-provenance', of.engine.provenance)
+    response.setHeader('x-provenance', fields.engine.provenance)
     if (request.stream) response.setHeader('content-type', 'text/event-stream')
   }
 
-  token(piece: string, end: 'length' | 'stop' | undefined, tokens: number): void {
+  writeToken(piece: string, end: 'length' | 'stop' | undefined, tokens: number): void {
     const first = this.#tokens === 0
     this.#tokens += tokens
     if (!this.request.stream) {
       this.#pieces.push(piece)
-      if (end) sendJson(this.response, 200, this.whole(end))
+      if (end) sendJson(this.response, 200, this.createWholeAnswer(end))
       return
     }
-    this.event([
-      this.choice(
-        first && this.of.chat ? { role: 'assistant', content: piece } : { content: piece },
+    this.writeEvent([
+      this.createChoice(
+        first && this.fields.chat ? { role: 'assistant', content: piece } : { content: piece },
         end ?? null,
       ),
     ])
     if (!end) return
-    if (this.request.includeUsage) this.event([], this.usage())
+    if (this.request.includeUsage) this.writeEvent([], this.createUsage())
     this.response.end('data: [DONE]\n\n')
   }
 
-  failed({ message }: Error): void {
+  writeError({ message }: Error): void {
     const error = { error: { message, type: 'server_error', code: 500 } }
     if (this.response.headersSent) this.response.end(`data: ${JSON.stringify(error)}\n\n`)
     else sendJson(this.response, 500, error)
   }
 
-  private event(choices: readonly object[], usage?: object): void {
+  private writeEvent(choices: readonly object[], usage?: object): void {
     const chunk = {
-      ...this.head(this.of.chat ? 'chat.completion.chunk' : 'text_completion'),
+      ...this.createHead(this.fields.chat ? 'chat.completion.chunk' : 'text_completion'),
       choices,
       ...(usage && { usage }),
     }
     this.response.write(`data: ${JSON.stringify(chunk)}\n\n`)
   }
 
-  private choice(
+  private createChoice(
     delta: { readonly role?: string; readonly content: string },
     finish: string | null,
   ) {
     return {
       index: 0,
-      ...(this.of.chat ? { delta } : { text: delta.content }),
+      ...(this.fields.chat ? { delta } : { text: delta.content }),
       finish_reason: finish,
     }
   }
 
-  private whole(finish: 'length' | 'stop') {
+  private createWholeAnswer(finish: 'length' | 'stop') {
     const text = this.#pieces.join('')
-    const content = this.of.chat ? { message: { role: 'assistant', content: text } } : { text }
+    const content = this.fields.chat ? { message: { role: 'assistant', content: text } } : { text }
     const choices = [{ index: 0, ...content, finish_reason: finish }]
     return {
-      ...this.head(this.of.chat ? 'chat.completion' : 'text_completion'),
+      ...this.createHead(this.fields.chat ? 'chat.completion' : 'text_completion'),
       choices,
-      usage: this.usage(),
+      usage: this.createUsage(),
     }
   }
 
-  private head(object: string) {
-    const { id, model, engine } = this.of
+  private createHead(object: string) {
+    const { id, model, engine } = this.fields
     return {
       id,
       object,
@@ -225,7 +225,7 @@ class Answer {
     }
   }
 
-  private usage() {
+  private createUsage() {
     const [prompt, completion] = [this.request.promptTokens, this.#tokens]
     return {
       prompt_tokens: prompt,

@@ -144,7 +144,7 @@ describe("the profiler's openai", () => {
   test('measures first token, time per token and the whole, as the device model gives them', async () => {
     const slo = { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' } as const
     const protocol = protocolFor('openai', {})
-    expect(await protocol.ready(predictor.url, 'qwen2.5-0.5b', signal)).toBe(true)
+    expect(await protocol.isReady(predictor.url, 'qwen2.5-0.5b', signal)).toBe(true)
     const target = await protocol.prepare(
       predictor.url,
       'qwen2.5-0.5b',

@@ -13,7 +13,10 @@ export interface CompletionRequest {
 
 const defaultMaxTokens = 128
 
-/** Reads a chat or completions request. Throws RequestError 400. */
+/**
+ * Reads a chat or completions request.
+ * @throws RequestError 400
+ */
 export function readCompletion(body: Record<string, unknown>, chat: boolean): CompletionRequest {
   const text = chat ? formatChat(body.messages) : body.prompt
   if (typeof text !== 'string' || text.trim() === '')
@@ -35,7 +38,7 @@ export function readCompletion(body: Record<string, unknown>, chat: boolean): Co
   return { text, maxTokens, ignoreEos, stream, includeUsage }
 }
 
-/** Throws RequestError 400 where prompt and answer are longer than the model takes. */
+/** @throws RequestError 400 if prompt and answer are longer than the model takes */
 export function checkLength(promptTokens: number, maxTokens: number, maxModelLength: number): void {
   if (promptTokens + maxTokens > maxModelLength)
     throw new RequestError(
@@ -53,7 +56,7 @@ function formatChat(messages: unknown): string | undefined {
   return contents.every((content) => typeof content === 'string') ? contents.join('\n') : undefined
 }
 
-/** A hash for each whole block of words, over all words up to its end (FNV-1a). */
+/** Computes a hash for each whole block of words, over all words up to its end (FNV-1a). */
 export function computePrefixHashes(words: readonly string[]): number[] {
   const hashes: number[] = []
   let hash = 0x811c9dc5

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { computePrefixHashes } from './prompt.ts'
 import { ContinuousBatcher, type Sequence, type Step } from './scheduler.ts'
-import { getAcceptance, meanTokens } from './speculation.ts'
+import { computeMeanTokens, inferAcceptance } from './speculation.ts'
 
 const limits = { maxSequences: 4, maxBatchedTokens: 64, cacheTokens: 1024, queueLimit: 100 }
 
@@ -268,8 +268,8 @@ describe('with drafts', () => {
     for (let i = 0; i < 4; i++) batcher.add(sequence(4, 4000).made)
     let steps = 0
     while (step(batcher)) steps += 1
-    expect(4000 / steps).toBeCloseTo(meanTokens({ tokens: 3, acceptance: 0.6 }), 1)
-    expect(getAcceptance(batcher.acceptedTokens / batcher.draftings, 3)).toBeCloseTo(0.6, 1)
+    expect(4000 / steps).toBeCloseTo(computeMeanTokens({ tokens: 3, acceptance: 0.6 }), 1)
+    expect(inferAcceptance(batcher.acceptedTokens / batcher.draftings, 3)).toBeCloseTo(0.6, 1)
   })
 
   test('whatever comes, every answer comes to its end, in order, and the limits hold', () => {

@@ -65,7 +65,7 @@ interface RunningSequence {
 }
 
 /** Work of one sequence in a step. */
-interface Part {
+interface SequenceWork {
   readonly running: RunningSequence
   readonly tokens: number
   /** Those of them that were only drafted. */
@@ -138,7 +138,7 @@ export class ContinuousBatcher {
     this.#end(found)
   }
 
-  /** The next step; undefined without work. */
+  /** Schedules the next step; undefined without work. */
   schedule(): Step | undefined {
     const apart = this.#limits.promptsApart
     if (apart === undefined) return this.#step('both')
@@ -158,7 +158,7 @@ export class ContinuousBatcher {
     const { maxBatchedTokens, maxSequences, speculation } = this.#limits
     let budget = maxBatchedTokens
     let [prefillTokens, decodes, decodeContext, drafts, prompts, promptContext] = [0, 0, 0, 0, 0, 0]
-    const parts: Part[] = []
+    const parts: SequenceWork[] = []
     const preemptionsBefore = this.preemptions
     const take = (running: RunningSequence): boolean => {
       const missing = countKnownTokens(running) - running.cached
@@ -232,17 +232,18 @@ export class ContinuousBatcher {
     return {
       work,
       sequences: parts.length,
-      repeats: () => (prefillTokens > 0 || speculation !== undefined ? 1 : this.#repeats(parts)),
+      repeats: () =>
+        prefillTokens > 0 || speculation !== undefined ? 1 : this.#countRepeats(parts),
       finish: (times = 1) => this.#finish(parts, times),
     }
   }
 
-  #repeats(parts: readonly Part[]): number {
+  #countRepeats(parts: readonly SequenceWork[]): number {
     const full =
       this.#waiting.length === 0 ||
       this.#running.length >= this.#limits.maxSequences ||
       !this.#hasRoom(this.#waiting[0]!)
-    // First tokens are told of.
+    // First tokens are reported, so the step that computes them is not repeated.
     if (
       !full ||
       parts.length < this.#running.length ||
@@ -258,7 +259,7 @@ export class ContinuousBatcher {
     return blocks <= this.#freeBlocks ? times : 1
   }
 
-  #finish(parts: readonly Part[], times: number): void {
+  #finish(parts: readonly SequenceWork[], times: number): void {
     for (const { running, tokens, drafts } of parts) {
       // Removed while the step ran.
       if (!running.active) continue

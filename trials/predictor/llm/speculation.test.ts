@@ -3,7 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { countParameters, type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { engineProfiles, predictDraftTimes, predictStepTimes } from './engine-profile.ts'
-import { computeTokensVariance, getAcceptance, meanTokens, resolveDraft } from './speculation.ts'
+import {
+  computeMeanTokens,
+  computeTokensVariance,
+  inferAcceptance,
+  resolveDraft,
+} from './speculation.ts'
 import { computeCacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
@@ -17,15 +22,15 @@ describe('tokens of a step', () => {
   test('on average as equation 1 of Leviathan, Kalman and Matias has it', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
-        expect(meanTokens({ tokens, acceptance })).toBeCloseTo(
+        expect(computeMeanTokens({ tokens, acceptance })).toBeCloseTo(
           (1 - acceptance ** (tokens + 1)) / (1 - acceptance),
           9,
         )
       }),
     )
     expect([
-      meanTokens({ tokens: 4, acceptance: 0 }),
-      meanTokens({ tokens: 4, acceptance: 1 }),
+      computeMeanTokens({ tokens: 4, acceptance: 0 }),
+      computeMeanTokens({ tokens: 4, acceptance: 1 }),
     ]).toEqual([1, 5])
   })
 
@@ -48,7 +53,7 @@ describe('tokens of a step', () => {
   test('what a server counts leads back to the probability', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
-        expect(getAcceptance(meanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(
+        expect(inferAcceptance(computeMeanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(
           acceptance,
           3,
         )

@@ -20,7 +20,7 @@ export interface Speculation {
 }
 
 /** P(a step yields more than j tokens) = α^j, up to γ + 1 tokens. */
-const computeKeepProbability = ({
+const listKeepProbabilities = ({
   tokens,
   acceptance,
 }: Pick<Speculation, 'tokens' | 'acceptance'>): number[] =>
@@ -30,29 +30,27 @@ const computeKeepProbability = ({
  * Tokens that a step adds to an answer, on average: (1 − α^(γ+1)) / (1 − α), Leviathan et al., eq.
  * 1, written as the sum that it is.
  */
-export const meanTokens = (speculation: Pick<Speculation, 'tokens' | 'acceptance'>): number =>
-  computeKeepProbability(speculation).reduce((sum, p) => sum + p, 0)
+export const computeMeanTokens = (
+  speculation: Pick<Speculation, 'tokens' | 'acceptance'>,
+): number => listKeepProbabilities(speculation).reduce((sum, p) => sum + p, 0)
 
 /** Their variance: E[k²] = Σ (2j + 1) P(k > j). */
 export function computeTokensVariance(
   speculation: Pick<Speculation, 'tokens' | 'acceptance'>,
 ): number {
-  const squared = computeKeepProbability(speculation).reduce(
-    (sum, p, j) => sum + (2 * j + 1) * p,
-    0,
-  )
-  return squared - meanTokens(speculation) ** 2
+  const squared = listKeepProbabilities(speculation).reduce((sum, p, j) => sum + (2 * j + 1) * p, 0)
+  return squared - computeMeanTokens(speculation) ** 2
 }
 
 /**
- * The α that explains a server's accepted tokens: inverts `meanTokens` by bisection.
+ * Infers the α that explains a server's accepted tokens: inverts `computeMeanTokens` by bisection.
  * @param accepted mean accepted draft tokens of a step, 0 to `tokens`
  */
-export function getAcceptance(accepted: number, tokens: number): number {
+export function inferAcceptance(accepted: number, tokens: number): number {
   let [low, high] = [0, 1]
   while (high - low > 1e-4) {
     const acceptance = (low + high) / 2
-    if (meanTokens({ tokens, acceptance }) - 1 < accepted) low = acceptance
+    if (computeMeanTokens({ tokens, acceptance }) - 1 < accepted) low = acceptance
     else high = acceptance
   }
   return (low + high) / 2
@@ -62,43 +60,44 @@ export function getAcceptance(accepted: number, tokens: number): number {
 const eagleVocabulary = 32_000
 
 /**
- * The draft model: for `eagle3` one of the model's layers with its own vocabulary (Li et al.,
- * EAGLE-3, 2025); for `draft` the named model, by its architecture or its name on the Hub; none for
- * `ngram`.
+ * Resolves the draft model: for `eagle3` one of the model's layers with its own vocabulary (Li et
+ * al., EAGLE-3, 2025); for `draft` the named model, by its architecture or its name on the Hub;
+ * none for `ngram`.
  * @throws DeviceModelError for a missing or unknown draft model
  */
 export function resolveDraft(
   method: SpeculativeMethod,
-  of: Decoder,
-  named: string | undefined,
-  own: readonly Architecture[] = [],
+  model: Decoder,
+  draftName: string | undefined,
+  ownArchitectures: readonly Architecture[] = [],
 ): Decoder | undefined {
   if (method === 'ngram') return undefined
   if (method === 'eagle3') {
-    const { experts, ...dense } = of
+    // A dense layer as wide as the experts that a token goes through.
+    const { experts, ...dense } = model
     const [intermediate, vocabulary] = [
-      of.intermediate * (experts?.active ?? 1),
-      Math.min(of.vocabulary, eagleVocabulary),
+      model.intermediate * (experts?.active ?? 1),
+      Math.min(model.vocabulary, eagleVocabulary),
     ]
-    return { ...dense, name: `EAGLE-3 of ${of.name}`, layers: 1, intermediate, vocabulary }
+    return { ...dense, name: `EAGLE-3 of ${model.name}`, layers: 1, intermediate, vocabulary }
   }
-  if (named === undefined)
+  if (draftName === undefined)
     throw new DeviceModelError(
       'speculativeMethod draft without a draft model',
       'pin it: speculativeModel: llama-3.2-1b',
     )
-  const draft = findArchitecture(parseArchitectureName(named), own)
+  const draft = findArchitecture(parseArchitectureName(draftName), ownArchitectures)
   if (draft.kind !== 'decoder')
     throw new DeviceModelError(
-      `speculativeModel ${named} is not a language model`,
+      `speculativeModel ${draftName} is not a language model`,
       'choose a language model such as llama-3.2-1b',
     )
   return draft
 }
 
 /** 'meta-llama/Llama-3.2-1B-Instruct' → 'llama-3.2-1b': fine-tuning does not change dimensions. */
-const parseArchitectureName = (place: string): string =>
-  place
+const parseArchitectureName = (modelName: string): string =>
+  modelName
     .split('/')
     .at(-1)!
     .toLowerCase()

@@ -209,7 +209,10 @@ function readWeights(a: Decoder, tokens: number): number {
   )
 }
 
-/** Bytes of one number of the cache. @throws DeviceModelError where the GPU cannot read it */
+/**
+ * Bytes of one number of the cache.
+ * @throws DeviceModelError if the GPU cannot read it
+ */
 export function countCacheBytes({
   gpu,
   precision,
@@ -224,7 +227,7 @@ export function countCacheBytes({
   return 1
 }
 
-/** The parts of steps on a device. */
+/** Computes the parts of steps on a device. */
 export function computeStepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const { architecture: a, gpu, tensorParallel } = device
   const { weightBytes, tflops, eightBit, widening } = resolveArithmetic(device)

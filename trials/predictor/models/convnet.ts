@@ -61,7 +61,7 @@ class Builder {
   step(stage: Stage, name: string, last: boolean): Step {
     switch (stage.kind) {
       case 'conv':
-        return this.#convolution(name, stage.out, stage.kernel, {
+        return this.#buildConvolution(name, stage.out, stage.kernel, {
           stride: stage.stride,
           pad: stage.pad,
           activation: this.#activation,
@@ -71,13 +71,13 @@ class Builder {
       case 'global-pool':
         return (x) => tf.mean(x, [1, 2], true)
       case 'dense':
-        return this.#convolution(name, stage.out, 1, {
+        return this.#buildConvolution(name, stage.out, 1, {
           activation: last ? undefined : this.#activation,
         })
       case 'bottleneck':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat, (i) =>
-            this.#bottleneck(
+            this.#buildBottleneck(
               `${name}/block${i}`,
               stage.mid,
               stage.out,
@@ -87,15 +87,15 @@ class Builder {
           ),
         )
       case 'separable':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat ?? 1, (i) =>
-            this.#separable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
+            this.#buildSeparable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
           ),
         )
       case 'inverted':
-        return chain(
+        return chainSteps(
           applyRepeatedly(stage.repeat, (i) =>
-            this.#inverted(
+            this.#buildInverted(
               `${name}/block${i}`,
               stage.expand,
               stage.out,
@@ -112,26 +112,32 @@ class Builder {
    * 1×1, 3×3 with the stride, 1×1, plus the input, projected where the shape changes (He et al.
    * 2015, figure 5 right).
    */
-  #bottleneck(name: string, mid: number, out: number, stride: number, projected: boolean): Step {
+  #buildBottleneck(
+    name: string,
+    mid: number,
+    out: number,
+    stride: number,
+    projected: boolean,
+  ): Step {
     const from = this.channels
-    const branch = chain([
-      this.#convolution(`${name}/reduce`, mid, 1, { activation: 'relu' }),
-      this.#convolution(`${name}/spatial`, mid, 3, { stride, activation: 'relu' }),
-      this.#convolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
+    const branch = chainSteps([
+      this.#buildConvolution(`${name}/reduce`, mid, 1, { activation: 'relu' }),
+      this.#buildConvolution(`${name}/spatial`, mid, 3, { stride, activation: 'relu' }),
+      this.#buildConvolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
     ])
     this.channels = from
     const shortcut = projected
-      ? this.#convolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
+      ? this.#buildConvolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
       : (x: tf.Tensor4D) => x
     this.channels = out
     return (x) => tf.relu(tf.add(branch(x), shortcut(x)))
   }
 
   /** Depthwise 3×3 then pointwise 1×1, each with ReLU6 (Howard et al. 2017, figure 3 right). */
-  #separable(name: string, out: number, stride: number): Step {
-    return chain([
-      this.#depthwise(`${name}/depthwise`, stride),
-      this.#convolution(`${name}/pointwise`, out, 1, { activation: this.#activation }),
+  #buildSeparable(name: string, out: number, stride: number): Step {
+    return chainSteps([
+      this.#buildDepthwise(`${name}/depthwise`, stride),
+      this.#buildConvolution(`${name}/pointwise`, out, 1, { activation: this.#activation }),
     ])
   }
 
@@ -139,24 +145,24 @@ class Builder {
    * Widen 1×1, depthwise 3×3, narrow 1×1 without activation; the input is added where shapes agree
    * (Sandler et al. 2018, table 1).
    */
-  #inverted(name: string, expand: number, out: number, stride: number): Step {
+  #buildInverted(name: string, expand: number, out: number, stride: number): Step {
     const from = this.channels
     const wide = from * expand
     const widen =
       expand > 1
-        ? [this.#convolution(`${name}/expand`, wide, 1, { activation: this.#activation })]
+        ? [this.#buildConvolution(`${name}/expand`, wide, 1, { activation: this.#activation })]
         : []
     const residual = stride === 1 && from === out
     const gain = residual ? this.#branchGain : 1
-    const branch = chain([
+    const branch = chainSteps([
       ...widen,
-      this.#depthwise(`${name}/depthwise`, stride),
-      this.#convolution(`${name}/project`, out, 1, { gain }),
+      this.#buildDepthwise(`${name}/depthwise`, stride),
+      this.#buildConvolution(`${name}/project`, out, 1, { gain }),
     ])
     return residual ? (x) => tf.add(branch(x), x) : branch
   }
 
-  #convolution(
+  #buildConvolution(
     name: string,
     out: number,
     kernel: number,
@@ -167,7 +173,7 @@ class Builder {
       gain = Math.SQRT2,
     }: { stride?: number; pad?: number; activation?: Activation; gain?: number },
   ): Step {
-    const { filter, bias } = this.#filter(
+    const { filter, bias } = this.#buildFilter(
       name,
       [kernel, kernel, this.channels, out],
       kernel ** 2 * this.channels,
@@ -187,8 +193,8 @@ class Builder {
       })
   }
 
-  #depthwise(name: string, stride: number): Step {
-    const { filter, bias } = this.#filter(
+  #buildDepthwise(name: string, stride: number): Step {
+    const { filter, bias } = this.#buildFilter(
       name,
       [3, 3, this.channels, 1],
       9,
@@ -212,7 +218,7 @@ class Builder {
    * Deviation gain/√inputs keeps activations' size through ReLU with gain √2 (He et al. 2015b,
    * equation 10).
    */
-  #filter(
+  #buildFilter(
     name: string,
     shape: [number, number, number, number],
     inputs: number,
@@ -228,7 +234,7 @@ class Builder {
   }
 }
 
-const chain =
+const chainSteps =
   (steps: readonly Step[]): Step =>
   (x) =>
     steps.reduce((value, step) => step(value), x)

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { ModelError } from './model-registry.ts'
 
 /**
- * The file to open: the path itself, or in a folder its model.onnx (model.gguf), or its only file
- * of that kind. @throws ModelError
+ * Finds the file to open: the path itself, or in a folder its model.onnx (model.gguf), or its only
+ * file of that kind.
+ * @throws ModelError
  */
 export async function findModelFile(path: string, ending: 'onnx' | 'gguf'): Promise<string> {
   const found = await stat(path).catch(() => undefined)

@@ -16,7 +16,7 @@ export class ModelError extends Error {
 }
 
 /**
- * The architecture of a built-in model, by name or alias ('bert' is bert-base).
+ * Resolves the architecture of a built-in model, by name or alias ('bert' is bert-base).
  * @throws ModelError naming close names.
  */
 export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' | 'graph' }> {
@@ -43,8 +43,8 @@ function findKnownArchitecture(name: string): Architecture | undefined {
 }
 
 /**
- * Builds a built-in model with seeded weights on the backend in use. Throws ModelError, RangeError
- * for a sequence length.
+ * Builds a built-in model with seeded weights on the backend in use.
+ * @throws ModelError, RangeError for a sequence length
  */
 export function buildModel(name: string, sequenceLength: number, seed: number, pack?: Pack): Model {
   const architecture = resolveModel(name)

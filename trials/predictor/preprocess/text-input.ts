@@ -33,7 +33,7 @@ const plainToken = /[a-z0-9]+|[!-/:-@[-`{-~]/g
 const isPlain = /^[\t\n\r -~]*$/
 
 /**
- * A WordPiece tokeniser.
+ * Creates a WordPiece tokeniser.
  * @param vocabularyPath a BERT model's vocab.txt; without it a synthetic vocabulary of 30,522
  * pieces, for models with seeded weights
  */
@@ -73,7 +73,8 @@ export function* splitBasicTokens(text: string): Generator<string> {
 
 /**
  * Writes the ids of a token's pieces from `at` on, no further than `room`; the id of [UNK] when it
- * cannot be put together. Returns the new end.
+ * cannot be put together.
+ * @returns the new end
  */
 function appendPieces(
   token: string,

@@ -43,8 +43,8 @@ export function createVocabulary(pieces: readonly string[]): Vocabulary {
 }
 
 /**
- * Reads a BERT model's vocab.txt: one piece a line, in the order of their ids. Throws when it
- * cannot be read or is no such file.
+ * Reads a BERT model's vocab.txt: one piece a line, in the order of their ids.
+ * @throws when it cannot be read or is no such file
  */
 export function readVocabulary(path: string): Vocabulary {
   let text: string
@@ -71,16 +71,16 @@ const commonWords =
   )
 
 /**
- * Frequencies of letters in English texts, per cent (Norvig 2012, 'English Letter Frequency
- * Counts').
+ * Letters as often as in English texts, one for each per cent, rounded (Norvig 2012, 'English
+ * Letter Frequency Counts').
  */
 const letterShares =
   'eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiiinnnnnnnsssssssrrrrrrhhhhhllllddddcccuuummmffppggwwyybbvk'
 
 /**
- * A synthetic vocabulary of BERT's size and layout (special pieces, characters, then words and
- * parts of words) for models with seeded weights. Its pieces are common words, and letters sampled
- * by their frequency in English with a fixed seed.
+ * Creates a synthetic vocabulary of BERT's size and layout (special pieces, characters, then words
+ * and parts of words) for models with seeded weights. Its pieces are common words, and letters
+ * sampled by their frequency in English with a fixed seed.
  */
 export function createSyntheticPieces(): string[] {
   const unused = (from: number, to: number) =>

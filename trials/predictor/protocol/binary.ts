@@ -12,7 +12,8 @@ import type { Tensor } from '../engine.ts'
 import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
 
 /**
- * One tensor from its raw bytes. Throws RequestError 400 when their number does not fit the shape.
+ * One tensor from its raw bytes.
+ * @throws RequestError 400 when their number does not fit the shape
  */
 export function readBinaryTensor(
   name: string,

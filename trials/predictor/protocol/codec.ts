@@ -9,13 +9,13 @@ import { decodeTfServing, encodeTfServing } from './tfserving-http.ts'
 type FormatOf<Name extends TensorProtocol> = Extract<ReplyFormat, { protocol: Name }>
 
 interface Codec<Format> {
-  /** Throws RequestError 400. */
+  /** @throws RequestError 400 */
   decode(
     body: string | Uint8Array,
     model: ServedModelInfo,
     headerLength: number | undefined,
   ): WireRequest
-  /** Throws RequestError 500 for outputs that the format cannot express. */
+  /** @throws RequestError 500 for outputs that the format cannot express */
   encode(format: Format, outputs: Tensors, model: ServedModelInfo): Reply
 }
 

@@ -30,7 +30,8 @@ const integers: ReadonlySet<string> = new Set(integerDatatypes)
 /**
  * Reads an inference request.
  * @param headerLength value of Inference-Header-Content-Length when the body carries binary data
- * after its JSON Throws RequestError 400.
+ * after its JSON
+ * @throws RequestError 400
  */
 export function decodeOip(
   body: string | Uint8Array,
@@ -178,13 +179,16 @@ function chooseReplyFormat(request: Record<string, unknown>, model: ServedModelI
   return { protocol: 'oip-v2', id, outputs }
 }
 
-/** Writes an inference reply. Throws RequestError 500 for numbers that JSON cannot express. */
+/**
+ * Writes an inference reply.
+ * @throws RequestError 500 for numbers that JSON cannot express
+ */
 export function encodeOip(format: OipFormat, outputs: Tensors, model: ServedModelInfo): Reply {
   const tail: Uint8Array[] = []
   const written = format.outputs.map(({ name, binary }) => {
     const tensor = outputs[name]!
     const head = `{"name":${JSON.stringify(name)},"datatype":"${tensor.datatype}","shape":[${tensor.shape}]`
-    if (!binary) return `${head},"data":[${readJsonNumbers(tensor.data, name)}]}`
+    if (!binary) return `${head},"data":[${formatJsonNumbers(tensor.data, name)}]}`
     tail.push(encodeBinary(tensor))
     return `${head},"parameters":{"binary_data_size":${tensor.data.byteLength}}}`
   })
@@ -200,7 +204,7 @@ export function encodeOip(format: OipFormat, outputs: Tensors, model: ServedMode
 }
 
 /** Comma-separated numbers; FP32 values with the digits that float32 has. */
-export function readJsonNumbers(data: Float32Array | Int32Array, name: string): string {
+export function formatJsonNumbers(data: Float32Array | Int32Array, name: string): string {
   const parts = new Array<string>(data.length)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]!

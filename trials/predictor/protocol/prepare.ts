@@ -10,8 +10,8 @@ export interface Codecs {
 }
 
 /**
- * Tokenises, decodes or checks the inputs; resolves with tensors of `items` rows. Throws
- * RequestError 400.
+ * Tokenises, decodes or checks the inputs; resolves with tensors of `items` rows.
+ * @throws RequestError 400
  */
 export async function prepare(
   inputs: readonly WireTensor[],

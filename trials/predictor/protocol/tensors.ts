@@ -104,7 +104,7 @@ export interface Reply {
   readonly headerLength?: number
 }
 
-/** A value for an error message, cut short. */
+/** Formats a value for an error message, cut short. */
 export function formatShape(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   const text = isRecord(value) ? 'an object' : JSON.stringify(value)

@@ -1,7 +1,7 @@
 /** TensorFlow Serving's REST API: https://www.tensorflow.org/tfx/serving/api_rest */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
-import { readJsonNumbers } from './oip-http.ts'
+import { formatJsonNumbers } from './oip-http.ts'
 import {
   formatShape,
   maxDimensions,
@@ -18,7 +18,10 @@ type TfServingFormat = Extract<ReplyFormat, { protocol: 'tfserving' }>
 
 export const signatureName = 'serving_default'
 
-/** Reads a predict request, row ("instances") or columnar ("inputs"). Throws RequestError 400. */
+/**
+ * Reads a predict request, row ("instances") or columnar ("inputs").
+ * @throws RequestError 400
+ */
 export function decodeTfServing(body: string | Uint8Array, model: ServedModelInfo): WireRequest {
   const request = parseJson(typeof body === 'string' ? body : new TextDecoder().decode(body))
   const { instances, inputs, signature_name: signature } = request
@@ -78,7 +81,7 @@ const isBase64 = (value: unknown): value is { b64: string } =>
 const isNamed = (value: unknown): value is Record<string, unknown> =>
   isRecord(value) && !isBase64(value)
 
-/** The input that unnamed values are meant for. */
+/** Gets the input that unnamed values are meant for. */
 function getSoleInput(model: ServedModelInfo, values: readonly unknown[]): string {
   if (model.task === 'text')
     return typeof values[0] === 'string' || isBase64(values[0]) ? 'text' : 'input_ids'
@@ -91,7 +94,8 @@ function getSoleInput(model: ServedModelInfo, values: readonly unknown[]): strin
 }
 
 /**
- * A tensor from nested lists; text and {"b64": ...} make BYTES, whole numbers INT64, others FP32.
+ * Decodes a tensor from nested lists; text and {"b64": ...} make BYTES, whole numbers INT64, others
+ * FP32.
  */
 function decodeTensor(name: string, values: readonly unknown[]): WireTensor {
   const shape: number[] = []
@@ -134,8 +138,8 @@ function decodeTensor(name: string, values: readonly unknown[]): WireTensor {
 }
 
 /**
- * Writes a predict reply in the style of its request. Throws RequestError 500 for numbers that JSON
- * cannot express.
+ * Writes a predict reply in the style of its request.
+ * @throws RequestError 500 for numbers that JSON cannot express
  */
 export function encodeTfServing(
   format: TfServingFormat,
@@ -174,7 +178,7 @@ const encodeRow = (tensor: Tensor, name: string): string[] => {
 
 function nestValues(tensor: Tensor, name: string): string {
   if (tensor.shape.length <= 1) {
-    const numbers = readJsonNumbers(tensor.data, name)
+    const numbers = formatJsonNumbers(tensor.data, name)
     return tensor.shape.length === 0 ? numbers : `[${numbers}]`
   }
   return `[${encodeRow(tensor, name)}]`

@@ -27,7 +27,10 @@ export class Batcher<T> {
   #items = 0
   #flushing = false
 
-  /** `now` in ms, monotonic. Throws RangeError for a policy that could never send anything. */
+  /**
+   * `now` in ms, monotonic.
+   * @throws RangeError for a policy that could never send anything
+   */
   constructor(policy: BatchPolicy, now: () => number) {
     if (!(policy.maxBatchSize >= 1 && policy.maxDelayMs >= 0 && policy.queueLimit >= 1))
       throw new RangeError(
@@ -65,7 +68,7 @@ export class Batcher<T> {
   }
 
   /**
-   * The next batch in order of arrival when one is due, else undefined.
+   * Takes the next batch in order of arrival when one is due, else undefined.
    * @param aheadMs a batch that falls due within this time is due: for a driver whose timers are
    * that coarse
    */

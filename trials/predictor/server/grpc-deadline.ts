@@ -1,4 +1,4 @@
-/** Requests over gRPC that do not come: grpc-js waits for them for ever. */
+/** Time limit for gRPC requests that never arrive in full: grpc-js itself sets none. */
 import type { Socket } from 'node:net'
 import {
   ResponderBuilder,
@@ -8,11 +8,11 @@ import {
   status,
 } from '@grpc/grpc-js'
 
-/** The peer of a connection as grpc-js names it. */
+/** Gets the peer of a connection as grpc-js names it. */
 const getPeer = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}:${remotePort}`
 
-/** Time for the last words to leave, ms. */
-const lastWordsMs = 100
+/** Time for the status to reach the client before its connection is closed, ms. */
+const statusDeliveryMs = 100
 
 /**
  * Limits the time to receive each request, and the time from a connection to its first request.
@@ -20,9 +20,9 @@ const lastWordsMs = 100
  * stream that its client never ends would stay open.
  */
 export class GrpcDeadline {
-  private readonly waiting = new Map<
+  private readonly connections = new Map<
     string,
-    { readonly socket: Socket; readonly first: NodeJS.Timeout }
+    { readonly socket: Socket; readonly firstRequestTimer: NodeJS.Timeout }
   >()
 
   constructor(private readonly timeoutS: number) {}
@@ -30,38 +30,38 @@ export class GrpcDeadline {
   /** Call for each connection. */
   watch(socket: Socket): void {
     const peer = getPeer(socket)
-    this.waiting.set(peer, {
+    this.connections.set(peer, {
       socket,
-      first: setTimeout(() => socket.destroy(), this.timeoutS * 1000),
+      firstRequestTimer: setTimeout(() => socket.destroy(), this.timeoutS * 1000),
     })
     socket.on('close', () => {
-      clearTimeout(this.waiting.get(peer)?.first)
-      this.waiting.delete(peer)
+      clearTimeout(this.connections.get(peer)?.firstRequestTimer)
+      this.connections.delete(peer)
     })
   }
 
-  /** Stops watching the open connections. */
+  /** Closes all connections that are still open. */
   close(): void {
-    for (const { socket } of this.waiting.values()) socket.destroy()
+    for (const { socket } of this.connections.values()) socket.destroy()
   }
 
   readonly interceptor: ServerInterceptor = (_method, call) => {
-    const connection = this.waiting.get(call.getPeer())
-    clearTimeout(connection?.first)
+    const connection = this.connections.get(call.getPeer())
+    clearTimeout(connection?.firstRequestTimer)
     const late = setTimeout(() => {
       call.sendStatus({
         code: status.DEADLINE_EXCEEDED,
         details: `the request did not arrive within ${this.timeoutS} s`,
       })
-      setTimeout(() => connection?.socket.destroy(), lastWordsMs)
+      setTimeout(() => connection?.socket.destroy(), statusDeliveryMs)
     }, this.timeoutS * 1000)
-    const came = () => clearTimeout(late)
+    const stopTimer = () => clearTimeout(late)
     const listener = new ServerListenerBuilder()
       .withOnReceiveHalfClose((next) => {
-        came()
+        stopTimer()
         next()
       })
-      .withOnCancel(came)
+      .withOnCancel(stopTimer)
       .build()
     return new ServerInterceptingCall(
       call,

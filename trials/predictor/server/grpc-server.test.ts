@@ -228,8 +228,8 @@ describe('TensorFlow Serving', () => {
 describe.each(['grpc-v2', 'tfserving-grpc'] as const)("the profiler's %s", (name) => {
   test('finds it ready, prepares requests and loads it', async () => {
     const protocol = protocolFor(name)
-    expect(await protocol.ready(grpcUrl, 'bert-tiny', signal)).toBe(true)
-    expect(await protocol.ready(grpcUrl, 'gpt', signal)).toBe(false)
+    expect(await protocol.isReady(grpcUrl, 'bert-tiny', signal)).toBe(true)
+    expect(await protocol.isReady(grpcUrl, 'gpt', signal)).toBe(false)
     const target = await protocol.prepare(
       grpcUrl,
       'bert-tiny',

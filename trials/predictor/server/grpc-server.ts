@@ -78,7 +78,10 @@ export async function startGrpcServer(
 /** Minimum time that an idle connection stays open. */
 const minIdleMs = 60_000
 
-/** A method deals in bytes: its request and its reply. Throws RequestError. */
+/**
+ * A method deals in bytes: its request and its reply.
+ * @throws RequestError
+ */
 type Method = (request: Buffer) => Buffer | Promise<Buffer>
 
 const codes: Readonly<Record<number, number>> = {
@@ -122,7 +125,7 @@ function add(server: Server, service: string, methods: Readonly<Record<string, M
   server.addService(Object.fromEntries(definitions), Object.fromEntries(handlers))
 }
 
-/** Throws RequestError 400 for bytes that are no such message. */
+/** @throws RequestError 400 for bytes that are no such message */
 function read<T>(name: string, bytes: Buffer): T {
   try {
     return decodeMessage<T>(name, bytes)

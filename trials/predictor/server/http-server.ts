@@ -226,7 +226,7 @@ async function infer(
   )
 }
 
-/** Bytes of the JSON that leads a request's binary tensors; undefined where it has none. */
+/** Bytes of the JSON that leads a request's binary tensors; undefined if it has none. */
 function readInferenceHeaderLength({ headers }: FastifyRequest): number | undefined {
   const value = headers['inference-header-content-length']
   if (value === undefined) return undefined

@@ -19,41 +19,45 @@ export interface ModelMetrics {
 export class PredictorMetrics {
   readonly registry = new Registry()
   readonly #labels = ['model', 'version'] as const
-  readonly #requests = this.#counter(
+  readonly #requests = this.#createCounter(
     'predictor_requests_total',
     'Requests answered, by HTTP status',
     ['model', 'version', 'status'],
   )
-  readonly #rejected = this.#counter(
+  readonly #rejected = this.#createCounter(
     'predictor_rejected_total',
     'Requests refused because the queue was full or the predictor was stopping',
   )
-  readonly #items = this.#counter('predictor_items_total', 'Items inferred')
-  readonly #batches = this.#counter(
+  readonly #items = this.#createCounter('predictor_items_total', 'Items inferred')
+  readonly #batches = this.#createCounter(
     'predictor_batches_total',
     'Batches inferred; items / batches is the mean realised batch',
   )
-  readonly #latency = this.#histogram(
+  readonly #latency = this.#createHistogram(
     'predictor_request_seconds',
     'Time from the fully read request to the written reply',
     seconds,
   )
-  readonly #preprocess = this.#histogram(
+  readonly #preprocess = this.#createHistogram(
     'predictor_preprocess_seconds',
     'CPU worker time to decode and prepare a request',
     seconds,
   )
-  readonly #queue = this.#histogram(
+  readonly #queue = this.#createHistogram(
     'predictor_queue_seconds',
     'Time that a request waits in the batcher',
     seconds,
   )
-  readonly #compute = this.#histogram(
+  readonly #compute = this.#createHistogram(
     'predictor_compute_seconds',
     'Compute time of a batch on its engine',
     seconds,
   )
-  readonly #batch = this.#histogram('predictor_batch_items', 'Realised batch sizes', batchSizes)
+  readonly #batch = this.#createHistogram(
+    'predictor_batch_items',
+    'Realised batch sizes',
+    batchSizes,
+  )
 
   constructor() {
     const registers = [this.registry]
@@ -161,10 +165,10 @@ export class PredictorMetrics {
     })
   }
 
-  #counter(name: string, help: string, labelNames: readonly string[] = this.#labels) {
+  #createCounter(name: string, help: string, labelNames: readonly string[] = this.#labels) {
     return new Counter({ name, help, labelNames, registers: [this.registry] })
   }
-  #histogram(name: string, help: string, buckets: number[]) {
+  #createHistogram(name: string, help: string, buckets: number[]) {
     return new Histogram({
       name,
       help,

@@ -11,9 +11,9 @@ export interface ModelVersion {
 }
 
 /**
- * The versions to serve under a path, by policy (as TensorFlow Serving's): 'latest', 'latest:N',
- * 'all', 'specific:1,3'. A path without numbered folders, or no path, is version 1. Throws Error
- * when nothing is there to serve.
+ * Chooses the versions to serve under a path, by policy (as TensorFlow Serving's): 'latest',
+ * 'latest:N', 'all', 'specific:1,3'. A path without numbered folders, or no path, is version 1.
+ * @throws Error when nothing is there to serve
  */
 export async function chooseVersions(
   modelPath: string | undefined,
@@ -90,15 +90,15 @@ export class ModelRepository {
     return this.#served.reduce((sum, each) => sum + each.waiting, 0)
   }
 
-  /** Throws RequestError 404 for another model's name. */
+  /** @throws RequestError 404 for another model's name */
   checkName(model: string): void {
     if (model !== this.#name)
       throw new RequestError(404, `unknown model '${model}'; this predictor serves '${this.#name}'`)
   }
 
   /**
-   * The version asked for, or the newest. Throws RequestError 404 for unknown names, 503 when
-   * loading or draining.
+   * Finds the version asked for, or the newest.
+   * @throws RequestError 404 for unknown names, 503 when loading or draining
    */
   find(model: string, version?: string): ServedModel {
     this.checkName(model)

@@ -146,10 +146,10 @@ export class ServedModel {
   }
 
   #admit(items: number): void {
-    if (this.waiting + items > this.#policy.queueLimit) throw this.#full()
+    if (this.waiting + items > this.#policy.queueLimit) throw this.#createFullError()
   }
 
-  #full(): RequestError {
+  #createFullError(): RequestError {
     return new RequestError(
       429,
       `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items are waiting`,
@@ -173,7 +173,7 @@ export class ServedModel {
       parts.push(
         new Promise((resolve, reject) => {
           if (!this.#batcher.offer({ tensors, from, items: count, resolve, reject }, count))
-            reject(this.#full())
+            reject(this.#createFullError())
         }),
       )
     }

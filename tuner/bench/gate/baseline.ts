@@ -5,7 +5,7 @@ import type { Cases, GateFigures } from './types.ts'
 /** Enough to tell two runs apart, few enough to read. */
 const digits = 6
 
-/** Empty where there is no file. */
+/** Empty if there is no file. */
 export const readBaseline = (file: string): GateFigures =>
   existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
 
@@ -35,7 +35,10 @@ export function refuseToReplace(file: string, parts: readonly string[], force: b
     )
 }
 
-/** Writes figures beside those of other parts that the file has. @throws as refuseToReplace */
+/**
+ * Writes figures beside those of other parts that the file has.
+ * @throws as refuseToReplace
+ */
 export function writeBaseline(file: string, figures: GateFigures, force: boolean): void {
   refuseToReplace(file, Object.keys(figures), force)
   writeFileSync(file, `${JSON.stringify({ ...readBaseline(file), ...figures }, null, 2)}\n`)

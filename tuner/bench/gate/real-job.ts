@@ -38,7 +38,7 @@ async function awaitQuiet(): Promise<number> {
 }
 
 /**
- * The readings, or none where others used the machine before one of the runs.
+ * The readings, or none if others used the machine before one of the runs.
  * @param note told what is done next
  */
 async function runReal(note: (line: string) => void): Promise<Cases | undefined> {

@@ -34,7 +34,10 @@ interface Figures {
   readonly cases: number
 }
 
-/** A figure of which less is better, up to a bound. @param print of it, in its unit */
+/**
+ * A figure of which less is better, up to a bound.
+ * @param print of it, in its unit
+ */
 export function upTo(
   { measure, baseline, now, cases }: Figures,
   max: number,
@@ -70,9 +73,9 @@ export function shown(
 }
 
 /**
- * Share of the cases that are right (1, not 0), compared case by case on the same seeds. Worse where
- * more of them were lost than gained and chance is no explanation: one-sided sign test of those that
- * differ (McNemar's exact test).
+ * Share of the cases that are right (1, not 0), compared case by case on the same seeds. Worse
+ * where more of them were lost than gained and chance is no explanation: one-sided sign test of
+ * those that differ (McNemar's exact test).
  */
 export function shareRight(measure: string, reading: string, baseline: Cases, now: Cases): Row {
   const was = readingsOf(baseline, reading)

@@ -1,8 +1,8 @@
 /**
  * True capacities of the gate's virtual servers by long simulation: `node --import tsx
- * tuner/bench/gate/true-capacities.ts` rewrites true-capacities.json, in about three minutes of CPU.
- * They belong to the seed of the servers (seeds.ts). Within about half a percent: 3 runs of 60,000
- * requests at each rate.
+ * tuner/bench/gate/true-capacities.ts` rewrites true-capacities.json, in about three minutes of
+ * CPU. They belong to the seed of the servers (seeds.ts). Within about half a percent: 3 runs of
+ * 60,000 requests at each rate.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,10 @@ const effort = {
   maxBracket: 1.015,
 }
 
-/** Requests per second by the server's name. @throws Error when the file is missing */
+/**
+ * Requests per second by the server's name.
+ * @throws Error when the file is missing
+ */
 export function gateCapacities(): Readonly<Record<string, number>> {
   if (!existsSync(file))
     throw new Error(

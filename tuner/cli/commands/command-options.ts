@@ -3,20 +3,23 @@ import { Option } from 'commander'
 import { defaults } from '../../config/names.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 
-/** The value, if it is allowed. @throws UserError with the allowed values */
+/**
+ * The value, if it is allowed.
+ * @throws UserError with the allowed values
+ */
 export function parseChoice<T extends string>(
   value: string,
   allowed: readonly T[],
   flag: string,
 ): T {
-  const found = allowed.find((a) => a === value)
-  if (found === undefined)
+  const match = allowed.find((a) => a === value)
+  if (match === undefined)
     throw new UserError(
       `${flag}: unknown value ${value}`,
       `use one of ${allowed.join(', ')}`,
       exitCodes.usage,
     )
-  return found
+  return match
 }
 
 /** Collects the values of a repeatable flag in order. */
@@ -25,7 +28,6 @@ export const collectValues = (value: string, before: readonly string[] = []): re
   value,
 ]
 
-/** The flag `--db`; its default is TUNE_DB, as for runs.
- */
+/** Creates the flag `--db`; its default is TUNE_DB, as for runs. */
 export const createStoreOption = (what = 'trial store (SQLite)'): Option =>
   new Option('--db <file>', what).default(process.env.TUNE_DB || defaults.db)

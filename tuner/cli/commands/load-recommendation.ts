@@ -10,7 +10,7 @@ import { readGivenFile } from '../given-file.ts'
 import { type ReopenFlags, reopenExperiment } from './reopen-experiment.ts'
 
 /**
- * @param flag for errors
+ * @param flag flag that named the file, for error messages
  * @throws UserError for an unknown experiment, and for other files
  */
 export async function loadRecommendation(
@@ -33,9 +33,9 @@ export async function loadRecommendation(
   } catch (error) {
     throw wrong(`is not JSON: ${(error as Error).message}`)
   }
-  const read = recommendationDocument.safeParse(json)
-  if (read.success) return read.data
-  const faults = read.error.issues
+  const parsed = recommendationDocument.safeParse(json)
+  if (parsed.success) return parsed.data
+  const faults = parsed.error.issues
     .slice(0, 5)
     .map(({ path, message }) => `${path.join('.') || 'document'}: ${message}`)
   throw wrong(`is not a recommendation: ${faults.join('; ')}`)

@@ -19,8 +19,7 @@ export function requireStore(path: string): void {
   )
 }
 
-/** Opens an existing store read-only, also while others write to it. Prints damage on stderr.
- */
+/** Opens an existing store read-only, also while others write to it. Prints damage on stderr. */
 export async function openExistingStore(path: string): Promise<StoreReader> {
   requireStore(path)
   return openReader(path, createDamageReporter(path))
@@ -31,25 +30,33 @@ export const openWritableStore = (path: string): Promise<TrialStore> =>
   openStore(path, { onDamage: createDamageReporter(path) })
 
 /**
- * The experiment of an id; default: the newest that is not archived. @throws UserError with the
- * known ids
+ * Finds the experiment of an id; default: the newest that is not archived.
+ * @throws UserError with the known ids
  */
 export async function findExperiment(
   store: Pick<StoreReader, 'list' | 'load'>,
   id: string | undefined,
 ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
-  const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-  const wanted = id ?? findNewest(known)?.id
-  const found = wanted === undefined ? undefined : await store.load(wanted)
-  if (found) return found
-  throw createUnknownExperimentError(known, wanted)
+  const newestFirst = [...(await store.list())].sort((a, b) =>
+    b.createdAt.localeCompare(a.createdAt),
+  )
+  const experimentId = id ?? findNewest(newestFirst)?.id
+  const stored = experimentId === undefined ? undefined : await store.load(experimentId)
+  if (stored) return stored
+  throw createUnknownExperimentError(newestFirst, experimentId)
 }
 
-/** The first that is not archived, or else the first. @param known newest first */
+/**
+ * Finds the first that is not archived, or else the first.
+ * @param known newest first
+ */
 export const findNewest = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
   known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
 
-/** The error for an unknown experiment, with the known ids. @param known newest first */
+/**
+ * Creates the error for an unknown experiment, with the known ids.
+ * @param known newest first
+ */
 export function createUnknownExperimentError(
   known: readonly ExperimentRecord[],
   wanted: string | undefined,

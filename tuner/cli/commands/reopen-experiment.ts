@@ -22,25 +22,31 @@ export interface ReopenedExperiment extends Reevaluation {
   readonly annotations: Annotations
 }
 
-/** The experiment of that id, or the newest. @throws UserError, ConfigError and StoreError. */
+/**
+ * The experiment of that id, or the newest.
+ * @throws UserError, ConfigError and StoreError
+ */
 export async function reopenExperiment(
   id: string | undefined,
   flags: ReopenFlags,
 ): Promise<ReopenedExperiment> {
   const store = await openExistingStore(flags.db)
   try {
-    const found = await findExperiment(store, id)
-    const written = await store.annotations(found.experiment.id)
+    const loaded = await findExperiment(store, id)
+    const storedAnnotations = await store.annotations(loaded.experiment.id)
     return {
-      ...(await reevaluate(found, flags)),
-      annotations: written.get(found.experiment.id) ?? new Map(),
+      ...(await reevaluate(loaded, flags)),
+      annotations: storedAnnotations.get(loaded.experiment.id) ?? new Map(),
     }
   } finally {
     await store.close()
   }
 }
 
-/** The recommended candidate, or that of a trial. @throws UserError if there is none */
+/**
+ * Chooses the recommended candidate, or that of a trial.
+ * @throws UserError if there is none
+ */
 export function chooseCandidate(
   recommendation: Recommendation,
   trial: string | undefined,
@@ -55,12 +61,12 @@ export function chooseCandidate(
     )
   }
   const number = parseCount(trial, 1)
-  const found = [best, nearest, ...alternatives].find((c) => c?.trial === number)
-  if (found) return found
-  const known = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
+  const match = [best, nearest, ...alternatives].find((c) => c?.trial === number)
+  if (match) return match
+  const feasibleTrials = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
   throw new UserError(
     `experiment ${experimentId} has no trial ${number} that serves`,
-    `trials that serve: ${known.join(', ') || 'none'}`,
+    `trials that serve: ${feasibleTrials.join(', ') || 'none'}`,
     exitCodes.usage,
   )
 }

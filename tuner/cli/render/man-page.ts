@@ -72,7 +72,7 @@ const formatItem = (term: string, what: string): string[] => [
   escapeLine(what),
 ]
 
-/** An argument of a macro. */
+/** Quotes an argument of a macro. */
 const quoteArgument = (text: string): string => `"${escapeRoff(text).replaceAll('"', '\\(dq')}"`
 
 /** Escapes a text line: a leading dot or apostrophe would be a roff request. */

@@ -2,7 +2,9 @@
 import { createInterface } from 'node:readline/promises'
 
 export interface Prompt {
-  /** The trimmed answer; '' without a terminal or without input. @throws the signal's reason
+  /**
+   * The trimmed answer; '' without a terminal or without input.
+   * @throws the signal's reason
    */
   say(question: string): Promise<string>
   close(): void

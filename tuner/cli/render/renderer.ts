@@ -3,7 +3,9 @@ import type { Renderer, RenderIo } from './render-io.ts'
 
 type RendererName = 'screen' | 'plain' | 'json' | 'events'
 
-/** The requested renderer; by default a live screen on a terminal, otherwise plain lines. */
+/**
+ * Chooses the requested renderer; by default a live screen on a terminal, otherwise plain lines.
+ */
 export function chooseRenderer(
   flags: { json?: boolean; events?: boolean; plain?: boolean },
   stderr: { isTTY?: boolean },

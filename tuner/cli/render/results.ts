@@ -1,8 +1,9 @@
 /** Formats the result of a run for the terminal: ranked table, details, verdict. */
 
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
-import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
+import { describeStage } from '../../../reports/recommendation/stages.ts'
 import {
   formatWindow,
   listLatencyRows,
@@ -21,7 +22,7 @@ import {
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   formatProof,
 } from '../../../reports/recommendation/words.ts'
 import { getObjectiveWords } from '../../../search/objective.ts'
@@ -66,7 +67,7 @@ export function formatResult(
 
 function formatRanking(recommendation: Recommendation, style: Style, columns: number): string[] {
   const { best, nearest, slo, provenance } = recommendation
-  const candidates = candidatesOf(recommendation)
+  const candidates = listCandidates(recommendation)
   const streamed = candidates.some(({ tokens }) => tokens)
   const estimated = candidates.some(({ estimateRps }) => estimateRps !== undefined)
   const row = (mark: string, candidate: Candidate, note: string) => [
@@ -76,7 +77,7 @@ function formatRanking(recommendation: Recommendation, style: Style, columns: nu
       : `${candidate.label}, quality ${candidate.quality}`,
     describeStatus(candidate.status, provenance).name,
     candidate.capacityRps > 0 ? formatCapacity(candidate) : '-',
-    candidate.capacityRps > 0 ? formatCapacityValue(slo, candidate) : '-',
+    candidate.capacityRps > 0 ? formatLatencyValue(slo, candidate) : '-',
     formatRankedCost(recommendation, candidate),
     ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? formatTokenCells(candidate) : []),
@@ -118,10 +119,11 @@ function formatDetails(
   style: Style,
   columns: number,
 ): string[] {
-  const { binding, caveats, provenance, seed, experimentId } = recommendation
+  const { binding, stages = [], caveats, provenance, seed, experimentId } = recommendation
   const proof = formatProof(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
+    ...stages.map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}`),
     ...formatConfirmation(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),

@@ -161,7 +161,7 @@ function Screen({
   )
 }
 
-/** The last disturbed attempt at each configuration that no later trial has measured. */
+/** Lists the last disturbed attempt at each configuration that no later trial has measured. */
 function listDisturbedRows(rows: Progress['rows']): Progress['rows'] {
   const last = new Map(rows.map((row) => [configurationKey(row.trial.configuration), row]))
   return [...last.values()].filter(({ trial }) => wasDisturbed(trial))

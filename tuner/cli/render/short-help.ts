@@ -105,7 +105,7 @@ export function formatShortHelp(exitStatus: string): string {
   ].join('\n')
 }
 
-/** Every option of `tune` itself, as commander writes it. */
+/** Formats every option of `tune` itself, as commander writes it. */
 export const formatAllOptions = (program: Command): string => {
   const help = program.createHelp()
   help.helpWidth = process.stdout.columns ?? 100

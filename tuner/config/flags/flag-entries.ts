@@ -35,8 +35,7 @@ interface Entry {
   readonly value: unknown
 }
 
-/** Parses one occurrence as an entry below the path; undefined if it is malformed.
- */
+/** Parses one occurrence as an entry below the path; undefined if it is malformed. */
 const entryParsers = {
   /** name=value */
   entries: (text: string) => parsePair(text),
@@ -85,20 +84,20 @@ export function setRepeatedFlag(
   texts: readonly string[],
   { draft, origin, problems }: { draft: Draft; origin: Origin; problems: ConfigProblem[] },
 ): void {
-  const entryOf = flag.gather && entryParsers[flag.gather]
-  if (!entryOf) {
+  const parseEntry = flag.gather && entryParsers[flag.gather]
+  if (!parseEntry) {
     draft.set(flag.path, [...texts], origin)
     return
   }
   const { long } = parseFlagNames(flag)
   const example = /: ('[^']*'|[^\s;,]+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
-  const said = new Map<string, unknown>()
+  const valuesByName = new Map<string, unknown>()
   for (const text of texts) {
-    const entry = entryOf(text)
+    const entry = parseEntry(text)
     if (entry) {
-      const before = flag.gather === 'fields' ? said.get(entry.name) : undefined
+      const before = flag.gather === 'fields' ? valuesByName.get(entry.name) : undefined
       const value = before === undefined ? entry.value : [before, entry.value].flat()
-      said.set(entry.name, value)
+      valuesByName.set(entry.name, value)
       draft.set([...flag.path, entry.name], value, origin)
     } else
       problems.push({

@@ -4,7 +4,12 @@ import { expect, test } from 'vitest'
 import { examples } from '../../cli/render/short-help.ts'
 import { loadExperiment } from '../load-experiment.ts'
 import { createExperimentJsonSchema } from '../schema/experiment-schema.ts'
-import { addExperimentOptions, environmentToLayer, experimentFlags, flagsToLayer } from './flags.ts'
+import {
+  addExperimentOptions,
+  createEnvironmentLayer,
+  createFlagsLayer,
+  experimentFlags,
+} from './flags.ts'
 
 const parse = (...words: string[]) => {
   const command = addExperimentOptions(new Command('tune')).exitOverride()
@@ -14,8 +19,8 @@ const parse = (...words: string[]) => {
 const machine = { cpuCores: 4, gpus: [] }
 
 test('nothing said is nothing set: no flag has a default of its own', () => {
-  expect(flagsToLayer(parse(), '/').layer.raw).toEqual({})
-  expect(environmentToLayer({ PATH: '/bin', TUNE_UNKNOWN: '1' }, '/').raw).toEqual({})
+  expect(createFlagsLayer(parse(), '/').layer.raw).toEqual({})
+  expect(createEnvironmentLayer({ PATH: '/bin', TUNE_UNKNOWN: '1' }, '/').raw).toEqual({})
 })
 
 test('every flag that has a default states it', () => {
@@ -92,7 +97,7 @@ test.each(examples.filter(([text]) => text.startsWith('tune --')))(
 )
 
 test('flags that stand several times are gathered, each with its flag', () => {
-  const { layer, problems } = flagsToLayer(
+  const { layer, problems } = createFlagsLayer(
     parse(
       '--pin',
       'a=1',
@@ -119,7 +124,7 @@ test('flags that stand several times are gathered, each with its flag', () => {
 })
 
 test('environment variables are named after their flags', () => {
-  const layer = environmentToLayer(
+  const layer = createEnvironmentLayer(
     { TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' },
     '/',
   )
@@ -139,11 +144,11 @@ test.each([
   // Not silently one or the other: the schema refuses it, and names the variable.
   ['perhaps', { confirm: 'perhaps' }],
 ])('a flag without a value is switched by a variable: TUNE_NO_CONFIRM=%s', (value, raw) => {
-  expect(environmentToLayer({ TUNE_NO_CONFIRM: value }, '/').raw).toEqual(raw)
+  expect(createEnvironmentLayer({ TUNE_NO_CONFIRM: value }, '/').raw).toEqual(raw)
 })
 
 test('headers are flags: each its own entry, and one that is none is named without its value', () => {
-  const { layer, problems } = flagsToLayer(
+  const { layer, problems } = createFlagsLayer(
     parse(
       '--header',
       'X-Tenant: a',
@@ -166,8 +171,8 @@ test('headers are flags: each its own entry, and one that is none is named witho
 })
 
 test('a flag whose key every object inherits is not there unless it is given', () => {
-  expect(flagsToLayer({}, '/').layer.raw).toEqual({})
-  expect(flagsToLayer({ valueOf: '$5000' }, '/').layer.raw).toEqual({
+  expect(createFlagsLayer({}, '/').layer.raw).toEqual({})
+  expect(createFlagsLayer({ valueOf: '$5000' }, '/').layer.raw).toEqual({
     stop: { yearlyBill: '$5000' },
   })
 })
@@ -225,5 +230,5 @@ test.each([
   ['--env', 'A', "'A' is not name=value", 'write, for example, --env OMP_NUM_THREADS=1'],
   ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'write, for example, --pin cpuCores=2'],
 ])('%s %s is refused with an example', (flag, text, what, hint) => {
-  expect(flagsToLayer(parse(flag, text), '/').problems).toEqual([{ where: flag, what, hint }])
+  expect(createFlagsLayer(parse(flag, text), '/').problems).toEqual([{ where: flag, what, hint }])
 })

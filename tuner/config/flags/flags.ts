@@ -322,14 +322,14 @@ export const experimentFlags: readonly Flag[] = Object.entries(sections).flatMap
   flags.map((flag) => ({ ...flag, group })),
 )
 
-/** What a flag does, with its default. */
+/** Describes a flag, with its default. */
 const describeFlag = ({ what, value, default: usual }: Flag): string =>
   usual === undefined || value !== undefined || what.includes('(default: ')
     ? what
     : `${what} (default: ${usual})`
 
 /** Defaults of all flags, in the form of the experiment file. */
-export function defaultsLayer(folder: string): Layer {
+export function createDefaultsLayer(folder: string): Layer {
   const draft = createDraft(folder)
   draft.set(['slo', 'percentile'], defaults.percentile, { kind: 'default' })
   for (const { path, default: value } of experimentFlags)
@@ -382,7 +382,7 @@ function createOption(flag: Flag): Option {
  * The flags as a partial experiment file, and which flag each value came from. Relative paths start
  * from the working directory.
  */
-export function flagsToLayer(
+export function createFlagsLayer(
   values: FlagValues,
   folder: string,
 ): { layer: Layer; problems: ConfigProblem[] } {
@@ -412,7 +412,7 @@ const falseWords = ['0', 'false', 'no']
  * none, for CI and containers. They override the file; flags override them. Any other value is
  * passed on, and the schema rejects it.
  */
-export function environmentToLayer(
+export function createEnvironmentLayer(
   environment: Readonly<Record<string, string | undefined>>,
   folder: string,
 ): Layer {

@@ -3,9 +3,7 @@
  * the same keys: durations in ms, rates per second, shares and percentiles 0-1, money in $.
  */
 
-import { existsSync } from 'node:fs'
 import { z } from 'zod'
-import { categoryNames } from '../../../search/categories.ts'
 import {
   defaultObjectiveKind,
   listKindsRequiring,
@@ -19,17 +17,17 @@ import {
   findProviderBook,
   providerNames,
 } from '../../../trials/prices/providers.ts'
-import { parseShorthand, type ValueDomain } from '../flags/shorthand.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
 import { formatItems, parseItems } from '../settings/payload-settings.ts'
 import { formatLengths, parseLengths } from '../settings/prompt-settings.ts'
 import { expectation, golden } from './answer-schema.ts'
 import { arrivals } from './arrivals-schema.ts'
 import { metrics } from './metric-schema.ts'
+import { model } from './model-schema.ts'
 import { send } from './output-schema.ts'
+import { parameter, scalar } from './parameter-schema.ts'
 import { predictor } from './predictor-schema.ts'
 import {
-  absolutePath,
   boolean,
   choice,
   count,
@@ -46,121 +44,8 @@ import {
   text,
 } from './schema-parts.ts'
 import { classSlo, slo } from './slo-schema.ts'
+import { stage } from './stage-schema.ts'
 import { warmUp } from './warm-up-schema.ts'
-
-/** A name on a hub, organisation/name, unless there is a file or folder of that path. */
-const isHubName = (model: string): boolean =>
-  /^[\w.-]+\/[\w.-]+$/.test(model) && !existsSync(absolutePath(model))
-const modelKeys = z.strictObject({
-  name: optional(text('a name'), 'name under which the model is served, e.g. bert'),
-  architecture: optional(
-    path('an architecture', (name) => !isDimensionsFile(name)),
-    'architecture for the built-in predictor and the device model, or a file with its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
-  ),
-  path: optional(
-    path('a path', isHubName),
-    'your own model: a folder or file, relative to this file; default: the architecture with random weights',
-  ),
-  version: optional(
-    createQuantity(String, 'a version', String),
-    'version folder to serve; default: the latest',
-  ),
-})
-type ModelEntry = z.output<typeof modelKeys>
-const model = z.union([createCodec(text('the name of a model'), readModel), modelKeys], {
-  error: 'expected the name of a model, or {name, architecture, path, version}',
-})
-
-/** 'bert', 'models/mine', 'mine.onnx', 'mine.gguf', 'mine/config.json' (dimensions, no weights). */
-function readModel(name: string): ModelEntry {
-  if (isDimensionsFile(name)) return { architecture: absolutePath(name) }
-  if (!/[/\\]|\.(onnx|gguf)$/.test(name)) return { name }
-  return { path: isHubName(name) ? name : absolutePath(name) }
-}
-
-/** Whether the short form of `model` is read as a name and not as a path. */
-export const isModelName = (model: string): boolean => 'name' in readModel(model)
-
-/** Whether an architecture is a file of dimensions rather than a name. */
-export const isDimensionsFile = (architecture: string): boolean =>
-  /\.(json|ya?ml)$/i.test(architecture)
-
-const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
-const valueList = createCodec(
-  z.array(scalar).min(1, { error: 'expected at least one value' }),
-  (values): ValueDomain => ({ values }),
-  ({ values }) => values && [...values],
-)
-const parameterKeys = z.strictObject({
-  kind: optional(
-    choice(['int', 'float', 'ordinal', 'categorical'], 'a kind'),
-    'type of the parameter; default: derived from the values',
-  ),
-  values: optional(
-    z.union([valueList, createQuantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
-      error: 'expected values such as [1, 2, 4] or 1..32',
-    }),
-    'values as a list or in short form, e.g. [1, 2, 4] or 1..32',
-  ),
-  min: optional(scalar, 'minimum of a range'),
-  max: optional(scalar, 'maximum of a range'),
-  step: optional(
-    number.positive({ error: 'must be more than 0' }),
-    'step between values of a range; default: 1 for int',
-  ),
-  factor: optional(
-    number.gt(1, { error: 'must be more than 1' }),
-    'factor between values, e.g. 2 for powers of two',
-  ),
-  scale: optional(
-    choice(['linear', 'log'], 'a scale'),
-    'scale on which the search measures distances between values',
-  ),
-  category: optional(choice(categoryNames, 'a category'), 'how the value reaches the server'),
-  when: optional(
-    text('a condition'),
-    "condition under which the parameter applies, e.g. gpu != 'T4'",
-  ),
-  monotone: optional(
-    choice(['up', 'down'], 'a direction'),
-    'known effect on the rate: a higher value never lowers it (up) or never raises it (down)',
-  ),
-  concurrency: optional(
-    boolean,
-    'whether the parameter sets how many requests are served concurrently (a batch size, a number of processes), so that rate and latency rise with it',
-  ),
-  features: optional(
-    z.record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' }),
-    'categorical: numeric features of each value, e.g. [ln bandwidth, ln FLOP/s]',
-  ),
-})
-
-/** A parameter as written: `values` or a range, and its other properties. */
-export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
-  readonly values?: readonly (number | string)[]
-}
-const parameterObject = createCodec(
-  parameterKeys,
-  ({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }),
-  ({ values, ...rest }) => ({ ...rest, ...(values && { values: { values } }) }),
-)
-
-const parameter = z.union(
-  [
-    createQuantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
-    createCodec(
-      valueList,
-      (values): ParameterEntry => values,
-      ({ values, ...rest }) =>
-        Object.values(rest).every((part) => part === undefined) ? { values } : undefined,
-    ),
-    parameterObject,
-  ],
-  {
-    error:
-      'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}',
-  },
-)
 
 const tokens = createQuantity(parseLengths, 'a length in tokens', formatLengths)
 const promptClass = z.strictObject({
@@ -323,6 +208,10 @@ export const experimentFileSchema = z.strictObject({
   predictor: optional(
     predictor,
     'server of the model: builtin, {command: ...} or {url: ...}; default: builtin',
+  ),
+  stages: optional(
+    z.record(text('a name'), stage, { error: 'expected name: {model, predictor, ...} pairs' }),
+    'several models behind one entry instead of one `model`: name → stage; the stage that no other calls is the entry and receives the load',
   ),
   kubernetes: optional(
     z.strictObject({

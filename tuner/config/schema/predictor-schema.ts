@@ -7,7 +7,7 @@ import {
   replaceFieldPath,
 } from '../../../profiler/protocols/form-fields.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { findRequestFault } from '../../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../../profiler/protocols/request-format.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
 import {
   assumedAcceptance,

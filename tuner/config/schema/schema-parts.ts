@@ -16,7 +16,7 @@ import {
 } from '../units.ts'
 
 /**
- * A codec between a written form and its value.
+ * Creates a codec between a written form and its value.
  * @param read may throw a UnitError, which becomes an issue with a hint
  * @param write encodes the value; undefined if this form cannot express it, so that the union tries
  * its next form. Absent: this form is never written
@@ -93,7 +93,9 @@ export const count = (min: number, what: string) =>
     (value) => value,
   )
 
-/** zod compiles parsers by default, which takes longer than reading the few documents of a process. */
+/**
+ * zod compiles parsers by default, which takes longer than reading the few documents of a process.
+ */
 export const parseOnce = { jitless: true } as const
 
 /** Folder that relative paths start from while `withBaseFolder` runs. */

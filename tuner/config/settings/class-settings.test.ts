@@ -111,6 +111,25 @@ test('what is wrong with them is told all at once, each at its line', () => {
   expect(lines[3]).toMatch(/:9.*0.001 % of 2048 requests is less than one request/)
 })
 
+test.each([
+  [['33%', '33%', '33%'], undefined],
+  [['17%', '17%', '17%', '17%', '17%', '17%'], undefined],
+  [['50%', '49%'], undefined],
+  [['33%', '33%', '32%'], '98 %'],
+  [['50%', '48%'], '98 %'],
+  [['99%'], '99 %'],
+])('shares %j are accepted as rounded to whole per cent, or reported: %s', (shares, sum) => {
+  const classes = shares.map(
+    (share, i) => `  c${i}: {share: ${share}, inputTokens: 300, outputTokens: 200}`,
+  )
+  const text = withPayload('classes:', ...classes)
+  if (sum === undefined) expect(() => loadFile(text)).not.toThrow()
+  else
+    expect(problemLines(() => loadFile(text)).join('\n')).toContain(
+      `the shares of the classes add up to ${sum}`,
+    )
+})
+
 test('a class that cannot be read is told once', () => {
   const lines = problemLines(() => loadFile(two.replace("'normal:4000,500'", 'long')))
   expect(lines.filter((line) => line.includes('shares'))).toEqual([])
@@ -118,7 +137,7 @@ test('a class that cannot be read is told once', () => {
 })
 
 test.each([
-  ['model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {classes: {}}}\n', 'no class'],
+  ['model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {classes: {}}}\n', 'classes is empty'],
   [
     'model: bert\nslo: 50ms\nload: {payload: {classes: {a: {share: 100%, inputTokens: 3, outputTokens: 2}}}}\n',
     'language models',

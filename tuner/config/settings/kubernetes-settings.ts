@@ -17,19 +17,19 @@ interface Container {
 export function resolveKubernetes({ entries, report }: Context): KubernetesSpec | undefined {
   if (entries.kubernetes === undefined) return undefined
   const { scaleUpTimeout: scaleUpTimeoutMs, ...rest } = entries.kubernetes
-  const given = { ...rest, ...(scaleUpTimeoutMs !== undefined && { scaleUpTimeoutMs }) }
+  const settings = { ...rest, ...(scaleUpTimeoutMs !== undefined && { scaleUpTimeoutMs }) }
   if (entries.backend !== 'kubernetes')
     report(
       ['kubernetes'],
       `a kubernetes section with backend ${entries.backend}`,
       'set backend: kubernetes, or remove the section',
     )
-  checkLoadTarget(given, report)
-  if (given.job !== undefined) checkOverlay(given.job, 'job', loadContainer, report)
-  if (given.pod === undefined) return given
-  if (!isOwnPredictor(given.pod)) {
-    checkOverlay(given.pod, 'pod', builtinContainer, report)
-    return given
+  checkLoadTarget(settings, report)
+  if (settings.job !== undefined) checkOverlay(settings.job, 'job', loadContainer, report)
+  if (settings.pod === undefined) return settings
+  if (!isUserPredictor(settings.pod)) {
+    checkOverlay(settings.pod, 'pod', builtinContainer, report)
+    return settings
   }
   if (
     entries.predictor?.command !== undefined ||
@@ -41,9 +41,9 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
       'both a predictor and a pod template',
       'the pod is the predictor: `predictor` may contain only protocol, path, envNames and argFormat',
     )
-  const containers = listContainers(given.pod)
+  const containers = listContainers(settings.pod)
   const names = containers.map((container) => String(container.name))
-  const container = given.container ?? (names.length === 1 ? names[0] : undefined)
+  const container = settings.container ?? (names.length === 1 ? names[0] : undefined)
   if (container === undefined)
     report(
       ['kubernetes', 'pod'],
@@ -57,8 +57,8 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
       `it has ${names.join(', ')}`,
     )
   const port =
-    given.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
-  return { ...given, container, port: typeof port === 'number' ? port : undefined }
+    settings.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
+  return { ...settings, container, port: typeof port === 'number' ? port : undefined }
 }
 
 /** The name of a Service resolves only inside the cluster. */
@@ -78,18 +78,18 @@ function checkLoadTarget(
  * A pod template with an image is the user's own predictor; one without an image is an overlay for
  * the pod of the built-in predictor.
  */
-export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
+export const isUserPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
   pod !== undefined && listContainers(pod).some(({ image }) => image !== undefined)
 
 /** An overlay may change a generated pod, but must not add a container. */
 function checkOverlay(
-  over: Readonly<Record<string, unknown>>,
+  overlay: Readonly<Record<string, unknown>>,
   key: 'pod' | 'job',
   container: string,
   report: Context['report'],
 ): void {
   const at = ['kubernetes', key]
-  for (const name of Object.keys(over).filter((name) => name !== 'metadata' && name !== 'spec'))
+  for (const name of Object.keys(overlay).filter((name) => name !== 'metadata' && name !== 'spec'))
     report(
       [...at, name],
       `kubernetes.${key}: '${name}' is not part of a pod template`,
@@ -97,18 +97,18 @@ function checkOverlay(
     )
   for (const part of ['metadata', 'spec'])
     if (
-      over[part] !== undefined &&
-      (typeof over[part] !== 'object' || over[part] === null || Array.isArray(over[part]))
+      overlay[part] !== undefined &&
+      (typeof overlay[part] !== 'object' || overlay[part] === null || Array.isArray(overlay[part]))
     )
       report(
         [...at, part],
         `kubernetes.${key}.${part}: expected an object`,
         `write, for example, ${key}: {spec: {tolerations: [...]}}`,
       )
-  const listed = (over.spec as { containers?: unknown } | null | undefined)?.containers
-  if (listed === undefined) return
-  for (const name of Array.isArray(listed)
-    ? listed.map((one: Container | null) => one?.name)
+  const containers = (overlay.spec as { containers?: unknown } | null | undefined)?.containers
+  if (containers === undefined) return
+  for (const name of Array.isArray(containers)
+    ? containers.map((one: Container | null) => one?.name)
     : [undefined])
     if (name !== container)
       report(

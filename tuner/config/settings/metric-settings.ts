@@ -10,10 +10,10 @@ export function resolveMetrics(
   { entries, report }: Pick<Context, 'entries' | 'report'>,
   predictor: PredictorTemplate,
 ): ServerMetric[] {
-  const asked = (entries.metrics ?? []).map(
+  const serverMetrics = (entries.metrics ?? []).map(
     ({ from, ...rest }): ServerMetric => ({ ...rest, from: from ?? defaultMetricsPath }),
   )
-  if (asked.length === 0) return asked
+  if (serverMetrics.length === 0) return serverMetrics
   if (entries.backend === 'simulated')
     report(
       ['metrics'],
@@ -25,7 +25,7 @@ export function resolveMetrics(
   const forwarded =
     entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
   const triton = predictor.kind === 'command' && predictor.server?.kind === 'triton'
-  for (const { name, from } of asked) {
+  for (const { name, from } of serverMetrics) {
     if (triton && from === defaultMetricsPath)
       report(
         ['metrics'],
@@ -45,5 +45,5 @@ export function resolveMetrics(
         'set loadFrom: cluster or here',
       )
   }
-  return asked
+  return serverMetrics
 }

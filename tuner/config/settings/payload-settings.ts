@@ -16,7 +16,7 @@ export function parseItems(input: string | number): ItemCounts {
   const fail = (): never => {
     throw new UnitError(`'${input}' is not a number of items`, itemsHint)
   }
-  const whole = (value: string) => {
+  const parseWholeNumber = (value: string) => {
     const items = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
     return items >= 1 && items <= maxItems ? items : fail()
   }
@@ -27,18 +27,19 @@ export function parseItems(input: string | number): ItemCounts {
   }
   const range = text.split('..')
   if (range.length === 2) {
-    const [from, to] = range.map(whole) as [number, number]
+    const [from, to] = range.map(parseWholeNumber) as [number, number]
     return from <= to ? { kind: 'uniform', from, to } : fail()
   }
   const parts = text.split(',').map((part) => part.trim().split(':'))
-  if (parts.length === 1 && parts[0]!.length === 1) return { kind: 'fixed', items: whole(text) }
+  if (parts.length === 1 && parts[0]!.length === 1)
+    return { kind: 'fixed', items: parseWholeNumber(text) }
   const weights = parts.map(([, weight, ...more]) => {
     const share = weight === undefined ? 1 : Number(weight.replace(/%$/, ''))
     return weight !== '' && more.length === 0 && share > 0 && Number.isFinite(share)
       ? share
       : fail()
   })
-  return { kind: 'weighted', items: parts.map(([items = '']) => whole(items)), weights }
+  return { kind: 'weighted', items: parts.map(([items = '']) => parseWholeNumber(items)), weights }
 }
 
 /** Inverse of `parseItems`. */
@@ -55,7 +56,10 @@ export function formatItems(counts: ItemCounts): string {
   }
 }
 
-/** Kind of payload at a path. @throws UnitError if it holds none */
+/**
+ * Kind of payload at a path.
+ * @throws UnitError if it holds none
+ */
 export function detectPayloadKind(path: string): 'file' | 'texts' | 'images' {
   if (!existsSync(path)) throw new UnitError(`no payload file ${path}`, payloadHint)
   const about = statSync(path)

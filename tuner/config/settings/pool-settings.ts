@@ -57,7 +57,7 @@ export function checkPools(
   predictor: PredictorTemplate,
   space: SearchSpace,
 ): void {
-  const named = space.parameters.filter(isPoolParameter)
+  const poolParametersInSpace = space.parameters.filter(isPoolParameter)
   if (!hasPools(space)) {
     const decodeGpus = space.parameters.find(({ name }) => name === 'decodeGpus')
     if (decodeGpus !== undefined)
@@ -74,9 +74,9 @@ export function checkPools(
       )
     return
   }
-  const { name } = named.find((parameter) => findMaxValue(parameter) > 0)!
+  const { name } = poolParametersInSpace.find((parameter) => findMaxValue(parameter) > 0)!
   const at = [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
-  if (named.length < poolParameters.length) {
+  if (poolParametersInSpace.length < poolParameters.length) {
     const other = poolParameters.find((one) => one !== name)
     report(
       at,

@@ -19,12 +19,13 @@ import type { Context } from '../context.ts'
 import { findLanguageModel } from '../predictor-template.ts'
 import type { Experiment } from '../types.ts'
 
+/** Infinity stands for the values of a float without a step, which cannot be listed: it drafts. */
 const listValues = (
   { parameters }: Pick<SearchSpace, 'parameters'>,
   name: string,
 ): readonly (number | string)[] | undefined => {
-  const found = parameters.find((parameter) => parameter.name === name)
-  return found && (listParameterValues(found) ?? [Number.POSITIVE_INFINITY])
+  const match = parameters.find((parameter) => parameter.name === name)
+  return match && (listParameterValues(match) ?? [Number.POSITIVE_INFINITY])
 }
 
 /** Methods that the space uses; none if it drafts no tokens. */
@@ -35,8 +36,8 @@ function listMethods(space: Pick<SearchSpace, 'parameters'>): readonly Speculati
 }
 
 /**
- * The preset or modelled language-model server; undefined for the user's own server, which has
- * other parameters.
+ * Resolves the preset or modelled language-model server; undefined for the user's own server, which
+ * has other parameters.
  */
 function resolveLanguageServer(predictor: PredictorTemplate): LanguageServer | undefined {
   if (predictor.kind === 'builtin') return predictor.standsFor ?? llmDefaults.engine
@@ -53,14 +54,17 @@ export function checkSpeculation(
   predictor: PredictorTemplate,
   space: SearchSpace,
 ): void {
-  const at = (name: string) => [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
+  const findPath = (name: string) => [
+    Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space',
+    name,
+  ]
   const names = ['speculativeTokens', 'speculativeMethod', 'speculativeModel'].filter(
     (name) => listValues(space, name) !== undefined,
   )
   if (names.length === 0) return
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf') {
     report(
-      at(names[0]!),
+      findPath(names[0]!),
       `${names[0]}: the built-in predictor does not support speculative decoding through llama.cpp`,
       'leave it out',
     )
@@ -73,13 +77,13 @@ export function checkSpeculation(
   if (methods.length === 0)
     for (const name of names.filter((each) => each !== 'speculativeTokens'))
       report(
-        at(name),
+        findPath(name),
         `${name} has no effect, because no tokens are drafted`,
         'set their number: speculativeTokens: [0, 2, 4]',
       )
   const models = listValues(space, 'speculativeModel')
   for (const method of methods) {
-    // The simulation derives the EAGLE-3 layer from the model itself.
+    // The simulation derives the EAGLE-3 layer from the model itself, so '' passes as its name.
     const model = models === undefined ? undefined : String(models[0])
     const fault = findDraftFault(
       server,
@@ -88,7 +92,9 @@ export function checkSpeculation(
     )
     if (fault)
       report(
-        at(listValues(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'),
+        findPath(
+          listValues(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens',
+        ),
         fault.what,
         fault.hint,
       )
@@ -99,7 +105,7 @@ export function checkSpeculation(
         )
         if (unknown)
           report(
-            at('speculativeModel'),
+            findPath('speculativeModel'),
             `speculativeModel: ${unknown.message}`,
             'use a model of the catalogue, or one under architectures',
           )
@@ -117,8 +123,7 @@ function catchDeviceModelError(find: () => unknown): DeviceModelError | undefine
   }
 }
 
-/** Notice on the assumed acceptance rate of simulated drafts; none for real servers.
- */
+/** Notice on the assumed acceptance rate of simulated drafts; none for real servers. */
 export function describeAcceptance({
   predictor,
   space,

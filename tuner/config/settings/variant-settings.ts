@@ -134,13 +134,13 @@ export function applyVariants(
   return { ...template, variants: Object.fromEntries(settings) }
 }
 
-/** The quality of a configuration's variant; undefined where the experiment has no variants. */
+/** The quality of a configuration's variant; undefined if the experiment has no variants. */
 export function createQualityLookup(
   variants: readonly Variant[],
 ): ((configuration: Configuration) => number | undefined) | undefined {
   if (variants.length === 0) return undefined
-  const known = new Map(variants.map(({ name, quality }) => [name, quality]))
-  return (configuration) => known.get(String(configuration[variantParameter]))
+  const qualities = new Map(variants.map(({ name, quality }) => [name, quality]))
+  return (configuration) => qualities.get(String(configuration[variantParameter]))
 }
 
 /** Notice on variants that were left out. */
@@ -148,11 +148,13 @@ export function describeLeftOutVariants(
   variants: readonly Variant[],
   minQuality: number | undefined,
 ): string[] {
-  const left = variants.filter(({ quality }) => minQuality !== undefined && quality < minQuality)
-  return left.length === 0
+  const excluded = variants.filter(
+    ({ quality }) => minQuality !== undefined && quality < minQuality,
+  )
+  return excluded.length === 0
     ? []
     : [
-        `Left out, because their quality is below ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
+        `Left out, because their quality is below ${minQuality}: ${excluded.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
       ]
 }
 

@@ -17,8 +17,8 @@ export interface Receiver {
 }
 
 /**
- * A server on loopback that keeps what it hears. @param answer state and body, by what was heard
- * and how much before it
+ * A server on loopback that keeps what it hears.
+ * @param answer state and body, by what was heard and how much before it
  */
 export async function startReceiver(
   answer: (heard: Heard, before: number) => { status: number; body?: string },

@@ -5,7 +5,7 @@
  * where anything was wrong. NAME is a fault's, or a part of it.
  */
 import { parseArgs } from 'node:util'
-import { seeded } from '../../../profiler/seeded-random.ts'
+import { createUniform } from '../../../profiler/seeded-random.ts'
 import { Draw } from './draw.ts'
 import { hostilePredictors } from './hostile-predictors.ts'
 import { hostilePredictor, killed } from './predictor-faults.ts'
@@ -74,7 +74,7 @@ let turn = 0
 function* faultsInTurn(): Generator<Fault> {
   for (let round = 0; !(values.once && round > 0); round++) {
     const others = faults.filter(({ group }) => group !== hostile)
-    yield* new Draw(seeded(seed + round)).shuffled(
+    yield* new Draw(createUniform(seed + round)).shuffled(
       values.once ? faults : [...faults, ...Array(othersMore).fill(others).flat()],
     )
   }
@@ -82,7 +82,7 @@ function* faultsInTurn(): Generator<Fault> {
 
 async function play(fault: Fault): Promise<void> {
   const verdict = await fault
-    .run(new Draw(seeded(seed + 1_000 * ++turn)))
+    .run(new Draw(createUniform(seed + 1_000 * ++turn)))
     .catch((error: Error) => `the fault itself failed: ${error.message}`)
   const { tried, wrong } = tally.get(fault.group) ?? { tried: 0, wrong: [] }
   if (fault.group === hostile) played.add(fault.name)

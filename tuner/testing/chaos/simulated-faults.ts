@@ -11,7 +11,7 @@ import { ChaosBox, type Ended } from './chaos-box.ts'
 import type { Draw } from './draw.ts'
 import { eventsOf, finishedTrials, wrongEnd } from './verdicts.ts'
 
-/** What is wrong; undefined where nothing is. */
+/** What is wrong; undefined if nothing is. */
 export type Verdict = string | undefined
 
 const seeds = 3

@@ -4,7 +4,10 @@ import type { Ended } from './chaos-box.ts'
 const mostPeakMiB = 900
 const mostSaid = 200_000
 
-/** Undefined where nothing is. @param codes exit codes that are right */
+/**
+ * Undefined if nothing is.
+ * @param codes exit codes that are right
+ */
 export function wrongEnd(
   { code, stderr, stdout, peakMiB, outOfTime }: Ended,
   codes: readonly number[],

@@ -4,7 +4,7 @@
 const elision = '...'
 
 /**
- * What a page shows and a command did not print; undefined where they agree. Figures, identifiers
+ * What a page shows and a command did not print; undefined if they agree. Figures, identifiers
  * and line breaks may differ, for they change with the seed, the machine and the terminal.
  */
 export function findDifference(shown: string, printed: string): string | undefined {

@@ -25,7 +25,7 @@ export async function serving(input: Buffer, _file: string): Promise<void> {
       })
       const signal = AbortSignal.timeout(mostMs)
       try {
-        await protocol.ready(url, 'm', signal)
+        await protocol.isReady(url, 'm', signal)
         const target = await protocol.prepare(
           url,
           'm',

@@ -92,7 +92,7 @@ export async function speaking(input: Buffer, transport: 'http2' | 'grpc'): Prom
     const signal = AbortSignal.timeout(mostMs)
     for (const probe of [
       () => protocol.prepare(url, 'm', { kind: 'generated', seed: 1, count: 1 }, signal),
-      () => protocol.ready(url, 'm', signal),
+      () => protocol.isReady(url, 'm', signal),
     ])
       await probe().catch((error: unknown) => {
         if (!signal.aborted && (error as Error).name !== 'ProtocolError') throw error

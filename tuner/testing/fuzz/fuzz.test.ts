@@ -25,7 +25,7 @@ function readCorpus(folder: string): Buffer[] {
 }
 
 /**
- * The shrunk input that is read wrongly, with its fault. Undefined where none is found.
+ * The shrunk input that is read wrongly, with its fault. Undefined if none is found.
  * @param examples are read as they are, before mutated ones
  */
 async function findFault(

@@ -37,7 +37,7 @@ const forUsers: ReadonlySet<string> = new Set([
   ],
 ])
 
-/** The fault of how the input is read, undefined where there is none. */
+/** The fault of how the input is read, undefined if there is none. */
 export async function judge(reader: Fuzzed, input: Buffer): Promise<string | undefined> {
   const fault = await judgeOnce(reader, input)
   // The first time may load modules, and other work on the machine slows any.

@@ -1,4 +1,4 @@
-/** What people wrote beside the experiment, and the ways to archive or to delete it. */
+/** Note and tags of the experiment, and buttons to archive or delete it. */
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { AnnotationEditor } from '../annotation-editor.tsx'
 import type { Answer } from '../answer.ts'

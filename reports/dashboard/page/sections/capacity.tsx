@@ -40,8 +40,8 @@ export function Capacity({ answer }: { answer: Answer }) {
         <div>
           <Chart
             name="bill"
-            words={`Price per month by demand. At ${rate(demandRps)}: ${bills.join(', ')}`}
-            make={() => createBillOption(top, demandRps, headroom, maxRps, theme)}
+            altText={`Price per month by demand. At ${rate(demandRps)}: ${bills.join(', ')}`}
+            createOption={() => createBillOption(top, demandRps, headroom, maxRps, theme)}
           />
           <Fleets candidates={top} planning={planning} />
         </div>
@@ -92,7 +92,7 @@ const Fleets = ({
         money(fleet.pricePerMonth),
         money(fleet.withSparePerMonth),
         percent(fleet.utilisation),
-        oneLost(fleet.utilisationOneLost),
+        formatUtilisationAfterLoss(fleet.utilisationOneLost),
       ]
     })}
   />
@@ -115,7 +115,7 @@ function Sensitivity({
         what,
         replicas,
         money(pricePerMonth),
-        changeOf(pricePerMonth / now),
+        formatChange(pricePerMonth / now),
       ])}
     />
   )
@@ -127,19 +127,19 @@ function findCheapest(
   best: Candidate,
   { demandRps, headroom }: Planning,
 ): Candidate[] {
-  const others = candidates
+  const alternatives = candidates
     .filter((c) => c.feasible && c !== best)
     .map((c) => ({ c, bill: planFleet(c, demandRps, headroom).pricePerMonth }))
     .sort((a, b) => a.bill - b.bill)
-  return [best, ...others.slice(0, maxCompared - 1).map(({ c }) => c)]
+  return [best, ...alternatives.slice(0, maxCompared - 1).map(({ c }) => c)]
 }
 
-const oneLost = (utilisation: number): string =>
+const formatUtilisationAfterLoss = (utilisation: number): string =>
   !Number.isFinite(utilisation)
     ? 'nothing left'
     : utilisation > 1
       ? `SLO violated (${percent(utilisation)})`
       : percent(utilisation)
 
-const changeOf = (ratio: number): string =>
+const formatChange = (ratio: number): string =>
   Math.abs(ratio - 1) < 1e-9 ? '' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`

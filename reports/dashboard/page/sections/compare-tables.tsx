@@ -1,7 +1,9 @@
-/** What experiments came to, a column each, and the configurations that two of them measured. */
+/**
+ * Tables of results, a column for each experiment, and of configurations that two of them measured.
+ */
 import type { ComponentChild } from 'preact'
 import { money, percent, rate, sloText } from '../../../format.ts'
-import { candidatesOf } from '../../../recommendation/candidates.ts'
+import { listCandidates } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { formatGain } from '../../../recommendation/verdict.ts'
@@ -69,7 +71,7 @@ export function ExperimentsCompared({ sides }: { sides: readonly Side[] }) {
   )
 }
 
-/** That it was asked another question than this one when it was measured. */
+/** Notes that the other experiment was measured under other settings than this one. */
 function OtherQuestion({ own, other: { experiment } }: { own: Side; other: Side }) {
   const differences = describeDifferences(experiment, own.experiment)
   if (differences.length === 0) return null
@@ -89,17 +91,17 @@ function OtherQuestion({ own, other: { experiment } }: { own: Side; other: Side 
  */
 function MeasuredInBoth({ earlier, right }: { earlier: readonly Side[]; right: Side }) {
   const { id, model } = right.experiment
-  const left = earlier.find(({ experiment }) => experiment.model === model)
-  if (!left)
+  const earlierSide = earlier.find(({ experiment }) => experiment.model === model)
+  if (!earlierSide)
     return (
       <p class="note">
         {`${id} served another model (${model}): its configurations are not compared one by one.`}
       </p>
     )
-  const leftName = left === earlier[0] ? 'this one' : left.experiment.id
+  const leftName = earlierSide === earlier[0] ? 'this one' : earlierSide.experiment.id
   const pairs = pairCandidates(
-    candidatesOf(left.recommendation),
-    candidatesOf(right.recommendation),
+    listCandidates(earlierSide.recommendation),
+    listCandidates(right.recommendation),
   )
   const served = pairs.filter((p) => Number.isFinite(p.ratio))
   return (
@@ -110,7 +112,7 @@ function MeasuredInBoth({ earlier, right }: { earlier: readonly Side[]; right: S
       {served.length > 0 ? (
         <Table
           caption={`Safe capacity of configurations measured in both, ${leftName} and ${id}`}
-          head={['configuration', left.experiment.id, id, 'change', 'intervals']}
+          head={['configuration', earlierSide.experiment.id, id, 'change', 'intervals']}
           numeric={[1, 2, 3]}
           rows={served
             .slice(0, maxPairs)
@@ -118,7 +120,7 @@ function MeasuredInBoth({ earlier, right }: { earlier: readonly Side[]; right: S
               p.label,
               rate(p.left.capacityRps),
               rate(p.right.capacityRps),
-              changeOf(p.ratio),
+              formatChange(p.ratio),
               p.overlap ? 'overlap: difference not certain' : 'do not overlap',
             ])}
         />
@@ -132,5 +134,5 @@ function MeasuredInBoth({ earlier, right }: { earlier: readonly Side[]; right: S
   )
 }
 
-const changeOf = (ratio: number): string =>
+const formatChange = (ratio: number): string =>
   Math.abs(ratio - 1) < 5e-4 ? 'none' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`

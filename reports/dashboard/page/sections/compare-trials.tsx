@@ -5,7 +5,7 @@
 import { latency, money, significant, sloName } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { RankedCandidate } from '../../../recommendation/ranked-candidate.ts'
-import { estimateText, formatCapacity, formatCapacityValue } from '../../../recommendation/words.ts'
+import { estimateText, formatCapacity, formatLatencyValue } from '../../../recommendation/words.ts'
 import { createCurvesOption } from '../../charts/curves-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
@@ -32,8 +32,8 @@ export function CompareTrials({ answer }: { answer: Answer }) {
         <TrialChart
           answer={answer}
           name="trials-compared"
-          words={`Load curves of ${words.join('; ')}`}
-          make={() => createCurvesOption(drawn, whatIf.slo, theme)}
+          altText={`Load curves of ${words.join('; ')}`}
+          createOption={() => createCurvesOption(drawn, whatIf.slo, theme)}
         />
       )}
       {picked.length < sideBySide.size && (
@@ -82,7 +82,7 @@ function Differences({
     ),
     figure(
       `${sloName(whatIf.slo)} there`,
-      served(({ candidate }) => formatCapacityValue(whatIf.slo, candidate)),
+      served(({ candidate }) => formatLatencyValue(whatIf.slo, candidate)),
     ),
     figure('unloaded latency', ({ candidate }) =>
       candidate.unloadedMs === undefined ? '-' : latency(candidate.unloadedMs),

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useReducer, useRef } from 'preact/hooks'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'
-import { candidatesOf } from '../../../recommendation/candidates.ts'
+import { listCandidates } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { compareOption, describeComparison } from '../../charts/compare-chart.ts'
 import { formatBill, listBills } from '../../charts/decision-chart.ts'
@@ -12,7 +12,7 @@ import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { Tag } from '../elements.tsx'
 import { useApp } from '../part.tsx'
-import type { Hovered } from '../plot.ts'
+import type { ChartItem } from '../plot.ts'
 import { follow } from '../source.ts'
 import { ExperimentsCompared, type Side } from './compare-tables.tsx'
 
@@ -22,7 +22,7 @@ export function Compare({ answer }: { answer: Answer }) {
   const others = useOthers(compared)
   const offered = experiments.filter((e) => e.id !== experiment.id)
   if (offered.length === 0) return null
-  const left = offered.filter(
+  const selectable = offered.filter(
     ({ id, annotation }) => !compared.includes(id) && annotation?.archivedAt === undefined,
   )
   const sides: Side[] = [answer]
@@ -47,7 +47,7 @@ export function Compare({ answer }: { answer: Answer }) {
               />
             ))}
           </span>
-          {left.length > 0 && compared.length < maxCompared && (
+          {selectable.length > 0 && compared.length < maxCompared && (
             <select
               id="compare-with"
               aria-label="Compare with"
@@ -55,7 +55,7 @@ export function Compare({ answer }: { answer: Answer }) {
               onChange={({ currentTarget }) => app.compare([...compared, currentTarget.value])}
             >
               <option value="">{compared.length === 0 ? 'none' : 'add another'}</option>
-              {left.map((e) => (
+              {selectable.map((e) => (
                 <option key={e.id} value={e.id}>
                   {`${e.id} (${e.trials} trials, ${e.provenance})`}
                 </option>
@@ -78,16 +78,16 @@ function ComparisonChart({ sides, answer: { theme } }: { sides: readonly Side[];
   return (
     <Chart
       name="experiments-compared"
-      words={`${describeComparison(compared, bill)} (${formatBill(bill)})`}
-      make={() => compareOption(compared, bill, theme)}
-      hover={(item) => createCard(item, sides)}
+      altText={`${describeComparison(compared, bill)} (${formatBill(bill)})`}
+      createOption={() => compareOption(compared, bill, theme)}
+      renderTooltip={(item) => createCard(item, sides)}
     />
   )
 }
 
-function createCard({ value: [, , place, trial] }: Hovered, sides: readonly Side[]) {
+function createCard({ value: [, , place, trial] }: ChartItem, sides: readonly Side[]) {
   const side = place === undefined ? undefined : sides[place]
-  const candidate = side && candidatesOf(side.recommendation).find((c) => c.trial === trial)
+  const candidate = side && listCandidates(side.recommendation).find((c) => c.trial === trial)
   if (!side || !candidate) return undefined
   const { label, status, capacityRps, pricePerHour } = candidate
   return (
@@ -101,7 +101,7 @@ function createCard({ value: [, , place, trial] }: Hovered, sides: readonly Side
   )
 }
 
-interface Other {
+interface ComparedExperiment {
   readonly id: string
   ranker?: Ranker
   readonly trials: FinishedTrial[]
@@ -110,8 +110,8 @@ interface Other {
 }
 
 /** The experiments of these ids, followed while they are compared. */
-function useOthers(ids: readonly string[]): readonly Other[] {
-  const followed = useRef(new Map<string, Other>()).current
+function useOthers(ids: readonly string[]): readonly ComparedExperiment[] {
+  const followed = useRef(new Map<string, ComparedExperiment>()).current
   const [, changed] = useReducer((count: number) => count + 1, 0)
   useLayoutEffect(() => {
     for (const [id, other] of followed)
@@ -130,8 +130,8 @@ function useOthers(ids: readonly string[]): readonly Other[] {
   return ids.flatMap((id) => followed.get(id) ?? [])
 }
 
-function followOther(id: string, changed: () => void): Other {
-  const other: Other = { id, trials: [], stop: () => {} }
+function followOther(id: string, changed: () => void): ComparedExperiment {
+  const other: ComparedExperiment = { id, trials: [], stop: () => {} }
   other.stop = follow(id, {
     experiment: (e) => {
       other.ranker = new Ranker(e)

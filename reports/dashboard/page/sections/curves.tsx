@@ -25,8 +25,8 @@ export function Curves({ answer }: { answer: Answer }) {
         <TrialChart
           answer={answer}
           name="load-curves"
-          words={`Load curves of ${words.join('; ')}`}
-          make={() => createCurvesOption(measured, whatIf.slo, theme)}
+          altText={`Load curves of ${words.join('; ')}`}
+          createOption={() => createCurvesOption(measured, whatIf.slo, theme)}
         />
         <div>
           <ul class="key">

@@ -1,6 +1,6 @@
 /** Cost against safe capacity, with the baseline and what was gained. */
 import { useState } from 'preact/hooks'
-import { findOpenRivalsOf } from '../../../recommendation/open-rivals.ts'
+import { getOpenRivals } from '../../../recommendation/open-rivals.ts'
 import {
   type Bill,
   createDecisionOption,
@@ -36,9 +36,9 @@ export function Decision({ answer }: { answer: Answer }) {
         <TrialChart
           answer={answer}
           name="decision"
-          words={describeDecision(recommendation, bill)}
+          altText={describeDecision(recommendation, bill)}
           size="tall"
-          make={() => createDecisionOption({ recommendation, bill, devices }, theme)}
+          createOption={() => createDecisionOption({ recommendation, bill, devices }, theme)}
         />
       )}
       <p class="note">{describeChart(answer)}</p>
@@ -50,7 +50,7 @@ function describeChart({ recommendation: r, candidates, trials }: Answer): strin
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
     return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'
-  const { better, close } = findOpenRivalsOf(r)
+  const { better, close } = getOpenRivals(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
     r.provenance === 'simulated'

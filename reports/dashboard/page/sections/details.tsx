@@ -28,7 +28,7 @@ import type { Candidate } from '../../../recommendation/types.ts'
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   nameInterval,
 } from '../../../recommendation/words.ts'
 import { createPercentilesOption, isDrawn } from '../../charts/curves-chart.ts'
@@ -118,17 +118,17 @@ function TrialDetails({ answer, trial }: { answer: Answer; trial: FinishedTrial 
       )}
       {app.online && m?.points.some((point) => point.latencies) && (
         <p>
-          <a class="button" href={`${urlOf(experimentId, number)}/latencies.hlog`} download>
+          <a class="button" href={`${buildTrialUrl(experimentId, number)}/latencies.hlog`} download>
             Latencies of every load step (HDR histogram log)
           </a>
         </p>
       )}
-      {app.online && trial.logPath && <Log url={`${urlOf(experimentId, number)}/log`} />}
+      {app.online && trial.logPath && <Log url={`${buildTrialUrl(experimentId, number)}/log`} />}
     </div>
   )
 }
 
-const urlOf = (experimentId: string, trial: number): string =>
+const buildTrialUrl = (experimentId: string, trial: number): string =>
   `/api/experiments/${encodeURIComponent(experimentId)}/trials/${trial}`
 
 function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial }) {
@@ -140,9 +140,9 @@ function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial
       {points.some(isDrawn) ? (
         <Chart
           name={`trial-${trial.number}`}
-          words={`Latency percentiles of trial ${trial.number} by offered rate`}
+          altText={`Latency percentiles of trial ${trial.number} by offered rate`}
           size="small"
-          make={() => createPercentilesOption(points, whatIf.slo, theme)}
+          createOption={() => createPercentilesOption(points, whatIf.slo, theme)}
         />
       ) : (
         <p class="note">
@@ -155,7 +155,8 @@ function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial
 }
 
 /**
- * Every window that the trial's configuration was measured in, also when it was measured again.
+ * Lists every window that the trial's configuration was measured in, also when it was measured
+ * again.
  */
 function listWindows({ byTrial, ranker, trials, whatIf }: Answer, trial: FinishedTrial): Points {
   if (trial.state !== 'complete') return []
@@ -197,7 +198,7 @@ const listCapacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: An
   c.estimateRps === undefined
     ? [`interval (${nameInterval(c)})`, rateInterval(c.capacityCi90Rps)]
     : ['estimate [90 %]', estimateText(c)],
-  [sloName(slo), `${formatCapacityValue(slo, c)}, at the safe capacity`],
+  [sloName(slo), `${formatLatencyValue(slo, c)}, at the safe capacity`],
   ...(c.tokens ? listTokenFacts(c.tokens) : []),
 ]
 

@@ -7,7 +7,7 @@ import type { Answer } from '../answer.ts'
 import { download } from '../elements.tsx'
 import { useApp } from '../part.tsx'
 
-/** What a server writes; a saved page can give its CSV alone. */
+/** Documents that the server writes; a saved page can export only CSV. */
 const documents = [
   ['recommendation.json', 'Recommendation (JSON)'],
   ['dashboard.html', 'This page, self-contained (HTML)'],
@@ -35,7 +35,7 @@ export function Exports({ answer }: { answer: Answer }) {
             <a
               key={file}
               class="button"
-              href={urlOf(answer, `export/${file}`)}
+              href={buildExportUrl(answer, `export/${file}`)}
               download={`${experiment.id}-${file}`}
             >
               {text}
@@ -60,7 +60,7 @@ export function Exports({ answer }: { answer: Answer }) {
 function SpecPreview({ answer }: { answer: Answer }) {
   const [target, choose] = useState('')
   const [spec, setSpec] = useState<{ ok: boolean; text: string }>()
-  const url = urlOf(answer, `spec/${target}`)
+  const url = buildExportUrl(answer, `spec/${target}`)
   const best = answer.recommendation.best?.trial
   useEffect(() => {
     if (target === '') return undefined
@@ -111,5 +111,5 @@ const fetchSpec = (url: string) =>
   )
 
 /** The question goes along: what is exported is what is shown. */
-const urlOf = ({ experiment, whatIf }: Answer, path: string): string =>
+const buildExportUrl = ({ experiment, whatIf }: Answer, path: string): string =>
   `/api/experiments/${encodeURIComponent(experiment.id)}/${path}?view=${encodeURIComponent(JSON.stringify(whatIf))}`

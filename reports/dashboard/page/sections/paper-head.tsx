@@ -2,7 +2,7 @@ import { getMetric, getObjectiveWords } from '../../../../search/objective.ts'
 import { sloText } from '../../../format.ts'
 import type { Answer } from '../answer.ts'
 
-/** What stands on paper in place of the fields that ask: experiment, SLO, objective, prices. */
+/** Print header instead of the input fields: experiment, SLO, objective, prices. */
 export function PaperHead({ answer: { experiment, whatIf, original } }: { answer: Answer }) {
   const { slo, objective, prices } = whatIf
   const metric = getMetric(objective)

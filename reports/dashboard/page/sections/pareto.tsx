@@ -43,12 +43,12 @@ export function Pareto({ answer }: { answer: Answer }) {
       <TrialChart
         answer={answer}
         name="pareto"
-        words={describePareto(r, candidates.length)}
+        altText={describePareto(r, candidates.length)}
         size="tall"
-        make={(still) => {
+        createOption={(isStatic) => {
           const curves = ranker.addMeasurements(trials, drawn, whatIf)
           return createParetoChart(
-            { recommendation: r, trials, latencies, curves, throughput, devices, still },
+            { recommendation: r, trials, latencies, curves, throughput, devices, isStatic },
             theme,
           )
         }}

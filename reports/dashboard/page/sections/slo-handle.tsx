@@ -1,6 +1,6 @@
 /**
- * The SLO as a line on a chart, which can be dragged or moved by keys. Several limits have a slider
- * each beside the chart, and no line of their own.
+ * The SLO as a line on a chart, which can be dragged or moved with keys. An SLO with several limits
+ * has a slider for each beside the chart instead.
  */
 import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
@@ -9,9 +9,9 @@ import type { LatencyAxis } from '../../charts/pareto-chart.ts'
 import { useLiveApp } from '../part.tsx'
 import type { Plot } from '../plot.ts'
 
-/** Pixels around the line that take it. */
-const reachPx = 7
-/** What a key does to the limit. */
+/** Distance from the line within which a press grabs it, pixels. */
+const grabDistancePx = 7
+/** Factor by which a key changes the limit. */
 const factors: Readonly<Record<string, number>> = {
   ArrowLeft: 1 / 1.02,
   ArrowDown: 1 / 1.02,
@@ -23,9 +23,9 @@ const factors: Readonly<Record<string, number>> = {
 
 interface Handle {
   readonly plot: Plot
-  /** The plot's latency axis as it is drawn. */
+  /** Latency axis of the drawn plot. */
   readonly axis: RefObject<LatencyAxis | null>
-  /** While the line is dragged the axis under it stays. */
+  /** Whether the line is being dragged; the axis then stays fixed. */
   readonly isHeld: RefObject<boolean>
 }
 
@@ -36,16 +36,16 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
   const slo = app.whatIf?.slo
   const limitMs = slo && slo.limits === undefined ? slo.limitMs : undefined
 
-  /** Puts the line where the limit is. */
-  function place(): void {
+  /** Moves the line to the limit. */
+  function placeLine(): void {
     if (!handle.current || !label.current) return
     const { min, max } = axis.current!
     const x =
-      limitMs === undefined ? undefined : plot.locatePixel(Math.min(Math.max(limitMs, min), max))
+      limitMs === undefined ? undefined : plot.convertToPixel(Math.min(Math.max(limitMs, min), max))
     handle.current.hidden = x === undefined
     if (x === undefined) return
     handle.current.style.left = `${x}px`
-    // The label stays whole on a narrow screen, wherever its line stands.
+    // Keep the whole label inside the plot.
     const half = label.current.offsetWidth / 2
     label.current.style.marginLeft = `${Math.min(0, plot.figure.clientWidth - x - half) + Math.max(0, half - x)}px`
   }
@@ -54,11 +54,11 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
     if (!app.whatIf) return
     const { min, max } = axis.current!
     const clamped = Math.min(Math.max(wantedMs, min * 1.01), max * 0.99)
-    app.ask({ slo: { ...app.whatIf.slo, limitMs: tidy(clamped) } }, dragging)
+    app.ask({ slo: { ...app.whatIf.slo, limitMs: roundLimit(clamped) } }, dragging)
   }
 
   function drag({ clientX }: PointerEvent): void {
-    const wantedMs = plot.valueAt(clientX - plot.figure.getBoundingClientRect().left)
+    const wantedMs = plot.convertFromPixel(clientX - plot.figure.getBoundingClientRect().left)
     if (wantedMs !== undefined && wantedMs > 0) ask(wantedMs, true)
   }
 
@@ -80,17 +80,17 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
     const factor = factors[event.key]
     if (limitMs === undefined || factor === undefined) return
     event.preventDefault()
-    // A step that rounding would undo is one of the last digit.
-    const next = tidy(limitMs * factor)
+    // If rounding would undo the step, change the last digit.
+    const next = roundLimit(limitMs * factor)
     ask(next === limitMs ? limitMs + Math.sign(factor - 1) * getUnit(limitMs) : next, false)
   }
 
-  useLayoutEffect(place)
-  useLayoutEffect(() => plot.onDraw(place))
+  useLayoutEffect(placeLine)
+  useLayoutEffect(() => plot.onDraw(placeLine))
   useLayoutEffect(() => {
-    // The line itself can be taken too, wherever no point lies on it.
+    // The line can be grabbed anywhere that no item covers it.
     const isOnLine = (x: number) =>
-      !handle.current?.hidden && Math.abs(x - (handle.current?.offsetLeft ?? x)) < reachPx
+      !handle.current?.hidden && Math.abs(x - (handle.current?.offsetLeft ?? x)) < grabDistancePx
     plot.onPointer('mousedown', (x, overItem) => {
       if (!overItem && isOnLine(x)) hold()
     })
@@ -126,6 +126,6 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
   )
 }
 
-/** Two or three digits: 47, 47.5, 130, 0.85. */
-const tidy = (ms: number): number => Math.round(ms / getUnit(ms)) * getUnit(ms)
+/** Rounds to two or three digits: 47, 47.5, 130, 0.85. */
+const roundLimit = (ms: number): number => Math.round(ms / getUnit(ms)) * getUnit(ms)
 const getUnit = (ms: number): number => (ms >= 100 ? 1 : ms >= 20 ? 0.5 : ms >= 2 ? 0.1 : 0.01)

@@ -1,10 +1,10 @@
-/** When each trial ran. */
+/** Timeline of the trials. */
 import { significant } from '../../../format.ts'
 import { createTimelineOption } from '../../charts/matters-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 
-/** Later ones are left out of the drawing: bars of less than a pixel say nothing. */
+/** Later trials are not drawn: bars of less than a pixel would be unreadable. */
 const maxDrawn = 5_000
 
 export function Timeline({ answer }: { answer: Answer }) {
@@ -19,9 +19,9 @@ export function Timeline({ answer }: { answer: Answer }) {
       <TrialChart
         answer={answer}
         name="timeline"
-        words={words}
+        altText={words}
         size="strip"
-        make={() => createTimelineOption(trials.slice(0, maxDrawn), theme)}
+        createOption={() => createTimelineOption(trials.slice(0, maxDrawn), theme)}
       />
       <p class="note">{words}</p>
     </>

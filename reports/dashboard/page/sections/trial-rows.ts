@@ -43,7 +43,7 @@ export interface TrialColumn {
 }
 
 export const absent = Number.POSITIVE_INFINITY
-const number = (
+const createNumberColumn = (
   name: string,
   of: (c: Candidate) => number | undefined,
   show: (value: number) => string,
@@ -61,7 +61,7 @@ const number = (
 const partOrLatency = ({ limits, limitMs }: Slo) =>
   limits ? (ms: number) => percent(ms / limitMs) : latency
 
-export const columnsFor = (
+export const listColumns = (
   slo: Slo,
   {
     qualities,
@@ -78,14 +78,18 @@ export const columnsFor = (
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
   { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
-  number('safe capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
+  createNumberColumn(
+    'safe capacity',
+    (c) => (c.capacityRps > 0 ? c.capacityRps : undefined),
+    significant,
+  ),
   {
     name: 'estimate [90 %]',
     numeric: true,
     key: (r) => (r.candidate?.capacityRps ? (r.candidate.estimateRps ?? absent) : absent),
     cell: ({ candidate: c }) => (c?.estimateRps === undefined ? '' : estimateText(c)),
   },
-  ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
+  ...(qualities ? [createNumberColumn('quality', (c) => c.quality, String)] : []),
   {
     name: slo.limits ? `${percentileName(slo.percentile)} of limits` : sloName(slo),
     numeric: true,
@@ -95,9 +99,9 @@ export const columnsFor = (
         ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', unloaded: ' (unloaded)' }[c.sloMsFrom]}`
         : '',
   },
-  number('unloaded', (c) => c.unloadedMs, partOrLatency(slo)),
-  number('$ / h', (c) => c.pricePerHour, money),
-  number('$ / M req', (c) => c.pricePerMillionRequests, money),
+  createNumberColumn('unloaded', (c) => c.unloadedMs, partOrLatency(slo)),
+  createNumberColumn('$ / h', (c) => c.pricePerHour, money),
+  createNumberColumn('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
   ...(tags ? [{ name: 'tags', key: listTags, cell: listTags }] : []),
   {
@@ -113,15 +117,15 @@ export const columnsFor = (
 const listTags = ({ annotation }: TrialRow): string =>
   [...(annotation?.tags ?? []), ...(annotation?.note === undefined ? [] : ['✎'])].join(', ')
 
-/** Of streamed answers, short for narrow columns. */
+/** Columns for streamed answers, with short titles. */
 const tokenColumns: readonly TrialColumn[] = [
-  number('TTFT p99', (c) => c.tokens?.latencies?.ttft.p99Ms, latency),
-  number('ITL p99', (c) => c.tokens?.latencies?.interToken.p99Ms, latency),
-  number('TPOT p99', (c) => c.tokens?.latencies?.tpot.p99Ms, latency),
-  number('out tok/s', (c) => c.tokens?.outputTokensPerSecond, significant),
-  number('per GPU', (c) => c.tokens?.outputTokensPerSecondPerGpu, significant),
-  number('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),
-  number('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
+  createNumberColumn('TTFT p99', (c) => c.tokens?.latencies?.ttft.p99Ms, latency),
+  createNumberColumn('ITL p99', (c) => c.tokens?.latencies?.interToken.p99Ms, latency),
+  createNumberColumn('TPOT p99', (c) => c.tokens?.latencies?.tpot.p99Ms, latency),
+  createNumberColumn('out tok/s', (c) => c.tokens?.outputTokensPerSecond, significant),
+  createNumberColumn('per GPU', (c) => c.tokens?.outputTokensPerSecondPerGpu, significant),
+  createNumberColumn('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),
+  createNumberColumn('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
 ]
 
 export function createRows({
@@ -143,7 +147,7 @@ export function createRows({
         ? r.conclusion === 'unconfirmed'
           ? 'best found, NOT confirmed'
           : 'recommended'
-        : (whyNot.get(trial.number) ?? candidate?.reason ?? notCounted(trial))
+        : (whyNot.get(trial.number) ?? candidate?.reason ?? explainUncounted(trial))
     return {
       trial,
       candidate,
@@ -164,7 +168,7 @@ const classifyTrial = (
   (candidate && describeStatus(candidate.status, provenance).name) ??
   (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
 
-const notCounted = (trial: FinishedTrial): string =>
+const explainUncounted = (trial: FinishedTrial): string =>
   trial.purpose === 'confirmation'
     ? 'second load test of the winner'
     : trial.state === 'failed'

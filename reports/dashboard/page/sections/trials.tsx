@@ -8,9 +8,9 @@ import type { Answer } from '../answer.ts'
 import { useApp } from '../part.tsx'
 import {
   absent,
-  columnsFor,
   createRows,
   kinds,
+  listColumns,
   type TrialColumn,
   type TrialRow,
 } from './trial-rows.ts'
@@ -38,7 +38,7 @@ export function Trials({ answer }: { answer: Answer }) {
   const [sort, setSort] = useState<Sort>({ column: 0, descending: false })
   const optional = listOptionalColumns(answer)
   const columns = useMemo(
-    () => columnsFor(slo, optional),
+    () => listColumns(slo, optional),
     [sloName(slo), slo.limits && slo.limitMs, ...Object.values(optional)],
   )
   const rows = useMemo(
@@ -109,7 +109,7 @@ function keepRows(rows: readonly TrialRow[], filter: Filter): readonly TrialRow[
   })
 }
 
-/** What has no value stands last, whichever way the rest is sorted. */
+/** Sorts rows; those without a value are last in both directions. */
 function sortRows(
   rows: readonly TrialRow[],
   { key }: TrialColumn,

@@ -21,7 +21,7 @@ import { listVerdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
   estimateText,
   formatCapacity,
-  formatCapacityValue,
+  formatLatencyValue,
   nameInterval,
 } from '../../../recommendation/words.ts'
 import type { Answer } from '../answer.ts'
@@ -81,7 +81,7 @@ export function Verdict({ answer }: { answer: Answer }) {
   )
 }
 
-/** What a decision depends on: whether the SLO is met, what is gained, whether it is the cheapest. */
+/** Lists the facts for a decision: SLO status, gain, and whether it is the cheapest. */
 function listDecidingFacts(r: Recommendation): Fact[] {
   const c = r.best ?? r.nearest
   if (!c) return []
@@ -121,7 +121,7 @@ function figures(r: Recommendation): Fact[] {
   return [
     ['status', status.name, status.meaning],
     ['safe capacity of one replica', formatCapacity(c), estimate],
-    [`${sloName(r.slo)} there`, formatCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
+    [`${sloName(r.slo)} there`, formatLatencyValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     ['one replica', `${money(c.pricePerHour)} / h`, perMillion],
     ...(c.tokens ? listTokenFigures(c.tokens) : []),
     [
@@ -177,7 +177,7 @@ const listTokenFigures = (tokens: TokenFigures): Fact[] => [
   ],
 ]
 
-/** What the streamed answers of the best say. */
+/** Token figures of the recommended or nearest configuration. */
 function Streams({ recommendation: { best, nearest } }: { recommendation: Recommendation }) {
   const figures = (best ?? nearest)?.tokens
   if (figures === undefined) return null
@@ -229,6 +229,6 @@ function RunnersUp({ recommendation: r }: { recommendation: Recommendation }) {
   )
 }
 
-/** What the page's title says. */
-export const titleOf = ({ experiment, recommendation: r }: Answer): string =>
+/** Formats the title of the page. */
+export const formatPageTitle = ({ experiment, recommendation: r }: Answer): string =>
   `${experiment.name}: ${r.best ? r.best.label : conclusions[r.conclusion]} - tune`

@@ -43,7 +43,7 @@ function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
   const app = useApp()
   const { slo } = whatIf
   const limits = resolveLimits(slo)
-  const own = resolveLimits(experiment.slo)
+  const experimentLimits = resolveLimits(experiment.slo)
   return (
     <div class="limits">
       {limits.map((limit, place) => {
@@ -65,7 +65,7 @@ function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
                 id={`slo-slider-${place}`}
                 title={title}
                 limitMs={limit.limitMs}
-                ownMs={own[place]?.limitMs ?? limit.limitMs}
+                ownMs={experimentLimits[place]?.limitMs ?? limit.limitMs}
                 slide={(limitMs) => ask(limitMs, true)}
               />
             )}
@@ -146,7 +146,7 @@ interface ObjectiveChange {
   readonly metric?: string
 }
 
-/** What is looked for, and the demand, bound or metric that it takes. */
+/** Input fields of the objective, with its demand, bound or metric. */
 function ObjectiveFields({ answer }: { answer: Answer }) {
   const app = useApp()
   const { planning, recommendation } = answer
@@ -349,8 +349,8 @@ function NumberField({
   value: number | undefined
   onValue(value: number): void
 }) {
-  const own = useRef<HTMLInputElement>(null)
-  const input = field ?? own
+  const ownField = useRef<HTMLInputElement>(null)
+  const input = field ?? ownField
   // What someone is typing stays.
   useLayoutEffect(() => {
     if (document.activeElement !== input.current)

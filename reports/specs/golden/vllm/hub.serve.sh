@@ -1,6 +1,6 @@
 #!/bin/sh
 # FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS: simulated with a model of vLLM on CPU, no server was launched; this deploys vLLM.
-# Check it once it runs (ADDRESS: where it is reachable): tune verify --url http://ADDRESS --protocol openai --model llama-3.1-8b --rate 152rps --slo 'p99 ttft<300ms tpot<30ms'
+# Check it once it runs (replace ADDRESS with its host): tune verify --url http://ADDRESS --protocol openai --model llama-3.1-8b --rate 152rps --slo 'p99 ttft<300ms tpot<30ms'
 # Best found, NOT confirmed: 2 cores, 0.25 T4, batch 8: 191 req/s at p99 36 ms (estimated), $0.12 per million requests, 83 % cheaper than the baseline
 # Status: simulated (models of servers and load computed it; nothing was measured).
 # Written by tune from experiment bert-7f3a, trial 2 (simulated, seed 7).

@@ -324,7 +324,9 @@ export function computeBackoffMs(attempt: number, firstMs: number, error: unknow
   return askedMs > backoffMs ? askedMs * (1 + Math.random() / 4) : backoffMs
 }
 
-/** An error with the message of the Status object, or with the start of any other answer. */
+/**
+ * Creates an error with the message of the Status object, or with the start of any other answer.
+ */
 const createApiError = (response: http.IncomingMessage, text: string, what: string): ApiError => {
   const status = response.statusCode ?? 0
   const parsedStatus = parseStatus(text)

@@ -9,7 +9,7 @@ import { Api, ApiError, type ApiTimeouts } from './api.ts'
 /**
  * The cluster of KUBECONFIG, ~/.kube/config or the pod we run in. Nothing is sent yet.
  * @param namespace default: the current context's
- * @throws ApiError where no cluster is configured, naming the file and what it lacks
+ * @throws ApiError if no cluster is configured, naming the file and what it lacks
  */
 export async function connect(namespace?: string, timeouts?: ApiTimeouts): Promise<Api> {
   const { KubeConfig } = await import('./client.ts')
@@ -39,7 +39,7 @@ export async function connect(namespace?: string, timeouts?: ApiTimeouts): Promi
   )
 }
 
-/** The kubeconfig files that the client reads. */
+/** Lists the kubeconfig files that the client reads. */
 function listKubeconfigFiles(): string[] {
   const named = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
   const usual = join(process.env.HOME ?? homedir(), '.kube', 'config')

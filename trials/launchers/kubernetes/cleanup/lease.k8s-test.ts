@@ -26,7 +26,7 @@ test('renewals that end at any moment of their cycle leave nothing, and go on le
       timeouts: { expiryMs, renewMs, retryMs: 500 },
     })
   const own = async (lease: ExperimentLease, experimentId: string) => {
-    const owner = await lease.owner(never)
+    const owner = await lease.acquireOwner(never)
     const metadata = {
       name: `owned-${experimentId}`,
       labels: createLabels(experimentId, 'payload'),

@@ -66,15 +66,15 @@ test('an interrupt between the Job and the answer leaves no Job behind', async (
     fake.jobMade = () => interrupted.abort(new Error('interrupted'))
     return false
   }
-  await expect(leaseOf().owner(interrupted.signal)).rejects.toThrow('interrupted')
+  await expect(leaseOf().acquireOwner(interrupted.signal)).rejects.toThrow('interrupted')
   expect(jobs()).toEqual([])
 })
 
 test('renewals move the lease and the end of a Job without pods that satisfies the restricted profile', async () => {
   // Whole seconds are all that it has.
-  const owner = await leaseOf({ timeouts: { expiryMs: 1_000, renewMs: 20, retryMs: 20 } }).owner(
-    never,
-  )
+  const owner = await leaseOf({
+    timeouts: { expiryMs: 1_000, renewMs: 20, retryMs: 20 },
+  }).acquireOwner(never)
   const [job] = jobs()
   expect(owner).toEqual({ name: expect.stringMatching(/^tune-e-lease-/), uid: expect.any(String) })
   expect(job).toMatchObject({
@@ -92,7 +92,7 @@ test('renewals move the lease and the end of a Job without pods that satisfies t
 
 test('a hundred that ask at once get one owner, and its end ends the renewals', async () => {
   const lease = leaseOf()
-  const owners = await Promise.all(Array.from({ length: 100 }, () => lease.owner(never)))
+  const owners = await Promise.all(Array.from({ length: 100 }, () => lease.acquireOwner(never)))
   expect(new Set(owners.map(({ uid }) => uid)).size).toBe(1)
   expect(await lease.end()).toBe(true)
   const before = fake.seen.length
@@ -102,12 +102,12 @@ test('a hundred that ask at once get one owner, and its end ends the renewals', 
 
 test('an owner that was lost is replaced, and what is ended then is not removed as if it were ours', async () => {
   const lease = leaseOf()
-  const first = await lease.owner(never)
+  const first = await lease.acquireOwner(never)
   fake.remove('jobs', first.name)
   await eventually(() => fake.seen.at(-1)!.includes(first.name))
   let second = first
   while (second.uid === first.uid) {
-    second = await lease.owner(never)
+    second = await lease.acquireOwner(never)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
   expect(jobs().length).toBe(1)
@@ -115,12 +115,12 @@ test('an owner that was lost is replaced, and what is ended then is not removed 
 })
 
 test('a lease whose holder renews it is not taken', async () => {
-  await leaseOf().owner(never)
+  await leaseOf().acquireOwner(never)
   await taken.splice(0)[0]!.end()
   setSpec({ holderIdentity: elsewhere })
   const renewing = setInterval(() => setSpec({ renewTime: new Date().toISOString() }), 30)
   try {
-    await expect(leaseOf().owner(never)).rejects.toMatchObject({
+    await expect(leaseOf().acquireOwner(never)).rejects.toMatchObject({
       name: 'LaunchError',
       final: 'experiment',
       message: expect.stringContaining(elsewhere),
@@ -134,12 +134,12 @@ test('a lease whose holder renews it is not taken', async () => {
 })
 
 test('one that is not renewed is taken once its time is up, one of a process that is gone at once', async () => {
-  await leaseOf().owner(never)
+  await leaseOf().acquireOwner(never)
   await taken.splice(0)[0]!.end()
   setSpec({ holderIdentity: elsewhere })
   const startedMs = performance.now()
   const lease = leaseOf()
-  await lease.owner(never)
+  await lease.acquireOwner(never)
   expect(performance.now() - startedMs).toBeGreaterThan(299)
   expect(specOf()).toMatchObject({
     leaseTransitions: 1,
@@ -151,13 +151,13 @@ test('one that is not renewed is taken once its time is up, one of a process tha
   }
   await lease.end()
   setSpec({ holderIdentity: `${host}/${pid}/an earlier boot/1` })
-  await leaseOf({ timeouts: { expiryMs: 3_600_000 } }).owner(never)
+  await leaseOf({ timeouts: { expiryMs: 3_600_000 } }).acquireOwner(never)
   expect(specOf()!.leaseTransitions).toBe(2)
 })
 
 test('who loses the lease to another tuner knows it', async () => {
   const lease = leaseOf()
-  const { name } = await lease.owner(never)
+  const { name } = await lease.acquireOwner(never)
   setSpec({ holderIdentity: elsewhere })
   // It stops renewing what is not its own.
   let renewals = -1
@@ -173,7 +173,7 @@ test('who loses the lease to another tuner knows it', async () => {
 
 test('renewals that fail for a while cost nothing', async () => {
   const lease = leaseOf({ timeouts: { expiryMs: 60_000, renewMs: 20, retryMs: 20 } })
-  const owner = await lease.owner(never)
+  const owner = await lease.acquireOwner(never)
   let failed = 0
   fake.fault = ({ method }, response) => {
     if (method !== 'PATCH' || failed >= 5) return false
@@ -184,5 +184,5 @@ test('renewals that fail for a while cost nothing', async () => {
   await eventually(() => failed === 5)
   const before = specOf()!.renewTime
   await eventually(() => specOf()!.renewTime > before)
-  expect(await lease.owner(never)).toEqual(owner)
+  expect(await lease.acquireOwner(never)).toEqual(owner)
 })

@@ -74,11 +74,11 @@ export class ExperimentLease {
 
   /**
    * The Job that owns new objects; a new Job if the last one expired or was removed.
-   * @throws LaunchError where another tuner runs the experiment; ApiError; the signal's reason
+   * @throws LaunchError if another tuner runs the experiment; ApiError; the signal's reason
    */
-  async owner(signal: AbortSignal): Promise<Owner> {
-    const before = this.renewedLease
-    if ((await before)?.lost !== undefined && this.renewedLease === before)
+  async acquireOwner(signal: AbortSignal): Promise<Owner> {
+    const previous = this.renewedLease
+    if ((await previous)?.lost !== undefined && this.renewedLease === previous)
       this.renewedLease = undefined
     this.renewedLease ??= acquireLease(this.options, signal).catch((error: unknown) => {
       this.renewedLease = undefined
@@ -87,7 +87,7 @@ export class ExperimentLease {
     return (await this.renewedLease).owner
   }
 
-  /** The manifest of the Job, also for a dry run. It never creates a pod. */
+  /** Plans the manifest of the Job, also for a dry run. It never creates a pod. */
   plan(name: string): Json {
     return createOwnerJob(
       this.options,
@@ -100,14 +100,14 @@ export class ExperimentLease {
    * Renews now.
    * @returns why the owner is lost; undefined if it exists and belongs to this tuner
    */
-  async whyLost(): Promise<string | undefined> {
+  async findLossReason(): Promise<string | undefined> {
     const current = await this.renewedLease?.catch(() => undefined)
     await current?.renew()
     return current?.lost
   }
 
   /** Names of the Lease and the Job, which a sweep must not remove. */
-  async names(): Promise<string[]> {
+  async listNames(): Promise<string[]> {
     const current = await this.renewedLease
     return current === undefined ? [] : [leaseName(this.options.experimentId), current.owner.name]
   }
@@ -147,7 +147,7 @@ const getJobsPath = (api: Api) => `/apis/batch/v1/namespaces/${api.namespace}/jo
 async function acquireLease(options: LeaseOptions, signal: AbortSignal): Promise<RenewedLease> {
   const { api, experimentId } = options
   const timeouts = { ...defaultTimeouts, ...options.timeouts }
-  const before = await waitUntilFree(options, timeouts, signal)
+  const expiredLease = await waitUntilFree(options, timeouts, signal)
   const name = `${formatOwnerName(experimentId)}-lease-${randomBytes(3).toString('hex')}`
   try {
     const body = createOwnerJob(options, name, timeouts.expiryMs)
@@ -157,7 +157,7 @@ async function acquireLease(options: LeaseOptions, signal: AbortSignal): Promise
     })
     const owner = { name: metadata.name, uid: metadata.uid }
     const madeMs = performance.now()
-    await writeLease(options, timeouts, owner, before, signal)
+    await writeLease(options, timeouts, owner, expiredLease, signal)
     return startRenewals(options, timeouts, owner, madeMs)
   } catch (error) {
     // The Job may have been created even if the answer was lost.
@@ -175,16 +175,16 @@ async function waitUntilFree(
   let found: LeaseObject | undefined
   // Time renewals by the local clock: clocks of two machines may differ.
   for (let sinceMs = performance.now(); ; ) {
-    const now = await findLease(api, experimentId, signal)
-    const holder = now?.spec.holderIdentity
-    if (now === undefined || !holder) return now
+    const lease = await findLease(api, experimentId, signal)
+    const holder = lease?.spec.holderIdentity
+    if (lease === undefined || !holder) return lease
     const state = findHolderState(holder)
-    if (state === 'dead' || state === 'this-process') return now
+    if (state === 'dead' || state === 'this-process') return lease
     if (state === 'alive') throw createConflictError(experimentId, holder)
-    if (found !== undefined && now.spec.renewTime !== found.spec.renewTime)
+    if (found !== undefined && lease.spec.renewTime !== found.spec.renewTime)
       throw createConflictError(experimentId, holder)
-    found ??= now
-    if (performance.now() - sinceMs > expiryMs) return now
+    found ??= lease
+    if (performance.now() - sinceMs > expiryMs) return lease
     await sleep(retryMs, undefined, { signal }).catch(() => signal.throwIfAborted())
   }
 }
@@ -230,7 +230,7 @@ async function writeLease(
   { api, experimentId }: LeaseOptions,
   { expiryMs }: LeaseTimeouts,
   owner: Owner,
-  before: LeaseObject | undefined,
+  expiredLease: LeaseObject | undefined,
   signal?: AbortSignal,
 ): Promise<void> {
   const name = leaseName(experimentId)
@@ -240,7 +240,8 @@ async function writeLease(
     leaseDurationSeconds: Math.ceil(expiryMs / 1000),
     acquireTime: now,
     renewTime: now,
-    leaseTransitions: before === undefined ? 0 : (before.spec.leaseTransitions ?? 0) + 1,
+    leaseTransitions:
+      expiredLease === undefined ? 0 : (expiredLease.spec.leaseTransitions ?? 0) + 1,
   }
   const metadata = {
     name,
@@ -248,12 +249,12 @@ async function writeLease(
     ownerReferences: createOwnerReferences(owner),
   }
   const body = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec }
-  if (before === undefined) {
+  if (expiredLease === undefined) {
     await api.request('POST', getLeasesPath(api), { body, signal })
     return
   }
   // With its resource version: only one of two competing tuners succeeds.
-  const versioned = { ...metadata, resourceVersion: before.metadata.resourceVersion }
+  const versioned = { ...metadata, resourceVersion: expiredLease.metadata.resourceVersion }
   await api.request('PATCH', `${getLeasesPath(api)}/${name}`, {
     body: { metadata: versioned, spec },
     signal,
@@ -271,29 +272,31 @@ function startRenewals(
 ): RenewedLease {
   const { api, experimentId } = options
   const ended = new AbortController()
-  const lease = `${getLeasesPath(api)}/${leaseName(experimentId)}`
-  const us = formatHolder(getThisProcess())
+  const leasePath = `${getLeasesPath(api)}/${leaseName(experimentId)}`
+  const ownHolder = formatHolder(getThisProcess())
   let lost: string | undefined
   let renewedMs = madeMs
-  const once = async (): Promise<void> => {
+  const renewOnce = async (): Promise<void> => {
     await extendOwner(api, owner, performance.now() - madeMs + timeouts.expiryMs)
     const body = { spec: { renewTime: formatMicroTime() } }
-    const now = await api
-      .request<LeaseObject>('PATCH', lease, { body, once: true })
+    const lease = await api
+      .request<LeaseObject>('PATCH', leasePath, { body, once: true })
       .catch((error: unknown) => {
         if (!(error instanceof ApiError) || error.status !== 404) throw error
         return writeLease(options, timeouts, owner, undefined)
       })
-    if (now !== undefined && now.spec.holderIdentity !== us)
-      throw new OwnerGone(`another tuner has taken over the experiment: ${now.spec.holderIdentity}`)
+    if (lease !== undefined && lease.spec.holderIdentity !== ownHolder)
+      throw new OwnerGoneError(
+        `another tuner has taken over the experiment: ${lease.spec.holderIdentity}`,
+      )
     renewedMs = performance.now()
   }
   /** @returns whether the renewal succeeded */
   const renew = (): Promise<boolean> =>
-    once().then(
+    renewOnce().then(
       () => true,
       (error: unknown) => {
-        if (!(error instanceof OwnerGone)) return false
+        if (!(error instanceof OwnerGoneError)) return false
         const lateMs = performance.now() - renewedMs
         lost ??=
           lateMs < timeouts.expiryMs
@@ -304,7 +307,7 @@ function startRenewals(
     )
   const pause = (ms: number) =>
     sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {}) // ended: the loop checks it
-  const renewing = (async () => {
+  const renewals = (async () => {
     await pause(timeouts.renewMs)
     // Retry failed renewals until the lease expires.
     while (!ended.signal.aborted && lost === undefined)
@@ -320,13 +323,13 @@ function startRenewals(
     },
     end: async () => {
       ended.abort()
-      await renewing
+      await renewals
     },
   }
 }
 
 /** The lease no longer belongs to this tuner. */
-class OwnerGone extends Error {}
+class OwnerGoneError extends Error {}
 
 const ownerRemovedMessage =
   "another program removed the Job that owns the trial's objects (perhaps tune clean)"
@@ -345,15 +348,15 @@ async function extendOwner(api: Api, { name, uid }: Owner, liveMs: number): Prom
     .request<OwnerJob>('PATCH', `${getJobsPath(api)}/${name}`, { body, once: true })
     .catch((error: unknown) => {
       if (error instanceof ApiError && (error.status === 404 || error.status === 409))
-        throw new OwnerGone(ownerRemovedMessage)
+        throw new OwnerGoneError(ownerRemovedMessage)
       throw error
     })
-  if (job.metadata.deletionTimestamp !== undefined) throw new OwnerGone(ownerRemovedMessage)
+  if (job.metadata.deletionTimestamp !== undefined) throw new OwnerGoneError(ownerRemovedMessage)
 }
 
 /**
- * The Job that owns every object of an experiment: deleting it deletes them. It requests no pods,
- * so it completes at once.
+ * Creates the Job that owns every object of an experiment: deleting it deletes them. It requests no
+ * pods, so it completes at once.
  */
 function createOwnerJob(
   { experimentId, image, overlay }: Omit<LeaseOptions, 'api'>,

@@ -114,6 +114,7 @@ export async function removeObjects(
         `cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`,
       )
     }
+    // Deletes again about every 10 s.
     if (round % 40 === 0) for (const object of found) await removeObject(api, object, signal)
     await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
   }

@@ -30,7 +30,7 @@ export interface ClusterGpu {
   readonly divisible?: boolean
   /**
    * Resource (DRA: device class, and MIG profile) → total and free amount. `free` is undefined
-   * where pods of other namespaces may not be read.
+   * if pods of other namespaces may not be read.
    */
   readonly resources: Readonly<Record<string, { readonly total: number; readonly free?: number }>>
 }
@@ -52,7 +52,7 @@ export interface ClusterFacts {
 }
 
 /**
- * @throws ApiError where the cluster does not answer. Missing permissions for nodes or pods are
+ * @throws ApiError if the cluster does not answer. Missing permissions for nodes or pods are
  * listed in `problems`.
  */
 export async function inspectCluster(api: Api): Promise<ClusterFacts> {
@@ -321,7 +321,7 @@ const readProduct = ({ metadata }: V1Node): string => {
   )
 }
 
-/** The scheme of a node, by the resources and labels that it advertises. */
+/** Detects the scheme of a node, by the resources and labels that it advertises. */
 function detectScheme(node: V1Node): GpuScheme {
   const labels = node.metadata?.labels ?? {}
   const names = listGpuResources(node).map(([name]) => name)

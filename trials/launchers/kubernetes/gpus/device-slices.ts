@@ -51,21 +51,25 @@ interface AllocatedDevice {
  * does.
  */
 export function listSliceDevices(slices: readonly ResourceSlice[]): SliceDevice[] {
-  const ours = slices.filter(({ spec }) => spec.driver === draDriver)
-  const newest = new Map<string, number>()
-  for (const { spec } of ours)
-    newest.set(spec.pool.name, Math.max(newest.get(spec.pool.name) ?? 0, spec.pool.generation ?? 0))
-  return ours
-    .filter(({ spec }) => (spec.pool.generation ?? 0) === newest.get(spec.pool.name))
+  const nvidiaSlices = slices.filter(({ spec }) => spec.driver === draDriver)
+  const newestByPool = new Map<string, number>()
+  for (const { spec } of nvidiaSlices)
+    newestByPool.set(
+      spec.pool.name,
+      Math.max(newestByPool.get(spec.pool.name) ?? 0, spec.pool.generation ?? 0),
+    )
+  return nvidiaSlices
+    .filter(({ spec }) => (spec.pool.generation ?? 0) === newestByPool.get(spec.pool.name))
     .flatMap(({ spec }) =>
       (spec.devices ?? []).flatMap(({ name, basic, ...flat }): SliceDevice[] => {
         // v1beta1 nests these one level deeper.
         const { attributes = {}, capacity = {}, allowMultipleAllocations = false } = basic ?? flat
-        const text = (key: string) => (attributes[key] ?? attributes[`${draDriver}/${key}`])?.string
-        const product = text('productName')
-        if (product === undefined || !['gpu', 'mig'].includes(text('type') ?? '')) return []
+        const getText = (key: string) =>
+          (attributes[key] ?? attributes[`${draDriver}/${key}`])?.string
+        const product = getText('productName')
+        if (product === undefined || !['gpu', 'mig'].includes(getText('type') ?? '')) return []
         const memory = (capacity.memory ?? capacity[`${draDriver}/memory`])?.value
-        const migProfile = text('profile')
+        const migProfile = getText('profile')
         return [
           {
             node: spec.nodeName ?? spec.pool.name,

@@ -239,7 +239,7 @@ describe('on a cluster', () => {
       protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
       payload: { kind: 'generated', seed: 1, count: 1 },
       runDirectory: folder,
-      reach: 'direct',
+      connectivity: 'direct',
       gpuScheme: 'dra',
       draVersion: 'v1',
       timeouts: { unschedulableMs: 100, checkIntervalMs: 20, startMs: 400 },
@@ -409,7 +409,7 @@ describe('on a cluster', () => {
         resources: { 'gpu.nvidia.com': { total: 1, free: 1 } },
       },
     ])
-    const made = await launcher({ gpuScheme: undefined, offers: facts.gpus })
+    const made = await launcher({ gpuScheme: undefined, availableGpus: facts.gpus })
     const owner = { name: 'o', uid: 'u' }
     expect(made.objectsFor({ gpu: 'L4', gpuMemoryPercent: 50 }, 1, owner, 'p').claim).toMatchObject(
       { byCapacity: true, count: 1 },

@@ -60,19 +60,19 @@ export function createDeviceClaim(
 ): DeviceClaim {
   const { gpus, gpuShare, gpuMemoryMiB = 0, migProfile } = resources
   const { sharing = 'mps' } = options
-  const shared = gpuShare < 1 && !migProfile
+  const isShared = gpuShare < 1 && !migProfile
   const memoryMiB = Math.round(gpuMemoryMiB)
-  const attribute = (name: string) => `device.attributes['${draDriver}'].${name}`
+  const formatAttribute = (name: string) => `device.attributes['${draDriver}'].${name}`
   return {
     deviceClass: options.deviceClass ?? (migProfile ? 'mig.nvidia.com' : draDriver),
     count: gpus,
     selectors: [
-      `${attribute('productName')}.matches('^(${products.map(createNamePattern).join('|')})$')`,
-      ...(migProfile ? [`${attribute('profile')} == '${migProfile}'`] : []),
+      `${formatAttribute('productName')}.matches('^(${products.map(createNamePattern).join('|')})$')`,
+      ...(migProfile ? [`${formatAttribute('profile')} == '${migProfile}'`] : []),
     ],
-    ...(shared && { memoryMiB }),
-    byCapacity: shared && sharing === 'capacity',
-    ...(shared &&
+    ...(isShared && { memoryMiB }),
+    byCapacity: isShared && sharing === 'capacity',
+    ...(isShared &&
       sharing !== 'capacity' && { config: createGpuConfig(sharing, gpuShare, memoryMiB) }),
     products,
     ...(migProfile && { migProfile }),
@@ -80,7 +80,7 @@ export function createDeviceClaim(
 }
 
 /**
- * An RE2 pattern for a label value, in which each dash may stand for a space. It avoids
+ * Creates an RE2 pattern for a label value, in which each dash may stand for a space. It avoids
  * backslashes, which CEL would interpret.
  */
 const createNamePattern = (product: string): string =>
@@ -106,7 +106,7 @@ const createDriverConfig = (sharing: Json): Json => ({
 })
 
 /**
- * A ResourceClaimTemplate.
+ * Creates a ResourceClaimTemplate.
  * @param metadata its owner, labels and namespace
  */
 export const createClaimTemplate = (
@@ -121,7 +121,8 @@ export const createClaimTemplate = (
 })
 
 /**
- * A shared claim under MPS: all pods that name it share its GPU, with limits set by each container.
+ * Creates a shared claim under MPS: all pods that name it share its GPU, with limits set by each
+ * container.
  */
 export const createMpsClaim = (claim: DeviceClaim, metadata: Json): Json => ({
   apiVersion: 'resource.k8s.io/v1',
@@ -164,9 +165,9 @@ export function listClaimRequirements({ byCapacity, config }: DeviceClaim): stri
       `${driver} that shares GPUs by memory (--consumable-shares=memory), Kubernetes 1.34 or later`,
     ]
   if (!config) return [`${driver}, ${requiredVersions}`]
-  const mps = (config.sharing as Json).strategy === 'MPS'
-  const gate = mps ? 'MPSSupport' : 'TimeSlicingSettings'
-  const enforcement = mps
+  const isMps = (config.sharing as Json).strategy === 'MPS'
+  const gate = isMps ? 'MPSSupport' : 'TimeSlicingSettings'
+  const enforcement = isMps
     ? 'and MPS limits it to its share'
     : 'with time slicing, and the server itself limits its memory'
   return [
@@ -177,14 +178,15 @@ export function listClaimRequirements({ byCapacity, config }: DeviceClaim): stri
 const versionByApi = new WeakMap<Api, Promise<DraVersion | undefined>>()
 
 /**
- * The newest supported version of resource.k8s.io on the server, requested once; undefined if none.
+ * Finds the newest supported version of resource.k8s.io on the server, requested once; undefined if
+ * none.
  * @throws ApiError
  */
 export function findDraVersion(api: Api): Promise<DraVersion | undefined> {
-  const known = versionByApi.get(api) ?? requestDraVersion(api)
-  versionByApi.set(api, known)
-  known.catch(() => versionByApi.delete(api))
-  return known
+  const version = versionByApi.get(api) ?? requestDraVersion(api)
+  versionByApi.set(api, version)
+  version.catch(() => versionByApi.delete(api))
+  return version
 }
 
 async function requestDraVersion(api: Api): Promise<DraVersion | undefined> {

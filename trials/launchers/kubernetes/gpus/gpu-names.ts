@@ -248,7 +248,7 @@ export function createHamiTypes(gpu: string): Record<string, string> {
   }
 }
 
-/** The common part of a model's board names: 'A100', 'GeForce RTX 4070 Ti'. */
+/** Gets the common part of a model's board names: 'A100', 'GeForce RTX 4070 Ti'. */
 const getBoardName = (gpu: string): string =>
   /^(RTX|TITAN)-/.test(gpu)
     ? listProducts(gpu)[0]!

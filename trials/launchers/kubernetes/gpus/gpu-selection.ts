@@ -102,25 +102,25 @@ const getWholeGpuResource = (scheme: GpuScheme): string =>
 export function createGpuTolerations({
   limits,
 }: GpuSelection): { key: string; operator: 'Exists'; effect: 'NoSchedule' }[] {
-  const ofVendor = Object.values(vendorResources).filter((name) => name in limits)
-  return (ofVendor.length > 0 ? ofVendor : ['nvidia.com/gpu']).map((key) => ({
+  const vendorKeys = Object.values(vendorResources).filter((name) => name in limits)
+  return (vendorKeys.length > 0 ? vendorKeys : ['nvidia.com/gpu']).map((key) => ({
     key,
     operator: 'Exists',
     effect: 'NoSchedule',
   }))
 }
 
-/** The default scheme for a share. */
+/** Chooses the default scheme for a share. */
 export function chooseDefaultScheme(resources: Resources): GpuScheme | undefined {
   if (!resources.gpu) return undefined
-  const ofVendor = vendorSchemes[findVendor(resources.gpu) ?? 'nvidia']
-  if (ofVendor) return ofVendor
+  const vendorScheme = vendorSchemes[findVendor(resources.gpu) ?? 'nvidia']
+  if (vendorScheme) return vendorScheme
   if (resources.migProfile) return 'mig-mixed'
   return resources.gpuShare < 1 ? 'time-slicing' : 'nvidia'
 }
 
 /**
- * The pod's fields for a GPU share under a scheme.
+ * Selects the pod's fields for a GPU share under a scheme.
  * @param dra for scheme dra
  * @throws GpuSchemeError if the scheme cannot provide that share
  */
@@ -139,11 +139,16 @@ export function selectGpu(
 function checkVendor(gpu: string, scheme: GpuScheme): void {
   const vendor = findVendor(gpu)
   if (vendor === undefined) return
-  const fits = vendorSchemes[vendor]
-  if (fits === undefined ? !Object.values(vendorSchemes).includes(scheme) : scheme === fits) return
+  const vendorScheme = vendorSchemes[vendor]
+  if (
+    vendorScheme === undefined
+      ? !Object.values(vendorSchemes).includes(scheme)
+      : scheme === vendorScheme
+  )
+    return
   throw new GpuSchemeError(
     `scheme ${scheme} does not support ${gpu}, a GPU of another vendor`,
-    `leave --gpu-scheme out, or use ${fits ?? 'nvidia'}`,
+    `leave --gpu-scheme out, or use ${vendorScheme ?? 'nvidia'}`,
   )
 }
 
@@ -273,20 +278,20 @@ function selectWholeGpus(
   return { limits: { [getWholeGpuResource(scheme)]: String(gpus) }, requirements: [label] }
 }
 
-/** A replica of a GPU that NVIDIA's device plugin shares, by time-slicing or MPS. */
+/** Selects a replica of a GPU that NVIDIA's device plugin shares, by time-slicing or MPS. */
 function selectReplica({ gpu, gpuShare, migProfile, scheme }: ShareRequest): Partial<GpuSelection> {
-  const shared = gpuShare < 1 && !migProfile
+  const isShared = gpuShare < 1 && !migProfile
   const replicas = Math.floor(1 / gpuShare + 1e-9)
   return {
     // More replicas do not increase the share: request one.
     limits: { 'nvidia.com/gpu': '1' },
     requirements: [
       requireProduct(listProducts(gpu).flatMap((p) => [`${p}-SHARED`, p])),
-      ...(shared
+      ...(isShared
         ? [{ key: 'nvidia.com/gpu.sharing-strategy', operator: 'In', values: [scheme] } as const]
         : []),
     ],
-    needs: shared
+    needs: isShared
       ? [
           `the device plugin must share each GPU by ${scheme} with ${replicas} replicas; only the server's own limit bounds its memory`,
         ]
@@ -300,14 +305,16 @@ function selectMigSlice({ gpu, gpus, migProfile, scheme }: ShareRequest): Partia
       `scheme ${scheme} needs a MIG profile, but the configuration has none`,
       'tune migProfile, or choose another --gpu-scheme',
     )
-  const mixed = scheme === 'mig-mixed'
+  const isMixed = scheme === 'mig-mixed'
   // The resource name has '.' for the '+' of a profile (1g.5gb+me).
   const slice = migProfile.replace('+', '.')
   return {
-    limits: { [mixed ? `nvidia.com/mig-${slice}` : 'nvidia.com/gpu']: String(gpus) },
+    limits: { [isMixed ? `nvidia.com/mig-${slice}` : 'nvidia.com/gpu']: String(gpus) },
     requirements: [
-      requireProduct(mixed ? listProducts(gpu) : listProducts(gpu).map((p) => `${p}-MIG-${slice}`)),
+      requireProduct(
+        isMixed ? listProducts(gpu) : listProducts(gpu).map((p) => `${p}-MIG-${slice}`),
+      ),
     ],
-    needs: [`nodes with MIG strategy ${mixed ? 'mixed' : 'single'} and ${migProfile} slices`],
+    needs: [`nodes with MIG strategy ${isMixed ? 'mixed' : 'single'} and ${migProfile} slices`],
   }
 }

@@ -24,21 +24,21 @@ function findMigFault({ metadata, status }: V1Node): string | undefined {
   const state = labels[stateLabel]
   if (state !== undefined && state !== 'success')
     return `${prefix} is ${state}${state === 'failed' ? ": see the log of NVIDIA's MIG manager" : ', and its slices are not there yet'}`
-  const cannot = explainImpossibleLayout(labels, config)
-  if (cannot !== undefined) return `${prefix}: ${cannot}`
+  const impossibility = explainImpossibleLayout(labels, config)
+  if (impossibility !== undefined) return `${prefix}: ${impossibility}`
   const profile = parseProfile(config)
   if (profile === undefined || findNodeGpu(labels) === undefined) return undefined
-  const advertised = Object.entries(status?.allocatable ?? {}).some(
+  const isAdvertised = Object.entries(status?.allocatable ?? {}).some(
     ([resource, amount]) =>
       (resource === `nvidia.com/mig-${profile}` || resource === 'nvidia.com/gpu') &&
       parseQuantity(amount) > 0,
   )
-  return advertised
+  return isAdvertised
     ? undefined
     : `${prefix}: the device plugin offers no such slice (its MIG strategy may be none)`
 }
 
-/** The profile of the operator's uniform layouts, such as all-1g.5gb. */
+/** Parses the profile of the operator's uniform layouts, such as all-1g.5gb. */
 const parseProfile = (layout: string): string | undefined => /^all-(\d+g\.\d+gb)$/.exec(layout)?.[1]
 
 type Labels = Readonly<Record<string, string>>
@@ -53,7 +53,7 @@ function findNodeGpu(labels: Labels) {
 function explainImpossibleLayout(labels: Labels, layout: string): string | undefined {
   const [profile, gpu] = [parseProfile(layout), findNodeGpu(labels)]
   if (profile === undefined || gpu === undefined) return undefined
-  const known = listMigProfiles(gpu).map((one) => one.name)
-  if (known.includes(profile)) return undefined
-  return `a ${gpu.name} has no such slice${known.length > 0 ? `; it has ${known.join(', ')}` : ''}`
+  const profiles = listMigProfiles(gpu).map((one) => one.name)
+  if (profiles.includes(profile)) return undefined
+  return `a ${gpu.name} has no such slice${profiles.length > 0 ? `; it has ${profiles.join(', ')}` : ''}`
 }

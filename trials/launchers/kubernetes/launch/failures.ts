@@ -18,7 +18,7 @@ export function diagnoseEnd(ended: EndedState, log: LogEnd, builtin: boolean): C
   return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
 }
 
-/** The end as text, e.g. 'out of memory (OOMKilled: ...)'. */
+/** Describes the end as text, e.g. 'out of memory (OOMKilled: ...)'. */
 export const describeEnd = (ended: EndedState, cause: Cause): string =>
   `${describeCause(cause, describeExit({ code: ended.code, signal: getSignalName(ended.signal) }))}${ended.message ? `: ${ended.message.trim()}` : ''}`
 
@@ -51,13 +51,13 @@ export function classifyPodRefusal(error: unknown, key: PolicyKey = 'kubernetes.
   const { message, status } = error
   const namespaceError = findNamespaceError(message)
   if (namespaceError !== undefined) return { kind: 'final', error: namespaceError }
-  const over = status === 403 ? findExceededQuota(message) : undefined
-  if (over === 'others') return { kind: 'busy', what: message }
-  if (over !== undefined)
+  const exceeded = status === 403 ? findExceededQuota(message) : undefined
+  if (exceeded === 'others') return { kind: 'busy', what: message }
+  if (exceeded !== undefined)
     return {
       kind: 'final',
       error: new InfeasibleError(
-        over.resource.includes('gpu') ? 'no-such-gpu' : 'never-ready',
+        exceeded.resource.includes('gpu') ? 'no-such-gpu' : 'never-ready',
         message,
       ),
     }
@@ -68,11 +68,11 @@ export function classifyPodRefusal(error: unknown, key: PolicyKey = 'kubernetes.
   )
     return { kind: 'final', error: new InfeasibleError('never-ready', message) }
   // The server understood and rejected the request: a retry would be rejected too.
-  const lasting = status === 400 || status === 403 || status === 422
+  const isLasting = status === 400 || status === 403 || status === 422
   const hint = findPolicyHint(message, key) ?? error.hint
   return {
     kind: 'final',
-    error: new LaunchError(message, hint, undefined, lasting ? 'configuration' : undefined),
+    error: new LaunchError(message, hint, undefined, isLasting ? 'configuration' : undefined),
   }
 }
 
@@ -88,10 +88,10 @@ export function classifyJobRefusal(
   if (warning === undefined) return undefined
   const namespaceError = findNamespaceError(warning)
   if (namespaceError !== undefined) return { kind: 'final', error: namespaceError }
-  const over = findExceededQuota(warning, sumQuotaUse(concurrentPods))
-  if (over === 'others') return { kind: 'busy', what: warning }
+  const exceeded = findExceededQuota(warning, sumQuotaUse(concurrentPods))
+  if (exceeded === 'others') return { kind: 'busy', what: warning }
   const error =
-    over === undefined || findExceededQuota(warning) !== 'others'
+    exceeded === undefined || findExceededQuota(warning) !== 'others'
       ? new LaunchError(
           `the Job of the load generator cannot create a pod: ${warning}`,
           findPolicyHint(warning, 'kubernetes.job'),
@@ -99,7 +99,7 @@ export function classifyJobRefusal(
           'experiment',
         )
       : new LaunchError(
-          `the quota has no room for the load generator next to its predictor (${over.resource}): ${warning}`,
+          `the quota has no room for the load generator next to its predictor (${exceeded.resource}): ${warning}`,
           'raise the quota, tune smaller values, or lower the request of the load generator: kubernetes: {job: {spec: {containers: [{name: load, resources: ...}]}}}',
           undefined,
           'run',
@@ -137,7 +137,7 @@ function findPolicyHint(message: string, key: PolicyKey): string | undefined {
   return undefined
 }
 
-/** The last three warnings among the events, newest last: 'FailedMount: ...'. */
+/** Lists the last three warnings among the events, newest last: 'FailedMount: ...'. */
 export const listWarnings = (events: readonly CoreV1Event[]): string[] =>
   events
     .filter(({ type }) => type === 'Warning')

@@ -48,13 +48,13 @@ export class FollowedPod {
 
   /** Follows the log into the file. Idempotent. */
   readLog(): void {
-    const stopped = () => ['ended', 'lost'].includes(this.state().kind)
+    const hasStopped = () => ['ended', 'lost'].includes(this.state().kind)
     this.reading ??= followLog(
       this.api,
       this.name,
       this.container,
       (chunk) => this.log.write(chunk, 'stdout'),
-      stopped,
+      hasStopped,
       this.stopped.signal,
     )
   }
@@ -80,8 +80,8 @@ export class FollowedPod {
     return new LaunchError(`the pod changed back to ${now.kind}`, undefined, log.path)
   }
 
-  /** A signal that aborts once the pod no longer runs. */
-  notRunning(): AbortSignal {
+  /** Creates a signal that aborts once the pod no longer runs. */
+  createEndSignal(): AbortSignal {
     const ended = new AbortController()
     this.listen(() => {
       if (this.state().kind !== 'running') ended.abort(new Error('the pod is no longer running'))
@@ -90,8 +90,8 @@ export class FollowedPod {
   }
 
   /** Resolves when the running pod ends by itself; never after `stop`. */
-  died(): Promise<PredictorDeath> {
-    return new Promise((tell) => {
+  waitForDeath(): Promise<PredictorDeath> {
+    return new Promise((resolve) => {
       const check = () => {
         const now = this.state()
         if (this.stopped.signal.aborted || now.kind === 'running') return
@@ -99,12 +99,12 @@ export class FollowedPod {
         if (now.kind !== 'ended') {
           const words = 'what' in now ? now.what : `the pod is ${now.kind} again`
           return void describeLoss(this.explainLoss, this.node, words).then(({ what }) =>
-            tell({ what, outOfMemory: false, external: true }),
+            resolve({ what, outOfMemory: false, external: true }),
           )
         }
         void this.waitForLogTail().then(() => {
           const cause = diagnoseEnd(now, this.log, this.builtin)
-          tell({
+          resolve({
             what: `${describeEnd(now, cause)}${readLastLines(this.log)}`,
             outOfMemory: cause.kind === 'out-of-memory',
           })

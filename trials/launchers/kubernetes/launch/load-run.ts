@@ -35,7 +35,7 @@ export interface LoadRunOptions extends Omit<LoadJobOptions, 'name' | 'labels'> 
 /** Linux limits one environment variable to 128 KiB (MAX_ARG_STRLEN). */
 const maxTaskBytes = 128 * 1024 - 64
 
-/** The manifest of the Job, also for a dry run. */
+/** Plans the manifest of the Job, also for a dry run. */
 export const planLoadJob = (
   options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine' | 'explainLoss'>,
   name: string,
@@ -68,7 +68,7 @@ export async function runLoad(
   const over = new AbortController()
   let observed = false
   let node: string | undefined
-  const podOfJob = () => {
+  const findJobPod = () => {
     const pod = watch
       .all()
       .find(
@@ -80,15 +80,15 @@ export async function runLoad(
     node = pod?.spec?.nodeName ?? node
     return pod
   }
-  const state = (): PodState => {
-    const pod = podOfJob()
+  const readState = (): PodState => {
+    const pod = findJobPod()
     if (pod) return readPodState(pod, loadContainer)
     return observed
       ? { kind: 'lost', what: 'it is gone: its deadline passed, or another program removed it' }
       : { kind: 'starting', scheduled: false }
   }
-  const ended = () => {
-    const now = state()
+  const getExitCode = () => {
+    const now = readState()
     if (now.kind === 'ended') return now.code
     if (now.kind === 'broken' || now.kind === 'lost') throw createLoadError(now)
     return undefined
@@ -97,21 +97,21 @@ export async function runLoad(
     await watch.events.begin()
     watch.trialsWaitingForLoad.add(trial)
     await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
-    const pod = await waitForJobPod(options, name, podOfJob, signal)
+    const pod = await waitForJobPod(options, name, findJobPod, signal)
     const template = (body.spec as { template: Json }).template
     await waitUntilRunning({
       api,
       watch,
       name: pod.metadata!.name!,
       state: () => {
-        const now = state()
+        const now = readState()
         // It may have ended before the watch noticed; its log is complete.
         return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
       },
       explainEnd: async () =>
         createLoadError(
           addPullCause(
-            state(),
+            readState(),
             await watch.events.listEvents(pod.metadata!.name!, signal).catch(() => []),
           ),
         ),
@@ -130,10 +130,10 @@ export async function runLoad(
       pod.metadata!.name!,
       loadContainer,
       lines.write,
-      () => state().kind !== 'running',
+      () => readState().kind !== 'running',
       reading,
     )
-    const code = await watch.until(ended, reading).catch((error: unknown) => {
+    const code = await watch.until(getExitCode, reading).catch((error: unknown) => {
       if (signal.aborted || !over.signal.aborted) throw error
       return undefined
     })
@@ -149,7 +149,7 @@ export async function runLoad(
         undefined,
         error.final,
       )
-    const now = state()
+    const now = readState()
     if (signal.aborted || now.kind !== 'lost') throw error
     const { what, hint, final } = await describeLoss(options.explainLoss, node, now.what)
     throw new LaunchError(`the load generator's pod: ${what}`, hint, undefined, final)

@@ -1,6 +1,6 @@
 /**
- * Why a pod is gone that its trial did not remove: its namespace, the owner of the experiment, or its
- * node is gone. None of these is a result about the configuration.
+ * Why a pod is gone that its trial did not remove: its namespace, the owner of the experiment, or
+ * its node is gone. None of these is a result about the configuration.
  */
 import type { V1Node } from '@kubernetes/client-node'
 import type { Finality, LaunchError } from '../../../types.ts'
@@ -15,7 +15,7 @@ interface Loss {
   readonly final?: Finality
 }
 
-/** @returns undefined where nothing but the state of the pod explains it */
+/** @returns undefined if nothing but the state of the pod explains it */
 export type ExplainLoss = (
   node: string | undefined,
   signal: AbortSignal,

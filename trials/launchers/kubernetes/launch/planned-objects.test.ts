@@ -17,7 +17,7 @@ const base = {
   protocol: protocolFor('oip-v2'),
   payload: { kind: 'generated', seed: 1, count: 1 },
   runDirectory: '/tmp',
-  reach: 'direct',
+  connectivity: 'direct',
 } as const
 
 test.each([

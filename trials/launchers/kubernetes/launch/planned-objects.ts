@@ -6,7 +6,7 @@ import type { Configuration } from '../../../../search/types.ts'
 import type { Gpu } from '../../../devices/catalogue.ts'
 import { type Resources, readResources } from '../../../resources.ts'
 import { InfeasibleError } from '../../../types.ts'
-import type { TunedParameter } from '../../fill.ts'
+import type { TunedParameter } from '../../placeholders.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../template.ts'
 import type { Api } from '../api/api.ts'
 import type { LeaseOptions } from '../cleanup/lease.ts'
@@ -36,20 +36,20 @@ import type { PodOverlay } from '../manifests/pod-policy.ts'
 import { extractSecrets } from '../manifests/pod-secrets.ts'
 import { createTrialService } from '../manifests/trial-service.ts'
 import type { UsageSource } from '../watch/pod-usage.ts'
-import type { Reach } from './reach.ts'
+import type { PodConnectivity } from './pod-connection.ts'
 import type { StartTimeouts } from './wait-until-running.ts'
 
 export interface KubernetesLauncherOptions {
   readonly api: Api
   readonly experimentId: string
   readonly template: BuiltinTemplate | CommandTemplate
-  /** Command template: the user's pod. */
+  /** For a command template: the user's pod. */
   readonly own?: PodTemplate
-  /** Built-in predictor: an image whose entry point is the `tune` command. */
+  /** For the built-in predictor: an image whose entry point is the `tune` command. */
   readonly image?: string
-  /** The image of its trials on a GPU; absent: the same. */
+  /** Image of the built-in predictor for trials on a GPU. Default: `image`. */
   readonly gpuImage?: string
-  /** The user's overlay over its pod. */
+  /** User-supplied overlay for the pod of the built-in predictor. */
   readonly overlay?: PodOverlay
   readonly port: number
   readonly parameters: readonly TunedParameter[]
@@ -59,24 +59,31 @@ export interface KubernetesLauncherOptions {
   readonly payload: PayloadSource
   /** Logs of trial n go to trials/n below it. */
   readonly runDirectory: string
-  /** How this process reaches the pods. */
-  readonly reach: Reach
-  /** The scheme for every GPU. Absent: chosen by `offers`, or by what is tuned. */
+  /** How this process connects to the pods. */
+  readonly connectivity: PodConnectivity
+  /**
+   * The scheme for every GPU. Absent: chosen from `availableGpus`, else by the tuned parameters.
+   */
   readonly gpuScheme?: GpuScheme
-  /** The GPUs of the nodes, where one scheme may not fit every GPU of the search. */
-  readonly offers?: readonly ClusterGpu[]
-  /** The GPUs of the nodes, for their memory, where the scheme is given. Default: `offers`. */
+  /**
+   * GPUs of the nodes that the search may use, each with its scheme. The launcher chooses a scheme
+   * among them for each trial. Absent with `gpuScheme`.
+   */
+  readonly availableGpus?: readonly ClusterGpu[]
+  /** GPUs of the nodes, whose reported memory limits that of a trial. Default: `availableGpus`. */
   readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
-  /** The version of DRA that the server has. Default v1. */
+  /** Version of the DRA API on the API server. Default v1. */
   readonly draVersion?: DraVersion
   /** Source of the pods' usage. Absent: usage is unknown. */
   readonly usageSource?: UsageSource
-  /** The cluster itself ends a trial's pod after this long, even without the tuner. Default 1 h. */
+  /**
+   * The cluster ends a trial's pod after this time, even without the tuner, seconds. Default 1 h.
+   */
   readonly podDeadlineS?: number
   readonly timeouts?: Partial<StartTimeouts>
-  /** Load goes through a Service of the trial. Absent: to the pod's own address. */
-  readonly throughService?: true
+  /** Sends load through a Service of the trial. Absent: to the address of the pod. */
+  readonly usesService?: true
   /** Options of the Job that owns the experiment's objects. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
 }
@@ -92,7 +99,10 @@ export interface TrialObjects {
   readonly service?: Json
 }
 
+const defaultPodDeadlineS = 3600
+
 /**
+ * Plans the objects of one trial.
  * @throws InfeasibleError if no scheme can provide the GPU; LaunchError for an invalid
  * configuration
  */
@@ -103,31 +113,31 @@ export function planObjects(
   owner: Owner,
   name: string,
 ): TrialObjects {
-  const all = { ...options.defaults, ...configuration }
-  const requested = readResources(all, {}, options.ownGpus)
+  const completeConfiguration = { ...options.defaults, ...configuration }
+  const requested = readResources(completeConfiguration, {}, options.ownGpus)
   const gpu = chooseGpuSelection(requested, options)
   const labels = createLabels(options.experimentId, 'predictor', trialNumber)
-  const deadlineS = options.podDeadlineS ?? 3600
+  const deadlineS = options.podDeadlineS ?? defaultPodDeadlineS
   const metadata = { name, labels, ownerReferences: createOwnerReferences(owner) }
-  const onGpu =
+  const usesRealGpu =
     requested.gpu !== undefined &&
     (options.template.kind !== 'builtin' || resolveEngine(options.template) !== 'emulated')
-  const image = (onGpu && options.gpuImage) || options.image
-  const whole = createTrialPod({
+  const image = (usesRealGpu && options.gpuImage) || options.image
+  const podWithSecrets = createTrialPod({
     ...options,
     image,
     name,
     labels,
     owner,
-    configuration: all,
+    configuration: completeConfiguration,
     trialNumber,
     requested,
     gpu,
     deadlineS,
   })
   const objects = {
-    ...extractSecrets(whole, metadata),
-    ...(options.throughService && {
+    ...extractSecrets(podWithSecrets, metadata),
+    ...(options.usesService && {
       service: createTrialService(
         { name, labels, owner, port: options.port },
         protocolTable[options.protocol.name as ProtocolName].transport,
@@ -158,19 +168,20 @@ function limitMemoryByNodes(requested: Resources, gpus: readonly ClusterGpu[]): 
 const noGpu: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
 
 function chooseGpuSelection(
-  given: Resources,
-  { template, gpuScheme, offers, nodeGpus, dra }: KubernetesLauncherOptions,
+  requested: Resources,
+  { template, gpuScheme, availableGpus, nodeGpus, dra }: KubernetesLauncherOptions,
 ): GpuSelection {
   if (
-    given.gpu === undefined ||
+    requested.gpu === undefined ||
     (template.kind === 'builtin' && resolveEngine(template) === 'emulated')
   )
     return noGpu
-  const requested = limitMemoryByNodes(given, nodeGpus ?? offers ?? [])
+  const limited = limitMemoryByNodes(requested, nodeGpus ?? availableGpus ?? [])
   try {
-    if (gpuScheme !== undefined || offers === undefined) return selectGpu(requested, gpuScheme, dra)
-    const choice = chooseScheme(offers, requested, dra)
-    return selectGpu(requested, choice.scheme, choice.dra)
+    if (gpuScheme !== undefined || availableGpus === undefined)
+      return selectGpu(limited, gpuScheme, dra)
+    const choice = chooseScheme(availableGpus, limited, dra)
+    return selectGpu(limited, choice.scheme, choice.dra)
   } catch (error) {
     if (error instanceof GpuSchemeError)
       throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)

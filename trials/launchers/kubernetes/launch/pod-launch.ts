@@ -32,7 +32,7 @@ import {
   planObjects,
   type TrialObjects,
 } from './planned-objects.ts'
-import { connectToPod } from './reach.ts'
+import { connectToPod } from './pod-connection.ts'
 import { createObject, createPod, removePod } from './trial-objects.ts'
 import { defaultStartTimeouts, waitUntilRunning } from './wait-until-running.ts'
 
@@ -93,9 +93,14 @@ export async function launchPod(
   const madeMs = performance.now()
   const { ip, unscheduledMs } = await waitForPod(launch, followed, objects)
   const runningMs = performance.now()
-  const { way, target } = await waitUntilServing(launch, followed, ip)
+  const { connection, target } = await waitUntilServing(launch, followed, ip)
   const launchSeconds = (performance.now() - madeMs - unscheduledMs) / 1000
-  const { node, usage, restartUsage } = await watchUsage(launch, followed, way.url, runningMs)
+  const { node, usage, restartUsage } = await watchUsage(
+    launch,
+    followed,
+    connection.url,
+    runningMs,
+  )
   const { options, neighbours } = shared
   const { template, protocol, port } = options
   return {
@@ -119,14 +124,14 @@ export async function launchPod(
       ...(await usage()),
     }),
     restartUsage,
-    died: followed.died(),
+    died: followed.waitForDeath(),
     pod: {
       name: followed.name,
       ip,
       port,
       node,
       trial,
-      ...(options.throughService && {
+      ...(options.usesService && {
         serviceUrl: formatServiceUrl(followed.name, options.api.namespace, port),
       }),
     },
@@ -171,7 +176,7 @@ async function requestPod({
   // Register before the creation: its answer may be lost.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, {
-    othersMs: { ...defaultStartTimeouts, ...options.timeouts }.unschedulableMs,
+    maxForeignQuotaMs: { ...defaultStartTimeouts, ...options.timeouts }.unschedulableMs,
     signal,
     onWaiting,
   })
@@ -219,20 +224,24 @@ async function waitUntilServing(
   ip: string,
 ) {
   const { api, template, protocol, payload, port } = options
-  const way = await connectToPod(api, options.reach, { name: followed.name, ip, port })
-  cleanup.add(way.close)
-  const notRunning = followed.notRunning()
+  const connection = await connectToPod(api, options.connectivity, {
+    name: followed.name,
+    ip,
+    port,
+  })
+  cleanup.add(connection.close)
+  const notRunning = followed.createEndSignal()
   try {
     const endpoint = {
       protocol,
-      url: way.url,
+      url: connection.url,
       model: template.model,
       payload,
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
     const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
     return {
-      way,
+      connection,
       target: await prepareOnceReady(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])),
     }
   } catch (error) {

@@ -33,17 +33,20 @@ export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal
 
 interface PodCreation {
   /** How long to wait for a quota that only foreign pods use, ms. */
-  readonly othersMs: number
+  readonly maxForeignQuotaMs: number
   readonly signal: AbortSignal
   readonly onWaiting?: OnWaiting
 }
 
-/** Waits while running pods use up the quota. @throws LaunchError, InfeasibleError */
+/**
+ * Waits while running pods use up the quota.
+ * @throws LaunchError, InfeasibleError
+ */
 export async function createPod(
   api: Api,
   watch: PodWatch,
   body: Json,
-  { othersMs, signal, onWaiting }: PodCreation,
+  { maxForeignQuotaMs, signal, onWaiting }: PodCreation,
 ): Promise<void> {
   const startedMs = performance.now()
   await watch.events.begin()
@@ -60,7 +63,7 @@ export async function createPod(
       signal.throwIfAborted()
       const refusal = classifyPodRefusal(error)
       if (refusal.kind === 'final') throw refusal.error
-      const maxMs = watch.all().length === 0 ? othersMs : maxOwnQuotaMs
+      const maxMs = watch.all().length === 0 ? maxForeignQuotaMs : maxOwnQuotaMs
       if (performance.now() - startedMs > maxMs) {
         throw new LaunchError(
           refusal.what,

@@ -71,7 +71,10 @@ interface StartedPod {
   readonly unscheduledMs: number
 }
 
-/** Resolves once the pod runs. @throws InfeasibleError, LaunchError, the signal's reason */
+/**
+ * Resolves once the pod runs.
+ * @throws InfeasibleError, LaunchError, the signal's reason
+ */
 export async function waitUntilRunning(start: StartWait): Promise<StartedPod> {
   const { watch, state, signal } = start
   const gaveUp = new AbortController()
@@ -171,7 +174,7 @@ class UnschedulableClock {
   /**
    * @param why the scheduler's message
    * @returns the error once no node can ever hold the pod, or the wait has exceeded its limit
-   * @throws ApiError where events may not be read
+   * @throws ApiError if events may not be read
    */
   async check(nowMs: number, why: string): Promise<Error | undefined> {
     const { timeouts, onWaiting } = this.#start
@@ -237,7 +240,7 @@ function ignoreForbidden(error: unknown): {
   throw error
 }
 
-/** Undefined where nodes or devices may not be read: then only the scheduler's message is known. */
+/** Undefined if nodes or devices may not be read: then only the scheduler's message is known. */
 const ignoreApiError = <T>(looked: Promise<T>): Promise<T | undefined> =>
   looked.catch((error: unknown) => {
     if (error instanceof ApiError) return undefined

@@ -36,7 +36,7 @@ const resources = {
   limits: { cpu: '2', memory: '2Gi' },
 }
 
-/** A Job whose pod loads the predictor, prints its measurements, and exits. */
+/** Creates a Job whose pod loads the predictor, prints its measurements, and exits. */
 export function createLoadJob({
   name,
   labels,

@@ -2,12 +2,12 @@
 import type { Configuration } from '../../../../search/types.ts'
 import type { Resources } from '../../../resources.ts'
 import { createPredictorEnvironment } from '../../builtin.ts'
+import { fillCommand } from '../../fill.ts'
 import {
-  fillCommand,
   type LauncherValues,
   launcherPlaceholders,
   type TunedParameter,
-} from '../../fill.ts'
+} from '../../placeholders.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../template.ts'
 import { claimName } from '../gpus/dra.ts'
 import { createGpuTolerations, type GpuSelection } from '../gpus/gpu-selection.ts'

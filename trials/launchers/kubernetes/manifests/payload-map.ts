@@ -117,5 +117,5 @@ async function readPayloadFiles({
   )
 }
 
-/** A valid ConfigMap key; the end of the name, with its extension, is preserved. */
+/** Creates a valid ConfigMap key; the end of the name, with its extension, is preserved. */
 const createKey = (name: string): string => name.replace(/[^-._a-zA-Z0-9]/g, '_').slice(-200)

@@ -24,7 +24,7 @@ export const restrictedContainer: Fields = {
   capabilities: { drop: ['ALL'] },
 }
 
-/** A pod of one container of our own images. */
+/** Creates a pod of one container of our own images. */
 export const createRestrictedSpec = (container: string): Fields => ({
   securityContext: restrictedPod,
   containers: [{ name: container, securityContext: restrictedContainer }],

@@ -7,7 +7,7 @@ import type { Json } from './manifests.ts'
  * since 1.25 reject them; older ones drop them silently from the answer.
  * @throws ApiError with the server's validation errors
  */
-export async function dryRun(
+export async function requestDryRun(
   api: Api,
   path: string,
   body: Json,

@@ -44,6 +44,7 @@ export default function setup(): void {
         join(root, 'node_modules/typescript/bin/tsc'),
         '-p',
         'tsconfig.build.json',
+        '--noCheck',
         '--outDir',
         join(folder, 'dist'),
       ],

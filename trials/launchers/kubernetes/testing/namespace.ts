@@ -70,7 +70,10 @@ async function names(api: Api, group: string, kind: string): Promise<string[]> {
   return items.map(({ metadata }) => metadata.name)
 }
 
-/** Asks again and again. @throws after 90 s */
+/**
+ * Asks again and again.
+ * @throws after 90 s
+ */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 90_000
   while (!(await holds())) {

@@ -24,7 +24,7 @@ export class EventWatch extends ResourceWatch<CoreV1Event> {
 
   /**
    * Events of an object that was created after `begin` had resolved, newest last.
-   * @throws ApiError where events may not be read
+   * @throws ApiError if events may not be read
    */
   async listEvents(name: string, signal: AbortSignal): Promise<CoreV1Event[]> {
     const { problem } = this

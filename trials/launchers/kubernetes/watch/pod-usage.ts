@@ -10,9 +10,9 @@ import { parseQuantity } from '../api/quantity.ts'
 export type UsageSource = 'kubelet' | 'metrics-server'
 
 /**
- * The source of usage: the kubelet if permitted, because its counters are exact, else a metrics
- * server. Undefined if there is neither.
- * @throws ApiError where the server does not answer
+ * Finds the source of usage: the kubelet if permitted, because its counters are exact, else a
+ * metrics server. Undefined if there is neither.
+ * @throws ApiError if the server does not answer
  */
 export async function findUsageSource(api: Api): Promise<UsageSource | undefined> {
   const spec = { resourceAttributes: { verb: 'get', resource: 'nodes', subresource: 'proxy' } }

@@ -28,7 +28,10 @@ export class PodWatch extends ResourceWatch<V1Pod> {
     return [...this.pods.values()]
   }
 
-  /** Calls `listener` after every change. Returns a function that ends this. */
+  /**
+   * Calls `listener` after every change.
+   * @returns a function that ends this
+   */
   listen(listener: () => void): () => void {
     void this.begin()
     this.listeners.add(listener)

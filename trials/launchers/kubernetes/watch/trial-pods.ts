@@ -11,7 +11,7 @@ const isPlacedPredictor = ({ metadata, spec, status }: V1Pod): boolean =>
 const readTrialNumber = ({ metadata }: V1Pod): number =>
   Number(metadata?.labels?.[labelNames.trial])
 
-/** The scheduled predictors of a trial. */
+/** Lists the scheduled predictors of a trial. */
 export const listPlacedPredictors = (watch: PodWatch, trial: number): V1Pod[] =>
   watch.all().filter((pod) => isPlacedPredictor(pod) && readTrialNumber(pod) === trial)
 

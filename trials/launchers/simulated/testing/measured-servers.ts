@@ -12,9 +12,11 @@ import type { SchedulerLimits } from '../../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../../predictor/llm/serving-limits.ts'
 import { computeCacheSize } from '../../../predictor/llm/step-costs.ts'
 import type { LlmDevice, Quantization } from '../../../predictor/llm/step-model.ts'
-import { computeNormalQuantile, findSaturationRps, summariseLlmLoad } from '../llm-capacity.ts'
+import { findSaturationRps } from '../llm-capacity.ts'
 import type { LlmRequest } from '../llm-configuration.ts'
+import { summariseLlmLoad } from '../llm-load.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
+import { computeNormalQuantile } from '../queue-waits.ts'
 
 /** What was measured of a server under one load; absent: not told. */
 interface Figures {
@@ -32,7 +34,10 @@ export interface MeasuredServer {
   readonly measured: Figures
   /** At once, where it was so. */
   readonly users?: number
-  /** @param profile of the engine @returns the same figures, simulated */
+  /**
+   * @param profile of the engine
+   * @returns the same figures, simulated
+   */
   readonly play: (profile: EngineProfile) => Figures
 }
 

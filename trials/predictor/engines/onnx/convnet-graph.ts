@@ -11,7 +11,7 @@ export function createConvnetGraph(network: Convnet, seed: number, half: boolean
   const writer = new ConvnetWriter(network, seed, half)
   const side = network.imageSize
   const output = writer.logits()
-  return writer.graph.model(
+  return writer.graph.finish(
     [{ name: 'image', type: 'float', shape: ['batch', side, side, 3] }],
     [{ name: output, type: 'float', shape: ['batch', writer.channels] }],
   )
@@ -47,34 +47,34 @@ class ConvnetWriter {
   logits(): string {
     const { graph, network } = this
     const image = this.half ? graph.cast('image', 'half') : 'image'
-    let x = graph.op('Transpose', [image], { perm: [0, 3, 1, 2] })
+    let x = graph.addNode('Transpose', [image], { perm: [0, 3, 1, 2] })
     network.stages.forEach((stage, i) => {
-      x = this.#stage(x, stage, `stage${i}`, i === network.stages.length - 1)
+      x = this.#addStage(x, stage, `stage${i}`, i === network.stages.length - 1)
     })
-    return graph.cast(graph.op('Flatten', [x]), 'float', 'logits')
+    return graph.cast(graph.addNode('Flatten', [x]), 'float', 'logits')
   }
 
-  #stage(x: string, stage: Stage, name: string, last: boolean): string {
+  #addStage(x: string, stage: Stage, name: string, last: boolean): string {
     switch (stage.kind) {
       case 'conv':
-        return this.#convolution(x, name, stage.out, stage.kernel, {
+        return this.#addConvolution(x, name, stage.out, stage.kernel, {
           stride: stage.stride,
           pad: stage.pad,
           active: true,
         })
       case 'pool':
-        return this.graph.op('MaxPool', [x], {
+        return this.graph.addNode('MaxPool', [x], {
           kernel_shape: [stage.kernel, stage.kernel],
           strides: [stage.stride, stage.stride],
           pads: repeatFourTimes(stage.pad ?? 0),
         })
       case 'global-pool':
-        return this.graph.op('GlobalAveragePool', [x])
+        return this.graph.addNode('GlobalAveragePool', [x])
       case 'dense':
-        return this.#convolution(x, name, stage.out, 1, { active: !last })
+        return this.#addConvolution(x, name, stage.out, 1, { active: !last })
       case 'bottleneck':
         return applyRepeatedly(x, stage.repeat, (y, i) =>
-          this.#bottleneck(
+          this.#addBottleneck(
             y,
             `${name}/block${i}`,
             stage.mid,
@@ -85,8 +85,8 @@ class ConvnetWriter {
         )
       case 'separable':
         return applyRepeatedly(x, stage.repeat ?? 1, (y, i) =>
-          this.#convolution(
-            this.#depthwise(y, `${name}/block${i}/depthwise`, i === 0 ? stage.stride : 1),
+          this.#addConvolution(
+            this.#addDepthwise(y, `${name}/block${i}/depthwise`, i === 0 ? stage.stride : 1),
             `${name}/block${i}/pointwise`,
             stage.out,
             1,
@@ -97,7 +97,7 @@ class ConvnetWriter {
         )
       case 'inverted':
         return applyRepeatedly(x, stage.repeat, (y, i) =>
-          this.#inverted(
+          this.#addInverted(
             y,
             `${name}/block${i}`,
             stage.expand,
@@ -110,7 +110,7 @@ class ConvnetWriter {
     }
   }
 
-  #bottleneck(
+  #addBottleneck(
     x: string,
     name: string,
     mid: number,
@@ -119,72 +119,83 @@ class ConvnetWriter {
     projected: boolean,
   ): string {
     const from = this.channels
-    const reduced = this.#convolution(x, `${name}/reduce`, mid, 1, { active: true })
-    const spatial = this.#convolution(reduced, `${name}/spatial`, mid, 3, { stride, active: true })
-    const branch = this.#convolution(spatial, `${name}/expand`, out, 1, { gain: this.#branchGain })
+    const reduced = this.#addConvolution(x, `${name}/reduce`, mid, 1, { active: true })
+    const spatial = this.#addConvolution(reduced, `${name}/spatial`, mid, 3, {
+      stride,
+      active: true,
+    })
+    const branch = this.#addConvolution(spatial, `${name}/expand`, out, 1, {
+      gain: this.#branchGain,
+    })
     this.channels = from
     const shortcut = projected
-      ? this.#convolution(x, `${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
+      ? this.#addConvolution(x, `${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
       : x
     this.channels = out
-    return this.graph.op('Relu', [this.graph.op('Add', [branch, shortcut])])
+    return this.graph.addNode('Relu', [this.graph.addNode('Add', [branch, shortcut])])
   }
 
-  #inverted(x: string, name: string, expand: number, out: number, stride: number): string {
+  #addInverted(x: string, name: string, expand: number, out: number, stride: number): string {
     const from = this.channels
     const residual = stride === 1 && from === out
     const wide =
-      expand > 1 ? this.#convolution(x, `${name}/expand`, from * expand, 1, { active: true }) : x
-    const spatial = this.#depthwise(wide, `${name}/depthwise`, stride)
-    const narrow = this.#convolution(spatial, `${name}/project`, out, 1, {
+      expand > 1 ? this.#addConvolution(x, `${name}/expand`, from * expand, 1, { active: true }) : x
+    const spatial = this.#addDepthwise(wide, `${name}/depthwise`, stride)
+    const narrow = this.#addConvolution(spatial, `${name}/project`, out, 1, {
       gain: residual ? this.#branchGain : 1,
     })
-    return residual ? this.graph.op('Add', [narrow, x]) : narrow
+    return residual ? this.graph.addNode('Add', [narrow, x]) : narrow
   }
 
-  #convolution(x: string, name: string, out: number, kernel: number, options: Convolution): string {
+  #addConvolution(
+    x: string,
+    name: string,
+    out: number,
+    kernel: number,
+    options: Convolution,
+  ): string {
     const { stride = 1, pad = Math.floor(kernel / 2), active = false, gain = Math.SQRT2 } = options
     const from = this.channels
-    const filter = this.#filter(name, kernel, from, out, gain / Math.sqrt(kernel ** 2 * from))
+    const filter = this.#addFilter(name, kernel, from, out, gain / Math.sqrt(kernel ** 2 * from))
     this.channels = out
     const attributes = {
       kernel_shape: [kernel, kernel],
       strides: [stride, stride],
       pads: repeatFourTimes(pad),
     }
-    const made = this.graph.op('Conv', [x, filter, this.#bias(name, out)], attributes)
-    return active ? this.#activated(made) : made
+    const made = this.graph.addNode('Conv', [x, filter, this.#addBias(name, out)], attributes)
+    return active ? this.#addActivation(made) : made
   }
 
   /** One 3×3 filter a channel. */
-  #depthwise(x: string, name: string, stride: number): string {
-    const filter = this.#filter(name, 3, this.channels, 1, Math.SQRT2 / 3)
+  #addDepthwise(x: string, name: string, stride: number): string {
+    const filter = this.#addFilter(name, 3, this.channels, 1, Math.SQRT2 / 3)
     const attributes = {
       kernel_shape: [3, 3],
       strides: [stride, stride],
       pads: repeatFourTimes(1),
       group: this.channels,
     }
-    return this.#activated(
-      this.graph.op('Conv', [x, filter, this.#bias(name, this.channels)], attributes),
+    return this.#addActivation(
+      this.graph.addNode('Conv', [x, filter, this.#addBias(name, this.channels)], attributes),
     )
   }
 
-  #activated(x: string): string {
+  #addActivation(x: string): string {
     return this.#clips
-      ? this.graph.op('Clip', [
+      ? this.graph.addNode('Clip', [
           x,
-          this.#typed('zero', [], Float32Array.of(0)),
-          this.#typed('six', [], Float32Array.of(6)),
+          this.#addWeight('zero', [], Float32Array.of(0)),
+          this.#addWeight('six', [], Float32Array.of(6)),
         ])
-      : this.graph.op('Relu', [x])
+      : this.graph.addNode('Relu', [x])
   }
 
   /**
    * Transposes a seeded filter kernel×kernel×from×out to out×from×kernel×kernel; a depthwise one
    * (out = 1) to from×1×kernel×kernel.
    */
-  #filter(name: string, kernel: number, from: number, out: number, deviation: number): string {
+  #addFilter(name: string, kernel: number, from: number, out: number, deviation: number): string {
     const area = kernel ** 2
     const seeded = createSeededNoise(this.seed, `${name}/filter`, area * from * out, deviation)
     const values = new Float32Array(seeded.length)
@@ -192,15 +203,15 @@ class ConvnetWriter {
       for (let i = 0; i < from; i++)
         for (let o = 0; o < out; o++)
           values[(o * from + i) * area + place] = seeded[(place * from + i) * out + o]!
-    return this.#typed(
+    return this.#addWeight(
       `${name}/filter`,
       out === 1 ? [from, 1, kernel, kernel] : [out, from, kernel, kernel],
       values,
     )
   }
 
-  #bias(name: string, out: number): string {
-    return this.#typed(
+  #addBias(name: string, out: number): string {
+    return this.#addWeight(
       `${name}/bias`,
       [out],
       createSeededNoise(this.seed, `${name}/bias`, out, 0.02),
@@ -208,10 +219,10 @@ class ConvnetWriter {
   }
 
   readonly #made = new Map<string, string>()
-  #typed(name: string, shape: readonly number[], values: Float32Array): string {
+  #addWeight(name: string, shape: readonly number[], values: Float32Array): string {
     const known = this.#made.get(name)
     if (known !== undefined) return known
-    const stored = this.graph.weight(name, shape, values)
+    const stored = this.graph.addInitializer(name, shape, values)
     const made = this.half ? this.graph.cast(stored, 'half') : stored
     this.#made.set(name, made)
     return made

@@ -14,7 +14,10 @@ import { GraphWriter } from './onnx-writer.ts'
 
 const deviation = 0.02
 
-/** @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their conversion when it loads them */
+/**
+ * @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their
+ * conversion when it loads them
+ */
 export function createEncoderGraph(
   spec: Encoder,
   sequenceLength: number,
@@ -28,7 +31,7 @@ export function createEncoderGraph(
     type: 'int32' as const,
     shape: ['batch', sequenceLength],
   })
-  return writer.graph.model(
+  return writer.graph.finish(
     [text('input_ids'), text('attention_mask')],
     [{ name: output, type: 'float', shape: ['batch', classes] }],
   )
@@ -49,43 +52,51 @@ class EncoderWriter {
   logits(): string {
     const { graph, spec } = this
     const { hidden, layers, sharedLayers } = spec
-    const mask = this.#mask()
-    let x = this.#embedded()
+    const mask = this.#addMask()
+    let x = this.#addEmbeddings()
     for (let i = 0; i < layers; i++) {
       const layer = sharedLayers ? 'layer' : `layer${i}`
-      const attended = this.#dense(
+      const attended = this.#addDense(
         `${layer}/attention_output`,
-        this.#attention(x, layer, mask),
+        this.#addAttention(x, layer, mask),
         hidden,
         hidden,
       )
-      const inner = this.#norm(`${layer}/attention_norm`, graph.op('Add', [attended, x]), hidden)
-      const wide = this.#activated(
-        this.#dense(`${layer}/intermediate`, inner, hidden, spec.intermediate),
+      const inner = this.#addNorm(
+        `${layer}/attention_norm`,
+        graph.addNode('Add', [attended, x]),
+        hidden,
       )
-      const fed = this.#dense(`${layer}/output`, wide, spec.intermediate, hidden)
-      x = this.#norm(`${layer}/output_norm`, graph.op('Add', [fed, inner]), hidden)
+      const wide = this.#addActivation(
+        this.#addDense(`${layer}/intermediate`, inner, hidden, spec.intermediate),
+      )
+      const fed = this.#addDense(`${layer}/output`, wide, spec.intermediate, hidden)
+      x = this.#addNorm(`${layer}/output_norm`, graph.addNode('Add', [fed, inner]), hidden)
     }
-    const first = graph.op('Gather', [x, graph.weight('first', [], Int32Array.of(0))], { axis: 1 })
-    const pooled = graph.op(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
-      this.#dense('pooler', first, hidden, hidden),
+    const first = graph.addNode(
+      'Gather',
+      [x, graph.addInitializer('first', [], Int32Array.of(0))],
+      { axis: 1 },
+    )
+    const pooled = graph.addNode(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
+      this.#addDense('pooler', first, hidden, hidden),
     ])
-    return graph.cast(this.#dense('classifier', pooled, hidden, classes), 'float', 'logits')
+    return graph.cast(this.#addDense('classifier', pooled, hidden, classes), 'float', 'logits')
   }
 
   /** B×S×H. */
-  #embedded(): string {
+  #addEmbeddings(): string {
     const { graph, spec, variant, length } = this
     const width = spec.embedding ?? spec.hidden
     const known =
       spec.vocabulary < vocabularyOfTexts
-        ? graph.op('Mod', [
+        ? graph.addNode('Mod', [
             'input_ids',
-            graph.weight('vocabulary', [], Int32Array.of(spec.vocabulary)),
+            graph.addInitializer('vocabulary', [], Int32Array.of(spec.vocabulary)),
           ])
         : 'input_ids'
-    const words = graph.op('Gather', [
-      this.#noise('embeddings/word', [spec.vocabulary, width]),
+    const words = graph.addNode('Gather', [
+      this.#addNoise('embeddings/word', [spec.vocabulary, width]),
       known,
     ])
     const positions = createSeededNoise(
@@ -99,99 +110,106 @@ class EncoderWriter {
         ? undefined
         : createSeededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
     const places = types ? positions.map((value, i) => value + types[i % width]!) : positions
-    const normed = this.#norm(
+    const normed = this.#addNorm(
       'embeddings/norm',
-      graph.op('Add', [words, this.#weight('embeddings/places', [length, width], () => places)]),
+      graph.addNode('Add', [
+        words,
+        this.#addWeight('embeddings/places', [length, width], () => places),
+      ]),
       width,
     )
     return width === spec.hidden
       ? normed
-      : this.#dense('embeddings/projection', normed, width, spec.hidden)
+      : this.#addDense('embeddings/projection', normed, width, spec.hidden)
   }
 
   /** B×1×1×S: 0 for tokens, -10000 for padding. */
-  #mask(): string {
+  #addMask(): string {
     const { graph } = this
     const here = graph.cast('attention_mask', this.half ? 'half' : 'float')
-    const hidden = graph.op('Mul', [
-      graph.op('Sub', [this.#number(1), here]),
-      this.#number(-10_000),
+    const hidden = graph.addNode('Mul', [
+      graph.addNode('Sub', [this.#addNumber(1), here]),
+      this.#addNumber(-10_000),
     ])
-    return graph.op('Unsqueeze', [hidden, graph.shape(1, 2)])
+    return graph.addNode('Unsqueeze', [hidden, graph.addShapeConstant(1, 2)])
   }
 
   /** softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1). */
-  #attention(x: string, layer: string, mask: string): string {
+  #addAttention(x: string, layer: string, mask: string): string {
     const { graph, spec, length } = this
     const { hidden, heads } = spec
     const size = hidden / heads
     const part = (rows: string, perm: readonly number[]) =>
-      graph.op('Transpose', [graph.op('Reshape', [rows, graph.shape(0, length, heads, size)])], {
-        perm,
-      })
+      graph.addNode(
+        'Transpose',
+        [graph.addNode('Reshape', [rows, graph.addShapeConstant(0, length, heads, size)])],
+        {
+          perm,
+        },
+      )
     const queries = part(
-      graph.op('Mul', [
-        this.#dense(`${layer}/query`, x, hidden, hidden),
-        this.#number(1 / Math.sqrt(size)),
+      graph.addNode('Mul', [
+        this.#addDense(`${layer}/query`, x, hidden, hidden),
+        this.#addNumber(1 / Math.sqrt(size)),
       ]),
       [0, 2, 1, 3],
     )
-    const keys = part(this.#dense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
-    const values = part(this.#dense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
-    const scores = graph.op('Add', [graph.op('MatMul', [queries, keys]), mask])
-    const mixed = graph.op('MatMul', [graph.op('Softmax', [scores]), values])
-    return graph.op('Reshape', [
-      graph.op('Transpose', [mixed], { perm: [0, 2, 1, 3] }),
-      graph.shape(0, length, hidden),
+    const keys = part(this.#addDense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
+    const values = part(this.#addDense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
+    const scores = graph.addNode('Add', [graph.addNode('MatMul', [queries, keys]), mask])
+    const mixed = graph.addNode('MatMul', [graph.addNode('Softmax', [scores]), values])
+    return graph.addNode('Reshape', [
+      graph.addNode('Transpose', [mixed], { perm: [0, 2, 1, 3] }),
+      graph.addShapeConstant(0, length, hidden),
     ])
   }
 
   /** GELU by the error function, or by tanh written as a sigmoid (see `models/encoder.ts`). */
-  #activated(x: string): string {
+  #addActivation(x: string): string {
     const { graph } = this
     if (this.variant.activation === 'gelu') {
-      const erf = graph.op('Erf', [graph.op('Mul', [x, this.#number(Math.SQRT1_2)])])
-      return graph.op('Mul', [
-        graph.op('Mul', [x, this.#number(0.5)]),
-        graph.op('Add', [erf, this.#number(1)]),
+      const erf = graph.addNode('Erf', [graph.addNode('Mul', [x, this.#addNumber(Math.SQRT1_2)])])
+      return graph.addNode('Mul', [
+        graph.addNode('Mul', [x, this.#addNumber(0.5)]),
+        graph.addNode('Add', [erf, this.#addNumber(1)]),
       ])
     }
     const c = 2 * Math.sqrt(2 / Math.PI)
-    const inner = graph.op('Add', [
-      graph.op('Mul', [graph.op('Mul', [x, x]), this.#number(c * 0.044715)]),
-      this.#number(c),
+    const inner = graph.addNode('Add', [
+      graph.addNode('Mul', [graph.addNode('Mul', [x, x]), this.#addNumber(c * 0.044715)]),
+      this.#addNumber(c),
     ])
-    return graph.op('Mul', [x, graph.op('Sigmoid', [graph.op('Mul', [x, inner])])])
+    return graph.addNode('Mul', [x, graph.addNode('Sigmoid', [graph.addNode('Mul', [x, inner])])])
   }
 
-  #dense(name: string, x: string, from: number, to: number): string {
-    const product = this.graph.op('MatMul', [x, this.#noise(`${name}/kernel`, [from, to])])
-    return this.graph.op('Add', [product, this.#noise(`${name}/bias`, [to])])
+  #addDense(name: string, x: string, from: number, to: number): string {
+    const product = this.graph.addNode('MatMul', [x, this.#addNoise(`${name}/kernel`, [from, to])])
+    return this.graph.addNode('Add', [product, this.#addNoise(`${name}/bias`, [to])])
   }
 
-  #norm(name: string, x: string, width: number): string {
-    const gain = this.#weight(`${name}/gain`, [width], () => new Float32Array(width).fill(1))
-    const bias = this.#weight(`${name}/bias`, [width], () => new Float32Array(width))
-    return this.graph.op('LayerNormalization', [x, gain, bias], {
+  #addNorm(name: string, x: string, width: number): string {
+    const gain = this.#addWeight(`${name}/gain`, [width], () => new Float32Array(width).fill(1))
+    const bias = this.#addWeight(`${name}/bias`, [width], () => new Float32Array(width))
+    return this.graph.addNode('LayerNormalization', [x, gain, bias], {
       axis: 2,
       epsilon: { float: 1e-12 },
     })
   }
 
-  #noise(name: string, shape: readonly number[]): string {
+  #addNoise(name: string, shape: readonly number[]): string {
     const size = shape.reduce((a, b) => a * b, 1)
-    return this.#weight(name, shape, () => createSeededNoise(this.seed, name, size, deviation))
+    return this.#addWeight(name, shape, () => createSeededNoise(this.seed, name, size, deviation))
   }
 
-  #number(value: number): string {
-    return this.#weight(`number ${value}`, [], () => Float32Array.of(value))
+  #addNumber(value: number): string {
+    return this.#addWeight(`number ${value}`, [], () => Float32Array.of(value))
   }
 
   /** Created once: layers may share weights. */
-  #weight(name: string, shape: readonly number[], values: () => Float32Array): string {
+  #addWeight(name: string, shape: readonly number[], values: () => Float32Array): string {
     const known = this.#made.get(name)
     if (known !== undefined) return known
-    const stored = this.graph.weight(name, shape, values())
+    const stored = this.graph.addInitializer(name, shape, values())
     const made = this.half ? this.graph.cast(stored, 'half') : stored
     this.#made.set(name, made)
     return made

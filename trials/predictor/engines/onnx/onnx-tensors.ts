@@ -13,7 +13,7 @@ const datatypes: Readonly<Record<string, EngineDatatype>> = {
 }
 
 /**
- * The server's datatype for an element type.
+ * Finds the server's datatype for an element type.
  * @throws ModelError for unsupported element types
  */
 export function findDatatype(type: string, name: string): EngineDatatype {

@@ -1,6 +1,6 @@
 /**
- * Writes ONNX models (onnx.proto, IR version 8, opset 17): nodes, weights and named inputs and
- * outputs.
+ * Writes ONNX models (messages of onnx.proto): nodes, weights, and named inputs and outputs. The
+ * built-in models of the ONNX engine are written with it.
  */
 import protobuf from 'protobufjs'
 
@@ -16,28 +16,43 @@ const varintField = (field: number) => field << 3
 const bytesField = (field: number) => (field << 3) | 2
 const floatField = (field: number) => (field << 3) | 5
 
+const irVersion = 8
+const opsetVersion = 17
+
 type Attribute = number | { readonly float: number } | readonly number[]
 
-/** AttributeProto: type 1 is a float, 2 an integer, 7 integers. */
+/** Types of AttributeProto. */
+const attributeTypes = { float: 1, integer: 2, integers: 7 } as const
+
+/**
+ * Writes field 5 of a node: an AttributeProto of name (1), f (2), i (3) or ints (8), and type (20).
+ */
 function writeAttribute(writer: Writer, name: string, value: Attribute): void {
   writer.uint32(bytesField(5)).fork().uint32(bytesField(1)).string(name)
   if (typeof value === 'number') writer.uint32(varintField(3)).int64(value)
   else if ('float' in value) writer.uint32(floatField(2)).float(value.float)
   else for (const one of value) writer.uint32(varintField(8)).int64(one)
-  const type = typeof value === 'number' ? 2 : 'float' in value ? 1 : 7
+  const type =
+    typeof value === 'number'
+      ? attributeTypes.integer
+      : 'float' in value
+        ? attributeTypes.float
+        : attributeTypes.integers
   writer.uint32(varintField(20)).int32(type).ldelim()
 }
 
 /** Builds a graph; every operation returns the name of its output. */
 export class GraphWriter {
   readonly #graph = Writer.create()
-  #made = 0
+  /** Number of values named so far. */
+  #valueCount = 0
 
-  op(
+  /** Adds a NodeProto (field 1 of the graph): input (1), output (2), op_type (4), attribute (5). */
+  addNode(
     type: string,
     inputs: readonly string[],
     attributes: Readonly<Record<string, Attribute>> = {},
-    output = `v${this.#made++}`,
+    output = `v${this.#valueCount++}`,
   ): string {
     const node = this.#graph.uint32(bytesField(1)).fork()
     for (const name of inputs) node.uint32(bytesField(1)).string(name)
@@ -47,12 +62,16 @@ export class GraphWriter {
     return output
   }
 
-  /** To another element type. */
+  /** Casts to another element type. */
   cast(input: string, type: ElementType, output?: string): string {
-    return this.op('Cast', [input], { to: elementTypes[type] }, output)
+    return this.addNode('Cast', [input], { to: elementTypes[type] }, output)
   }
 
-  weight(
+  /**
+   * Adds an initializer (field 5 of the graph), a TensorProto: dims (1), data_type (2), name (8),
+   * raw_data (9).
+   */
+  addInitializer(
     name: string,
     shape: readonly number[],
     values: Float32Array | BigInt64Array | Int32Array,
@@ -67,29 +86,42 @@ export class GraphWriter {
     return name
   }
 
-  /** Whole numbers that shape operations take. */
-  shape(...values: readonly number[]): string {
-    return this.weight(`s${this.#made++}`, [values.length], BigInt64Array.from(values, BigInt))
+  /** Adds an int64 constant for operators that take a shape, such as Reshape, Slice or Expand. */
+  addShapeConstant(...values: readonly number[]): string {
+    return this.addInitializer(
+      `s${this.#valueCount++}`,
+      [values.length],
+      BigInt64Array.from(values, BigInt),
+    )
   }
 
-  /** @param inputs and outputs: a text is a dimension that varies */
-  model(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array {
+  /**
+   * Completes the GraphProto with name (2), input (11) and output (12), and wraps it into a
+   * ModelProto: ir_version (1), graph (7), opset_import (8) with domain (1) and version (2).
+   */
+  finish(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array {
     this.#graph.uint32(bytesField(2)).string('built-in')
     for (const value of inputs) writeValue(this.#graph, 11, value)
     for (const value of outputs) writeValue(this.#graph, 12, value)
-    const model = Writer.create().uint32(varintField(1)).int64(8)
+    const model = Writer.create().uint32(varintField(1)).int64(irVersion)
     model.uint32(bytesField(7)).bytes(this.#graph.finish())
     model.uint32(bytesField(8)).fork().uint32(bytesField(1)).string('')
-    return model.uint32(varintField(2)).int64(17).ldelim().finish()
+    return model.uint32(varintField(2)).int64(opsetVersion).ldelim().finish()
   }
 }
 
+/** An input or output of the graph. */
 interface GraphValue {
   readonly name: string
   readonly type: ElementType
+  /** A string names a dynamic dimension. */
   readonly shape: readonly (number | string)[]
 }
 
+/**
+ * Writes a ValueInfoProto: name (1), type (2). The TypeProto has tensor_type (1): elem_type (1) and
+ * shape (2), whose dim (1) are each dim_value (1) or dim_param (2).
+ */
 function writeValue(writer: Writer, field: number, { name, type, shape }: GraphValue): void {
   writer.uint32(bytesField(field)).fork().uint32(bytesField(1)).string(name)
   const tensor = writer.uint32(bytesField(2)).fork().uint32(bytesField(1)).fork()

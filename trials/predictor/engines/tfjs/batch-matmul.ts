@@ -69,7 +69,7 @@ export function registerBatchMatMul(): void {
 }
 
 /**
- * a×b for each pair of a batch; undefined where the backend's own kernel is as good (a single pair)
+ * a×b for each pair of a batch; undefined if the backend's own kernel is as good (a single pair)
  * or needed (a transposed, batches that broadcast).
  */
 function batchMatMul(

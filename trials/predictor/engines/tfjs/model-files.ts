@@ -27,7 +27,10 @@ const modelJson = z
   })
   .loose()
 
-/** @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its weights. */
+/**
+ * @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its
+ * weights.
+ */
 export async function readModelFile(path: string): Promise<ModelFile> {
   const json = modelJson.safeParse(
     parseJson(
@@ -92,7 +95,7 @@ function readWeights(path: string, groups: io.WeightsManifestConfig): ArrayBuffe
   return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length) as ArrayBuffer
 }
 
-/** @throws ModelError where it cannot be read, or is no file of a model's size */
+/** @throws ModelError if it cannot be read, or is no file of a model's size */
 function readFileOrThrow<T>(path: string, read: () => T): T {
   try {
     return read()

@@ -17,7 +17,7 @@ export interface Backend {
    * pool.
    */
   memoryMiB(): number
-  /** Throws errors that the last batch's kernels only printed. */
+  /** @throws errors that the last batch's kernels only printed */
   check(): void
   close(): void
 }

@@ -79,14 +79,17 @@ export interface WasmBackend {
    */
   readonly pack: Pack
   /**
-   * Throws errors of kernels since the last call: kernels only print them, and leave invalid
-   * outputs.
+   * @throws errors of kernels since the last call: kernels only print them, and leave invalid
+   * outputs
    */
   check(): void
   close(): void
 }
 
-/** Makes WebAssembly with SIMD the backend of this process. @param threads 1 to `maxWasmThreads` */
+/**
+ * Makes WebAssembly with SIMD the backend of this process.
+ * @param threads 1 to `maxWasmThreads`
+ */
 export async function startWasm(threads: number): Promise<WasmBackend> {
   const complaints: string[] = []
   registerBatchMatMul()

@@ -93,7 +93,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     if (this.#closed || this.#waiting.length >= this.options.queueLimit) return undefined
     const job: Job = { prompt, completion, left: false }
     this.#waiting.push(job)
-    this.#working ??= this.#work()
+    this.#working ??= this.#runSteps()
     return () => {
       job.left = true
       this.#waiting = this.#waiting.filter((other) => other !== job)
@@ -114,7 +114,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   /** Runs steps until there is no work. */
-  async #work(): Promise<void> {
+  async #runSteps(): Promise<void> {
     this.#busySince = performance.now()
     while (!this.#closed) {
       for (const sequence of this.#running.filter(({ job }) => job.left)) this.#leave(sequence)
@@ -132,7 +132,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   async #admit(): Promise<void> {
     while (this.#waiting.length > 0 && this.#places.length > 0) {
       const job = this.#waiting.shift()!
-      const { at, shared } = this.#best(job.prompt)
+      const { at, shared } = this.#findBestSlot(job.prompt)
       const [place] = this.#places.splice(at, 1)
       const sequence: Sequence = {
         job,
@@ -154,10 +154,10 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   /**
-   * The slot with the longest common prefix, and its length; the last token is always computed.
-   * Among equals, the least recently used.
+   * Finds the slot with the longest common prefix, and its length; the last token is always
+   * computed. Among equals, the least recently used.
    */
-  #best(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
+  #findBestSlot(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
     if (!this.options.prefixCaching) return { at: 0, shared: 0 }
     const shared = this.#places.map(({ contextTokens }) => {
       const differs = prompt.findIndex((token, i) => token !== contextTokens[i])
@@ -169,7 +169,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   /** Submitted to the context at once, which computes it as one batch. */
   async #step(): Promise<void> {
-    const batch = this.#batch()
+    const batch = this.#planBatch()
     this.steps += 1
     this.stepSequences += batch.length
     await Promise.all(
@@ -186,7 +186,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     )
   }
 
-  #batch(): { readonly sequence: Sequence; readonly count: number }[] {
+  #planBatch(): { readonly sequence: Sequence; readonly count: number }[] {
     let room = this.options.batchSize
     // Where they are more than a batch takes, those that waited longest.
     const answering = this.#running
@@ -210,7 +210,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     const end = stops ? 'stop' : sequence.produced >= maxTokens ? 'length' : undefined
     if (end) this.#leave(sequence)
     else sequence.rest = [token]
-    tell(stops ? '' : text.after(token, end !== undefined), end)
+    tell(stops ? '' : text.addToken(token, end !== undefined), end)
   }
 
   #fail(sequence: Sequence, error: unknown): void {
@@ -235,17 +235,17 @@ const createInput = (rest: readonly Token[], count: number): EvaluationInput[] =
 
 /** Decodes tokens incrementally: characters of several byte tokens are emitted once complete. */
 class TokenText {
-  #told: Token[] = []
+  #emitted: Token[] = []
   #pending: Token[] = []
 
   constructor(private readonly model: LlamaModel) {}
 
-  after(token: Token, last: boolean): string {
+  addToken(token: Token, last: boolean): string {
     this.#pending.push(token)
-    const text = this.model.detokenize(this.#pending, true, this.#told)
+    const text = this.model.detokenize(this.#pending, true, this.#emitted)
     // A character has four bytes at most.
     if (text.endsWith('\uFFFD') && !last && this.#pending.length < 4) return ''
-    this.#told = [...this.#told, ...this.#pending].slice(-4)
+    this.#emitted = [...this.#emitted, ...this.#pending].slice(-4)
     this.#pending = []
     return text
   }

@@ -8,7 +8,7 @@ import { type Llama, openContext, openModel, startLlama } from './llama-binding.
 
 /**
  * Starts a GGUF file's language model behind the OpenAI protocol, on CPU or, where a GPU is asked
- * for, on the GPU that llama.cpp finds. Rejects with OutOfMemoryError where weights and the cache
+ * for, on the GPU that llama.cpp finds. Rejects with OutOfMemoryError if weights and the cache
  * of all sequences do not fit, ModelError, the listen error, or Error where node-llama-cpp is
  * missing; nothing is left then.
  */

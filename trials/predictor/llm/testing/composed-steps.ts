@@ -2,8 +2,8 @@
 import { computeStepParts, type LlmDevice, type StepWork, stepCoefficients } from '../step-model.ts'
 
 /**
- * Time of a step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or a
- * quantisation that the GPU does not have
+ * Time of a step, ms; 0 for one without tokens.
+ * @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have
  */
 export function composedStepTimes(device: LlmDevice): (work: StepWork) => number {
   const parts = computeStepParts(device)

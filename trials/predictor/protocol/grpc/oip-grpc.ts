@@ -55,7 +55,10 @@ const fields = {
   FP64: 'fp64_contents',
 } as const satisfies Record<Exclude<WireDatatype, 'BYTES'>, keyof Contents>
 
-/** Reads a ModelInferRequest. Throws RequestError 400. */
+/**
+ * Reads a ModelInferRequest.
+ * @throws RequestError 400
+ */
 export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
   const request = decodeTensor(bytes)
   const { inputs, outputs, raw_input_contents: raw } = request

@@ -114,15 +114,15 @@ for (const text of [openInference, tensorflowServing, health])
   protobuf.parse(text, root, { keepCase: true })
 root.resolveAll() // Else lists are written unpacked.
 
-/** A message of the given type with its package, e.g. 'inference.ModelInferRequest'. */
+/** Encodes a message of the given type with its package, e.g. 'inference.ModelInferRequest'. */
 export const encodeMessage = (name: string, value: object): Buffer => {
   const type = root.lookupType(name)
   return Buffer.from(type.encode(type.fromObject(value)).finish())
 }
 
 /**
- * 64-bit numbers as numbers, absent fields with their defaults. Throws for bytes that are no such
- * message.
+ * 64-bit numbers as numbers, absent fields with their defaults.
+ * @throws for bytes that are no such message
  */
 export const decodeMessage = <T>(name: string, bytes: Uint8Array): T => {
   const type = root.lookupType(name)

@@ -41,7 +41,7 @@ interface PredictMessage {
 }
 
 /** DataType of tensorflow/core/framework/types.proto → datatype, and the field of its values. */
-const types: Readonly<Record<number, readonly [WireDatatype, keyof TensorMessage]>> = {
+const tensorTypes: Readonly<Record<number, readonly [WireDatatype, keyof TensorMessage]>> = {
   1: ['FP32', 'float_val'],
   2: ['FP64', 'double_val'],
   3: ['INT32', 'int_val'],
@@ -57,7 +57,10 @@ const types: Readonly<Record<number, readonly [WireDatatype, keyof TensorMessage
 }
 const typeNumbers = { FP32: 1, INT32: 3, BYTES: 7, INT64: 9 } as const
 
-/** Reads a PredictRequest. Throws RequestError 400. */
+/**
+ * Reads a PredictRequest.
+ * @throws RequestError 400
+ */
 export function decodeTfServingGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
   const request = decodeProto(bytes)
   const signature = request.model_spec?.signature_name ?? ''
@@ -69,11 +72,11 @@ export function decodeTfServingGrpc(bytes: Uint8Array, model: ServedModelInfo): 
   const inputs = Object.entries(request.inputs).map(([name, tensor]) => decodeTensor(name, tensor))
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   const known = model.outputs.map(({ name }) => name)
-  const strange = request.output_filter.find((name) => !known.includes(name))
-  if (strange !== undefined)
+  const unknownOutput = request.output_filter.find((name) => !known.includes(name))
+  if (unknownOutput !== undefined)
     throw new RequestError(
       400,
-      `output tensor alias not found in signature: ${strange}; there is ${known.join(', ')}`,
+      `output tensor alias not found in signature: ${unknownOutput}; there is ${known.join(', ')}`,
     )
   return {
     inputs,
@@ -93,7 +96,7 @@ function decodeProto(bytes: Uint8Array): PredictMessage {
 }
 
 function decodeTensor(name: string, tensor: TensorMessage): WireTensor {
-  const [datatype, field] = types[tensor.dtype] ?? []
+  const [datatype, field] = tensorTypes[tensor.dtype] ?? []
   if (datatype === undefined || field === undefined)
     throw new RequestError(400, `input '${name}': data type ${tensor.dtype} is not supported`)
   const shape = tensor.tensor_shape?.dim.map(({ size }) => size) ?? []
@@ -152,7 +155,7 @@ const createModelSpec = (model: ServedModelInfo) => ({
   signature_name: signatureName,
 })
 
-/** A GetModelMetadataResponse. */
+/** Creates a GetModelMetadataResponse. */
 export function createMetadataMessage(model: ServedModelInfo): Buffer {
   const info = ({
     name,

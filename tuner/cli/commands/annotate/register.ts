@@ -2,8 +2,7 @@ import type { Command } from 'commander'
 import { collectValues, createStoreOption } from '../command-options.ts'
 import type { AnnotateFlags } from './run.ts'
 
-/** `tune annotate`: sets note and tags of an experiment or a trial, and archives experiments.
- */
+/** `tune annotate`: sets note and tags of an experiment or a trial, and archives experiments. */
 export function registerAnnotate(program: Command): void {
   program
     .command('annotate')

@@ -21,7 +21,10 @@ export interface AnnotateFlags {
   readonly json?: boolean
 }
 
-/** Returns the exit code. @throws UserError and StoreError */
+/**
+ * Returns the exit code.
+ * @throws UserError and StoreError
+ */
 export async function annotateExperiment(
   given: string | undefined,
   flags: AnnotateFlags,
@@ -36,15 +39,15 @@ export async function annotateExperiment(
       'add --note, --tag, --untag, --archive or --restore',
     )
   const id = given ?? (await findNewestId(flags.db))
-  const kept = await annotate(
+  const stored = await annotate(
     flags.db,
     { experimentId: id, trial },
     { note, addTags, removeTags, archived },
   )
   process.stdout.write(
     flags.json
-      ? `${JSON.stringify({ experiment: id, trial, ...kept }, null, 2)}\n`
-      : `${formatAnnotated(id, trial, kept)}\n`,
+      ? `${JSON.stringify({ experiment: id, trial, ...stored }, null, 2)}\n`
+      : `${formatAnnotated(id, trial, stored)}\n`,
   )
   return exitCodes.ok
 }
@@ -52,9 +55,9 @@ export async function annotateExperiment(
 async function findNewestId(db: string): Promise<string> {
   const store = await openExistingStore(db)
   try {
-    const known = [...(await store.list())].reverse()
-    const newest = findNewest(known)
-    if (!newest) throw createUnknownExperimentError(known, undefined)
+    const newestFirst = [...(await store.list())].reverse()
+    const newest = findNewest(newestFirst)
+    if (!newest) throw createUnknownExperimentError(newestFirst, undefined)
     return newest.id
   } finally {
     await store.close()

@@ -1,15 +1,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../../../../trials/devices/server-calibration.ts'
+import { saveCalibration } from '../../../../trials/store/index.ts'
+import { nameServer } from '../../../backends/calibration.ts'
+import { loadExperiment } from '../../../config/load-experiment.ts'
 import { gpuMachines, plantGpus } from '../../../testing/gpu-machines.ts'
 import { CliBox } from '../../../testing/run-cli.ts'
 import { WarmCli } from '../../../testing/warm-cli.ts'
 
-const cli = fileURLToPath(new URL('../../../../dist/tuner/cli.js', import.meta.url))
-
-/** For what loads nothing. */
 const tune = new WarmCli()
 afterAll(() => tune.end())
 
@@ -19,43 +18,42 @@ beforeEach(() => {
 })
 afterEach(() => box.end())
 
-/**
- * A foreign server whose times are known: the built-in one, emulating a T4, which says so to
- * nobody; its model under another of its names.
- */
-const foreign = (main: string) => `
+const experiment = `
 model: {name: bert-tiny, architecture: BERT_Tiny}
 slo: 200ms
 predictor:
-  command: [${JSON.stringify(process.execPath)}, ${JSON.stringify(main)}, predictor, --model, bert-tiny, --engine, emulated, --gpu, T4,
-    --cpu-cores, '1', --port, '\${port}', --batch-size, '\${batchSize}', --max-delay-ms, '0']
+  command: [./serve, '\${port}', '\${batchSize}']
 space: {batchSize: [1, 4, 16]}
 db: tune.db
 `
 
-test('a server is measured, kept, listed, used by estimate and run, and forgotten', {
-  timeout: 240_000,
-}, async () => {
+/** The how-to guide measures one for real (docs.test.ts); here is what is done with it. */
+test('a calibration is listed, used by estimate and run, and forgotten', async () => {
   const machine = plantGpus(box.folder, gpuMachines.a10)
   const run = (args: readonly string[]) => tune.run(box, args, machine)
-  writeFileSync(join(box.folder, 'e.yaml'), foreign(cli))
+  writeFileSync(join(box.folder, 'e.yaml'), experiment)
   const unknown = await run(['estimate', '-f', 'e.yaml'])
   expect(unknown.code).toBe(2)
   expect(unknown.stderr).toMatch(/cannot estimate.*\n.*tune calibrate/)
 
-  const measured = await box.run(
-    ['calibrate', '-f', 'e.yaml', '--batches', '1,4,16', '--json'],
-    machine,
-  )
-  expect(measured.stderr).toMatch(/batch 1: .*ms\n.*batch 4: .*ms\n.*batch 16: .*ms/)
-  expect(measured.code).toBe(0)
-  const kept = JSON.parse(measured.stdout) as ServerCalibration
-  expect(kept).toMatchObject({
+  const { predictor } = loadExperiment({
+    file: join(box.folder, 'e.yaml'),
+    flags: {},
+    environment: {},
+    cwd: box.folder,
+    machine: { cpuCores: 2, gpus: ['A10'] },
+  })
+  const kept: ServerCalibration = {
+    name: 'serve-bert-tiny-a10',
+    server: nameServer(predictor),
     model: 'bert-tiny',
     device: 'A10',
+    measuredAt: '2026-11-20T10:00:00.000Z',
     configuration: { gpu: 'A10', batchSize: 16 },
-  })
-  expect(kept.points.map((p) => p.batch)).toEqual([1, 4, 16])
+    points: [1, 4, 16].map((batch) => ({ batch, latencyMs: 4 + 0.1 * batch, processes: 1 })),
+    memory: [],
+  }
+  await saveCalibration(join(box.folder, 'tune.db'), kept)
 
   const listed = await run(['calibrate', '--list', '--db', 'tune.db'])
   expect(listed.stdout).toContain(kept.name)

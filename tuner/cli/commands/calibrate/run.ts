@@ -16,9 +16,9 @@ import {
 import { inspectMachine, type MachineFacts } from '../../../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../../../trials/resources.ts'
 import {
-  dropCalibrations,
-  keepCalibration,
+  deleteCalibrations,
   readCalibrations,
+  saveCalibration,
 } from '../../../../trials/store/index.ts'
 import { openBackend } from '../../../backends/assemble.ts'
 import { nameServer } from '../../../backends/calibration.ts'
@@ -49,13 +49,13 @@ const placeholderSlo = '10s'
 export async function calibrate(flags: CalibrateFlags): Promise<number> {
   const machine = await inspectMachine()
   const slo = flags.file === undefined && flags.slo === undefined ? { slo: placeholderSlo } : {}
-  const named =
+  const placeholderModel =
     flags.model === undefined && flags.file === undefined && isStoreOnly(flags)
       ? { model: 'bert' }
       : {}
   const experiment = loadExperiment({
     file: flags.file,
-    flags: { ...slo, ...named, ...flags },
+    flags: { ...slo, ...placeholderModel, ...flags },
     environment: process.env,
     ...createHostContext(machine),
   })
@@ -73,6 +73,12 @@ async function measureServer(
   flags: CalibrateFlags,
   machine: MachineFacts,
 ): Promise<number> {
+  if (experiment.stages !== undefined)
+    throw new UserError(
+      'a pipeline cannot be calibrated as a whole',
+      'calibrate the server of each stage by itself: --model, --command',
+      exitCodes.usage,
+    )
   const batches = parseBatches(flags.batches ?? '')
   const configuration = chooseConfiguration(experiment, flags.gpu, Math.max(...batches))
   const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
@@ -132,7 +138,7 @@ async function measureServer(
       }
       // Reject a calibration that cannot be fitted before it is stored.
       const calibratedServer = fitCalibration(calibration, architecture, experiment.own.gpus)
-      await keepCalibration(experiment.dbPath, calibration)
+      await saveCalibration(experiment.dbPath, calibration)
       if (flags.json) process.stdout.write(`${JSON.stringify(calibration, null, 2)}\n`)
       else process.stdout.write(`${formatCalibration(calibration, calibratedServer).join('\n')}\n`)
       return exitCodes.ok
@@ -228,8 +234,8 @@ const formatPoint = ({ batch, latencyMs, processes }: ServerCalibration['points'
   `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two concurrent' : ''}`
 
 async function listCalibrations(path: string, json: boolean | undefined): Promise<number> {
-  const known = await readCalibrations(path, createDamageReporter(path))
-  const rows = known.map((c) => [
+  const storedCalibrations = await readCalibrations(path, createDamageReporter(path))
+  const rows = storedCalibrations.map((c) => [
     c.name,
     c.server,
     c.model,
@@ -241,7 +247,7 @@ async function listCalibrations(path: string, json: boolean | undefined): Promis
     rows.length > 0
       ? formatTable([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n')
       : 'no calibrations'
-  process.stdout.write(json ? `${JSON.stringify(known, null, 2)}\n` : `${text}\n`)
+  process.stdout.write(json ? `${JSON.stringify(storedCalibrations, null, 2)}\n` : `${text}\n`)
   return exitCodes.ok
 }
 
@@ -258,7 +264,7 @@ async function removeCalibrations(
       exitCodes.usage,
     )
   const removed = typeof which === 'string' ? [which] : names
-  if (removed.length > 0) await dropCalibrations(path, removed)
+  if (removed.length > 0) await deleteCalibrations(path, removed)
   process.stdout.write(
     json
       ? `${JSON.stringify({ removed })}\n`

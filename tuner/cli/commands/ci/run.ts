@@ -30,7 +30,10 @@ export interface CiFlags {
   readonly json?: boolean
 }
 
-/** Returns the exit code. @throws UserError */
+/**
+ * Returns the exit code.
+ * @throws UserError
+ */
 export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
   if (flags.baseline === undefined && flags.saveBaseline === undefined)
     throw createUsageError(

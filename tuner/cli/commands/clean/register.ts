@@ -2,8 +2,7 @@ import type { Command } from 'commander'
 import { createStoreOption } from '../command-options.ts'
 import type { CleanFlags } from './run.ts'
 
-/** `tune clean`: ends and removes what killed tuners left on this machine and on a cluster.
- */
+/** `tune clean`: ends and removes what killed tuners left on this machine and on a cluster. */
 export function registerClean(program: Command): void {
   program
     .command('clean')

@@ -40,7 +40,10 @@ export interface CleanFlags {
 /** Jobs first: they would recreate their pods. */
 const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps', 'leases']
 
-/** Lists without an experiment, removes with one or with --all. Returns the exit code. */
+/**
+ * Lists without an experiment, removes with one or with --all.
+ * @returns the exit code
+ */
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {
   if (experiment !== undefined && flags.all)
     throw new UserError(

@@ -34,7 +34,11 @@ interface Side {
   readonly change?: Change
 }
 
-/** A single experiment is compared with the newest. Returns the exit code. @throws UserError */
+/**
+ * A single experiment is compared with the newest.
+ * @returns the exit code
+ * @throws UserError
+ */
 export async function compare(given: readonly string[], flags: CompareFlags): Promise<number> {
   const names =
     given.length > 1 ? given : [...given, (await reopenExperiment(undefined, flags)).record.id]
@@ -84,14 +88,14 @@ function formatSide(
 ): string[] {
   const { slo, best, provenance, trials, verdict } = document
   const head = `${name}: ${sloText(slo)}, ${provenance}, ${formatCount(trials, 'trial')}`
-  const found = best
+  const resultLines = best
     ? [
         `${describeStatus(best.status, provenance).name}: ${best.label}`,
         formatFigures(document, best),
       ]
     : [verdict]
   const lines = [
-    ...found,
+    ...resultLines,
     ...(change
       ? [
           `${changeText(change, document)} than ${first}${isTied(change) ? ', statistically tied' : ''}`,

@@ -7,11 +7,18 @@ import type { Command, Option } from 'commander'
 /** Supported shells. */
 export type Shell = 'bash' | 'zsh' | 'fish'
 
-/** Script for a shell to source. @param program with all its commands */
+/**
+ * Script for a shell to source.
+ * @param program with all its commands
+ */
 export const renderCompletionScript = (shell: Shell, program: Command): string =>
   scripts[shell](program)
 
-const scripts: Readonly<Record<Shell, (program: Command) => string>> = { bash, zsh, fish }
+const scripts: Readonly<Record<Shell, (program: Command) => string>> = {
+  bash: renderBash,
+  zsh: renderZsh,
+  fish: renderFish,
+}
 
 const listOptions = (command: Command): readonly Option[] => [
   ...command.options.filter((option) => !option.hidden),
@@ -26,7 +33,7 @@ const listCommandNames = (program: Command): string[] => [
   'help',
 ]
 
-/** A case branch with the flags of each command, for bash and zsh. */
+/** Formats a case branch with the flags of each command, for bash and zsh. */
 function formatBranches(program: Command): string {
   const each = program.commands.map(
     (command) => `    ${command.name()}) words="${formatLongFlags(command)}" ;;`,
@@ -34,7 +41,7 @@ function formatBranches(program: Command): string {
   return [...each, `    help) words="${listCommandNames(program).join(' ')}" ;;`].join('\n')
 }
 
-function bash(program: Command): string {
+function renderBash(program: Command): string {
   return `_tune() {
   local current=\${COMP_WORDS[COMP_CWORD]} words="${formatLongFlags(program)}"
   [ "$COMP_CWORD" -eq 1 ] && words="${listCommandNames(program).join(' ')} $words"
@@ -47,7 +54,7 @@ complete -o default -F _tune tune
 `
 }
 
-function zsh(program: Command): string {
+function renderZsh(program: Command): string {
   return `#compdef tune
 _tune() {
   local words_="${formatLongFlags(program)}"
@@ -61,23 +68,23 @@ compdef _tune tune
 `
 }
 
-function fish(program: Command): string {
-  const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
-  const flag = (condition: string) => (option: Option) =>
+function renderFish(program: Command): string {
+  const quote = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+  const renderFlag = (condition: string) => (option: Option) =>
     option.long
       ? [
-          `complete -c tune -n ${quoted(condition)} -l ${option.long.slice(2)} -d ${quoted(option.description)}`,
+          `complete -c tune -n ${quote(condition)} -l ${option.long.slice(2)} -d ${quote(option.description)}`,
         ]
       : []
   return `${[
     ...program.commands.map(
       (c) =>
-        `complete -c tune -n __fish_use_subcommand -a ${c.name()} -d ${quoted(c.description())}`,
+        `complete -c tune -n __fish_use_subcommand -a ${c.name()} -d ${quote(c.description())}`,
     ),
-    `complete -c tune -n '__fish_seen_subcommand_from help' -a ${quoted(listCommandNames(program).join(' '))}`,
-    ...listOptions(program).flatMap(flag('__fish_use_subcommand')),
+    `complete -c tune -n '__fish_seen_subcommand_from help' -a ${quote(listCommandNames(program).join(' '))}`,
+    ...listOptions(program).flatMap(renderFlag('__fish_use_subcommand')),
     ...program.commands.flatMap((command) =>
-      listOptions(command).flatMap(flag(`__fish_seen_subcommand_from ${command.name()}`)),
+      listOptions(command).flatMap(renderFlag(`__fish_seen_subcommand_from ${command.name()}`)),
     ),
   ].join('\n')}\n`
 }

@@ -4,12 +4,13 @@ import type { RequestBody } from '../../../../profiler/model/target.ts'
 import { readBodies } from '../../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../../profiler/protocols/protocol-table.ts'
 import { quoteExcerpt } from '../../../../profiler/protocols/refusals.ts'
-import { buildExampleRequest } from '../../../../profiler/protocols/request-forms.ts'
+import { buildExampleRequest } from '../../../../profiler/protocols/request-format.ts'
 import type { Experiment } from '../../../config/types.ts'
 
 /**
  * Path and first body of a request in two lines. Undefined for protocols whose requests depend on
- * metadata of the server. @throws PayloadError
+ * metadata of the server.
+ * @throws PayloadError
  */
 export async function formatRequestExample({
   predictor,
@@ -24,7 +25,7 @@ export async function formatRequestExample({
   return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${formatBody(first!)}`
 }
 
-/** A body in one line; files and long values by their length. */
+/** Formats a body in one line; files and long values by their length. */
 function formatBody({ body, contentType }: RequestBody): string {
   const [, boundary] = /boundary=(\S+)/.exec(contentType) ?? []
   const bytes = Buffer.from(body as Uint8Array)

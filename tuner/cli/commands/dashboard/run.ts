@@ -27,10 +27,10 @@ export async function dashboard(
     )
   }
   const reader = await openExistingStore(db)
-  const known = await reader.list()
-  if (known.length === 0 || (id !== undefined && !known.some((e) => e.id === id))) {
+  const experiments = await reader.list()
+  if (experiments.length === 0 || (id !== undefined && !experiments.some((e) => e.id === id))) {
     await reader.close()
-    throw createUnknownExperimentError([...known].reverse(), id)
+    throw createUnknownExperimentError([...experiments].reverse(), id)
   }
   const token = readOnly ? undefined : randomBytes(24).toString('base64url')
   const { server, close } = await createDashboard(

@@ -11,7 +11,11 @@ export interface DeleteFlags {
   readonly json?: boolean
 }
 
-/** All of them or none. Returns the exit code. @throws UserError and StoreError */
+/**
+ * All of them or none.
+ * @returns the exit code
+ * @throws UserError and StoreError
+ */
 export async function deleteNamed(given: readonly string[], flags: DeleteFlags): Promise<number> {
   const ids = [...new Set(given)]
   const trials = await countStoredTrials(ids, flags.db)
@@ -29,14 +33,20 @@ export async function deleteNamed(given: readonly string[], flags: DeleteFlags):
   return exitCodes.ok
 }
 
-/** Total number of their trials. @throws UserError for an unknown experiment */
+/**
+ * Total number of their trials.
+ * @throws UserError for an unknown experiment
+ */
 async function countStoredTrials(ids: readonly string[], db: string): Promise<number> {
   const store = await openExistingStore(db)
   try {
-    const known = await store.list()
-    const unknown = ids.find((id) => !known.some((one) => one.id === id))
-    if (unknown !== undefined) throw createUnknownExperimentError([...known].reverse(), unknown)
-    return known.filter(({ id }) => ids.includes(id)).reduce((sum, { trials }) => sum + trials, 0)
+    const experiments = await store.list()
+    const unknown = ids.find((id) => !experiments.some((one) => one.id === id))
+    if (unknown !== undefined)
+      throw createUnknownExperimentError([...experiments].reverse(), unknown)
+    return experiments
+      .filter(({ id }) => ids.includes(id))
+      .reduce((sum, { trials }) => sum + trials, 0)
   } finally {
     await store.close()
   }

@@ -71,8 +71,7 @@ function listFindings(machine: MachineFacts): Finding[] {
   ]
 }
 
-/** The GPUs with warnings, how they can be shared, and whether the built-in server can use them.
- */
+/** The GPUs with warnings, how they can be shared, and whether the built-in server can use them. */
 function listGpuFindings(machine: MachineFacts): Finding[] {
   const { gpus, gpuProblem, mps } = machine
   const broken: Finding[] =
@@ -87,7 +86,7 @@ function listGpuFindings(machine: MachineFacts): Finding[] {
           },
         ]
       : broken
-  const found = gpus.flatMap((gpu): Finding[] => {
+  const gpuFindings = gpus.flatMap((gpu): Finding[] => {
     const slices = gpu.migEnabled
       ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ') || 'no slices'}`
       : ''
@@ -132,7 +131,7 @@ function listGpuFindings(machine: MachineFacts): Finding[] {
     what: 'Built-in server',
     found: unused ?? 'uses the GPU',
   }
-  return [...broken, ...found, ...sharing, builtin]
+  return [...broken, ...gpuFindings, ...sharing, builtin]
 }
 
 const formatMemory = ({ memoryMiB }: MachineFacts['gpus'][number]) =>

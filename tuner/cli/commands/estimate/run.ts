@@ -1,5 +1,4 @@
-/** `tune estimate`: prints the predictions of the device model. Starts and measures nothing.
- */
+/** `tune estimate`: prints the predictions of the device model. Starts and measures nothing. */
 import {
   latency,
   percent,
@@ -25,7 +24,10 @@ import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { createProblem, loadPriceBook } from '../../../loop/problem.ts'
 import { formatTable } from '../../render/columns.ts'
 
-/** The command. Returns the exit code. */
+/**
+ * The command.
+ * @returns the exit code
+ */
 export async function estimate(flags: FlagValues & { json?: boolean }): Promise<number> {
   const host = createHostContext(await inspectMachine())
   const experiment = await applyCalibration(
@@ -61,14 +63,14 @@ const maxRows = 10
 
 function formatEstimates(estimates: EstimateTable, { objective, slo }: Experiment): string[] {
   const { rows, excluded, reasons, complete, caveat } = estimates
-  const left = [
+  const exclusions = [
     excluded.sloUnattainable > 0
       ? `${excluded.sloUnattainable} exceed ${slo.limits ? 'the SLO' : latency(slo.limitMs)} even unloaded`
       : '',
     excluded.cannotServe > 0 ? `${excluded.cannotServe} cannot serve` : '',
   ].filter(Boolean)
   const tail = [
-    ...(left.length > 0 ? [`Left out: ${left.join(', ')}.`] : []),
+    ...(exclusions.length > 0 ? [`Left out: ${exclusions.join(', ')}.`] : []),
     ...(rows.length === 0 ? reasons : []),
     ...(complete ? [] : ['The search space is too large to list: this is the best of a sample.']),
     `${caveat}. Errors are typical errors (1σ).`,

@@ -1,7 +1,7 @@
 /** The fleet file: models with their demand and measurements, and the GPUs that are available. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
-import { type GpuKind, whole } from '../../../../reports/fleet/packing.ts'
+import { type GpuKind, wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { createSteadyDemand, type Demand, parseDayTable } from '../../../../reports/plan/demand.ts'
 import { parseTraceDemand } from '../../../../reports/plan/trace-demand.ts'
 import { computeUsableMemoryMiB, findGpu } from '../../../../trials/devices/catalogue.ts'
@@ -152,17 +152,17 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       'list each kind once, with its total count',
       exitCodes.usage,
     )
-  const inFolder = (name: string) => resolve(dirname(path), name)
+  const resolvePath = (name: string) => resolve(dirname(path), name)
   const models = Object.entries(file.models).map(
     ([name, { slo, gpu: on, table, demand: given, ...rest }]): FleetModelEntry => {
       const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
         ...rest,
-        ...(table !== undefined && { table: inFolder(table) }),
+        ...(table !== undefined && { table: resolvePath(table) }),
         ...(measuredOn !== undefined && { gpu: measuredOn }),
         ...(slo !== undefined && { sloMs: slo }),
-        demand: 'trace' in given ? readTrace(inFolder(given.trace), name) : given,
+        demand: 'trace' in given ? readTrace(resolvePath(given.trace), name) : given,
       }
     },
   )
@@ -192,8 +192,8 @@ function toGpuKind(
   book: PriceBook,
 ): GpuKind {
   try {
-    const found = findGpu(name)
-    const pricePerHour = price ?? book.gpus[found.name]?.perHour
+    const catalogueGpu = findGpu(name)
+    const pricePerHour = price ?? book.gpus[catalogueGpu.name]?.perHour
     if (pricePerHour !== undefined && pricePerHour < minPricePerHour)
       throw new UserError(
         `${path}: gpus: ${name} at ${pricePerHour} per hour is below the precision of the solver`,
@@ -202,16 +202,16 @@ function toGpuKind(
       )
     if (pricePerHour === undefined)
       throw new UserError(
-        `${path}: the price book has no price for ${found.name}`,
+        `${path}: the price book has no price for ${catalogueGpu.name}`,
         `add one: gpus: {${name}: {price: 2.50}}`,
         exitCodes.usage,
       )
     return {
-      name: found.name,
+      name: catalogueGpu.name,
       pricePerHour,
       ...(count !== undefined && { count }),
-      partitions: [[whole], ...(mig ? enumeratePartitions(found) : [])],
-      ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(found) } }),
+      partitions: [[wholeGpu], ...(mig ? enumeratePartitions(catalogueGpu) : [])],
+      ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(catalogueGpu) } }),
     }
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error

@@ -10,11 +10,11 @@ import {
   type SharedPlacement,
 } from '../../../../reports/fleet/mps-claims.ts'
 import { planNodes, renderMigLayouts } from '../../../../reports/fleet/node-layouts.ts'
-import { whole } from '../../../../reports/fleet/packing.ts'
+import { wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { listPlacements, type Placement } from '../../../../reports/fleet/placements.ts'
 import { describeTableServing } from '../../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../../reports/format.ts'
-import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { maxLabelLength, toDnsLabel } from '../../../../reports/specs/create-serving.ts'
 import { renderSpec, type SpecTargetName } from '../../../../reports/specs/index.ts'
 import type { ReplicaPlan, Serving } from '../../../../reports/specs/serving.ts'
@@ -37,7 +37,8 @@ interface Deployable {
 
 /**
  * `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `shared/NAME.yaml` for each
- * GPU under MPS. Throws what a store or a pod of the user's own does.
+ * GPU under MPS.
+ * @throws what a store or a pod of the user's own does
  */
 export async function renderFleetFiles(
   { atPeaks, hoursRps }: FleetPlan,
@@ -119,17 +120,17 @@ function describeServing(
     )
   }
   const { experiment, recommendation, trials } = reopened
-  const candidate = candidatesOf(recommendation).find(({ trial }) => trial === segment.trial)!
-  const made = resolveServing(experiment, recommendation, candidate, trials, {
+  const candidate = listCandidates(recommendation).find(({ trial }) => trial === segment.trial)!
+  const resolved = resolveServing(experiment, recommendation, candidate, trials, {
     name,
     headroom,
     replicaPlan,
     image,
     modelUri,
     // Nodes are cut by the MIG manager, whatever scheme the trials used.
-    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+    gpuScheme: segment.slice === wholeGpu ? undefined : 'mig-mixed',
   })
-  return applyOwnPod(experiment, made)
+  return applyOwnPod(experiment, resolved)
 }
 
 /** For whoever routes requests to several deployments of one model. */
@@ -153,7 +154,7 @@ function nameDeployments(placements: readonly Placement[]): string[] {
       model,
       ...(gpus > 1 ? [`${gpus}x`] : []),
       gpu,
-      ...(slice === whole ? [] : [slice]),
+      ...(slice === wholeGpu ? [] : [slice]),
     ]
     const name = toDnsLabel(parts.join('-'))
     let unique = name

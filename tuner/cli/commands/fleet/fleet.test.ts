@@ -6,6 +6,7 @@ import type { FleetPlan } from '../../../../reports/fleet/fleet-plan.ts'
 import { checkManifests } from '../../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../../trials/prices/book.ts'
 import { CliBox, type CliResult } from '../../../testing/run-cli.ts'
+import { WarmCli } from '../../../testing/warm-cli.ts'
 import { readFleetFile } from './fleet-file.ts'
 import { renderFleetFiles } from './fleet-files.ts'
 
@@ -149,12 +150,13 @@ test('keys of deployment: GPUs of a node, time zone, and no secret that a manife
 
 test('the files of a folder are valid; what is not written, or was there before, is named', async () => {
   const box = new CliBox()
+  const tune = new WarmCli()
   try {
     for (const name of ['fleet.yaml', 'resnet50.csv', 'vgg19.csv'])
       writeFileSync(join(box.folder, name), readFileSync(join('docs', 'files', name)))
     mkdirSync(join(box.folder, 'out', 'models'), { recursive: true })
     writeFileSync(join(box.folder, 'out', 'models', 'old.yaml'), 'kind: Old\n')
-    const { code, stdout, stderr }: CliResult = await box.run([
+    const { code, stdout, stderr }: CliResult = await tune.run(box, [
       'fleet',
       '-f',
       'fleet.yaml',
@@ -179,12 +181,13 @@ test('the files of a folder are valid; what is not written, or was there before,
         checkManifests(readFileSync(join(box.folder, 'out', path), 'utf8')).problems,
         path,
       ).toEqual([])
-    const document = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'fleet.md'])
+    const document = await tune.run(box, ['fleet', '-f', 'fleet.yaml', '--out', 'fleet.md'])
     expect(document).toMatchObject({ code: 0, stdout: 'fleet.md\n', stderr: '' })
-    expect((await box.run(['fleet', '-f', 'fleet.yaml', '--target', 'kserve'])).stderr).toContain(
-      'add a folder',
-    )
+    expect(
+      (await tune.run(box, ['fleet', '-f', 'fleet.yaml', '--target', 'kserve'])).stderr,
+    ).toContain('add a folder')
   } finally {
+    tune.end()
     box.dispose()
   }
 })

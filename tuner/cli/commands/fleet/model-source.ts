@@ -1,7 +1,7 @@
 /** Measurements of a fleet's models, and what deploys them. */
-import { FleetError, type Segment, whole } from '../../../../reports/fleet/packing.ts'
+import { FleetError, type Segment, wholeGpu } from '../../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../../reports/fleet/segment-table.ts'
-import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { parseResources } from '../../../../trials/resources.ts'
 import { readGivenFile } from '../../given-file.ts'
 import { type ReopenedExperiment, reopenExperiment } from '../reopen-experiment.ts'
@@ -35,13 +35,13 @@ export async function readModelSource(
 }
 
 function listSegments({ experiment, recommendation }: ReopenedExperiment): Segment[] {
-  return candidatesOf(recommendation).flatMap((candidate): Segment[] => {
+  return listCandidates(recommendation).flatMap((candidate): Segment[] => {
     const { configuration, feasible, capacityRps: rateRps, label, trial } = candidate
     const resources = parseResources(configuration, {}, experiment.own.gpus)
     const { gpu, gpus, gpuShare, migProfile, pools } = resources
     const isShare = gpuShare < 1 && migProfile === undefined
     // The servers of pools may stand on several nodes.
     if (gpu === undefined || isShare || pools !== undefined || !feasible || rateRps <= 0) return []
-    return [{ gpu, slice: migProfile ?? whole, gpus, rateRps, label, trial }]
+    return [{ gpu, slice: migProfile ?? wholeGpu, gpus, rateRps, label, trial }]
   })
 }

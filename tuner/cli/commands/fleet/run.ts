@@ -70,13 +70,13 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const { kinds, headroom, timezone } = file
   const plan = await planFleet(models, kinds, headroom, seconds, timezone)
   showStatusLine('')
-  const found: RenderedFleet = {
+  const rendered: RenderedFleet = {
     plan,
     blocks: (chart) => renderFleet(plan, models, headroom, chart),
   }
   if (folder !== undefined)
-    await writeFolder(folder, await renderFleetFiles(plan, file, models, target), found)
-  const text = await render(found)
+    await writeFolder(folder, await renderFleetFiles(plan, file, models, target), rendered)
+  const text = await render(rendered)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)

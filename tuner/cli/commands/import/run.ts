@@ -38,7 +38,10 @@ type ImportedTrials = ReturnType<typeof importTrials>
 /** Each configuration is one transaction of the store. */
 const maxConfigurations = 10_000
 
-/** Returns the exit code. @throws TableError, ConfigError and UserError */
+/**
+ * Returns the exit code.
+ * @throws TableError, ConfigError and UserError
+ */
 export async function importFiles(given: readonly string[], flags: ImportFlags): Promise<number> {
   const slo = parseSloText(flags.slo, parseShare(defaults.errorRate))
   if (slo.limits)
@@ -73,8 +76,7 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   return exitCodes.ok
 }
 
-/** Reads all files, and reports the problems of all of them at once.
- */
+/** Reads all files, and reports the problems of all of them at once. */
 function readAll(
   given: readonly string[],
   read: (files: readonly { source: Source; configuration: Configuration }[]) => ImportedTrials,

@@ -1,5 +1,4 @@
-/** Discovers how to call a running server: protocol, model, path, body, and one answer.
- */
+/** Discovers how to call a running server: protocol, model, path, body, and one answer. */
 
 import type { Target } from '../../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../../profiler/payload-source.ts'
@@ -211,7 +210,10 @@ const shorten = (text: string): string => {
   return line.length > 160 ? `${line.slice(0, 159)}…` : line
 }
 
-/** The name of the only model that the server lists. @throws ProtocolError otherwise */
+/**
+ * Finds the name of the only model that the server lists.
+ * @throws ProtocolError otherwise
+ */
 async function findModelName(
   protocol: ProtocolName,
   url: string,
@@ -387,7 +389,7 @@ async function isCallUrl(
   return status === 404 ? acceptsPost(url, options, signal) : status < 300 || status >= 400
 }
 
-/** A health path whose answer differs from that of a made-up path. */
+/** Finds a health path whose answer differs from that of a made-up path. */
 async function findHealthPath(
   { url, options }: DiscoveryRequest,
   described: unknown,

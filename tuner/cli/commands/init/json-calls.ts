@@ -39,8 +39,7 @@ const inferencePattern =
   /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
 const maxSchemaDepth = 6
 
-/** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first.
- */
+/** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first. */
 export function listDescribedCalls(document: unknown): JsonCall[] {
   const paths = isRecord(document) && isRecord(document.paths) ? document.paths : {}
   const calls = Object.entries(paths).flatMap(([path, item]): JsonCall[] => {
@@ -60,8 +59,8 @@ export function listDescribedCalls(document: unknown): JsonCall[] {
 }
 
 /**
- * A body template for a JSON Schema: placeholders for texts, images and integers, example values
- * for the rest.
+ * Builds a body template for a JSON Schema: placeholders for texts, images and integers, example
+ * values for the rest.
  */
 function buildTemplate(document: unknown, given: unknown, name: string, depth: number): string {
   const schema = resolveReference(document, given)
@@ -105,8 +104,7 @@ function buildTemplate(document: unknown, given: unknown, name: string, depth: n
   }
 }
 
-/** Templates of form fields; files become images. Optional fields are left out.
- */
+/** Templates of form fields; files become images. Optional fields are left out. */
 function buildForm(document: unknown, given: unknown): Record<string, string> {
   const schema = resolveReference(document, given)
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {}
@@ -144,7 +142,7 @@ function buildListTemplate(
   return `[${Array.from({ length }, () => item).join(', ')}]`
 }
 
-/** A readiness path in the document. */
+/** Finds a readiness path in the document. */
 export const findDescribedHealth = (document: unknown): string | undefined =>
   Object.entries(isRecord(document) && isRecord(document.paths) ? document.paths : {})
     .filter(([path, item]) => isRecord(item) && isRecord(item.get) && !path.includes('{'))

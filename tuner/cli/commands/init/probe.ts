@@ -31,39 +31,40 @@ interface UserChoices {
 }
 
 /**
- * @param given with placeholders for missing settings @throws ProtocolError, LaunchError,
- * InfeasibleError
+ * Finds out how a server is called, which is started first if it is a command.
+ * @param draft with placeholders for missing settings
+ * @throws ProtocolError, LaunchError, InfeasibleError
  */
 export async function probeServer(
-  given: Experiment,
-  said: UserChoices,
+  draft: Experiment,
+  choices: UserChoices,
   machine: MachineFacts,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const experiment = fillSecrets(given)
+  const experiment = fillSecrets(draft)
   const { predictor, load } = experiment
-  const protocol = protocolNames.find((name) => name === said.protocol)
+  const protocol = protocolNames.find((name) => name === choices.protocol)
   const options: ProtocolOptions = {
     ...createProtocol(experiment).options,
-    path: said.path,
+    path: choices.path,
     timeoutMs: undefined,
   }
-  const asked = { protocol, model: said.model, options, payload: load.payload }
-  if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
+  const request = { protocol, model: choices.model, options, payload: load.payload }
+  if (predictor.kind === 'url') return discover({ ...request, url: predictor.url }, signal)
   if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)
-  let found: DiscoveredServer | undefined
+  let discovered: DiscoveredServer | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',
-    ready: (url, model, until, onReason) =>
+    isReady: (url, model, until, onReason) =>
       isAnswering({ url, model, protocol, options }, until, onReason),
     explainNeverReady: async (url, _model, until) =>
       (await diagnoseScheme(url, until)) ?? (await explainUnknownGrpc(url, options, until)),
     prepare: async (url, _model, _payload, until) => {
-      found = await discover({ ...asked, url }, until)
-      return found.target
+      discovered = await discover({ ...request, url }, until)
+      return discovered.target
     },
   }
-  const parts = await assemble(given, 'init', createMemoryStore(), machine)
+  const parts = await assemble(draft, 'init', createMemoryStore(), machine)
   try {
     process.stderr.write(`Starting ${redactSecrets(predictor.command.join(' '))}\n`)
     const runDirectory = join(experiment.dbPath, '..', 'init')
@@ -78,7 +79,7 @@ export async function probeServer(
     })
     const started = await launcher.launch(parts.defaultConfiguration ?? {}, 1, signal)
     await started.stop()
-    return found!
+    return discovered!
   } finally {
     await parts.backend.close()
   }
@@ -101,13 +102,13 @@ async function isAnswering(
   onReason?: OnReason,
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
-    return protocolFor(protocol, options).ready(url, model, signal, onReason)
+    return protocolFor(protocol, options).isReady(url, model, signal, onReason)
   const name = protocol ?? fallbackProtocol
-  let said = ''
+  let lastReason = ''
   const { status, loading } = await checkReadiness(name, url, options, signal, (reason) => {
-    said = reason
+    lastReason = reason
   })
-  if (loading) onReason?.(said)
+  if (loading) onReason?.(lastReason)
   if (status !== undefined || (await recognise(url, model, options, signal)) !== undefined)
     return true
   try {

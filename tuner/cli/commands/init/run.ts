@@ -14,7 +14,7 @@ import { makeFolder } from '../../../../trials/private-files.ts'
 import { redactSecrets } from '../../../../trials/secrets.ts'
 import { findServerByHeader, recogniseServer } from '../../../../trials/servers/own-command.ts'
 import { quoteWord } from '../../../../trials/shell-words.ts'
-import { type FlagValues, flagsToLayer } from '../../../config/flags/flags.ts'
+import { createFlagsLayer, type FlagValues } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
 import { createExperimentJsonSchema } from '../../../config/schema/experiment-schema.ts'
@@ -25,17 +25,17 @@ import { requireWritableFiles } from '../../../writable-paths.ts'
 import { createPrompt, type Prompt } from '../../render/prompt.ts'
 import { listenForInterrupts } from '../../signals.ts'
 import type { DiscoveredServer } from './discover.ts'
-import { renderExperimentFile } from './experiment-text.ts'
 import {
+  draftFromCommand,
+  type ExperimentDraft,
   explainSloFault,
-  nameModel,
-  type Plan,
+  formatModelName,
   parseCommandTarget,
   parseTarget,
-  planCommand,
   suggestSlo,
   type Target,
-} from './plan.ts'
+} from './experiment-draft.ts'
+import { renderExperimentFile } from './experiment-text.ts'
 import { probeServer } from './probe.ts'
 import { runSmokeTest } from './smoke.ts'
 
@@ -61,7 +61,7 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
       exitCodes.usage,
     )
   requireWritableFiles({ '-f': flags.file })
-  const { layer, problems } = flagsToLayer(flags, cwd)
+  const { layer, problems } = createFlagsLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
   const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   const ask = createPrompt(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
@@ -137,7 +137,7 @@ class ExperimentInit {
   #document: Draft
   readonly #comments: Record<string, string | undefined> = {}
   readonly #footer: string[] = []
-  /** The process of the running server names it. */
+  /** The running server was recognised by its process: its answers need not identify it. */
   #isRecognised = false
   readonly #variables: string[] = []
 
@@ -155,8 +155,8 @@ class ExperimentInit {
 
   async run(): Promise<number> {
     const { target } = this
-    const plan = this.#planTarget()
-    // `pin` already merges the user's values with the measured cores (#planUrl): keep it.
+    const plan = this.#draftTarget()
+    // `pin` already merges the user's values with the measured cores (#draftFromUrl): keep it.
     this.#document = {
       ...this.#document,
       ...plan,
@@ -173,7 +173,7 @@ class ExperimentInit {
     const found = target.kind === 'model' || isPresetServer ? undefined : await this.#probe()
     if (found) this.#applyDiscovery(found)
     await this.#chooseSlo(found)
-    const text = this.#renderText(this.#withoutSecrets())
+    const text = this.#renderText(this.#extractSecrets())
     const experiment = this.#load(text)
     this.#write(text)
     const next = `tune -f ${this.flags.file}`
@@ -186,14 +186,14 @@ class ExperimentInit {
     return code
   }
 
-  #planTarget(): Partial<Plan> {
+  #draftTarget(): Partial<ExperimentDraft> {
     const { target } = this
     if (target.kind === 'model') return { model: target.model }
-    return target.kind === 'url' ? this.#planUrl(target.url) : this.#planCommand(target)
+    return target.kind === 'url' ? this.#draftFromUrl(target.url) : this.#draftFromCommand(target)
   }
 
-  #planCommand(typed: TypedCommand): Omit<Plan, 'comments'> {
-    const { tuned, comments, ...plan } = planCommand(
+  #draftFromCommand(typed: TypedCommand): Omit<ExperimentDraft, 'comments'> {
+    const { tuned, comments, ...plan } = draftFromCommand(
       typed,
       this.#cwd,
       this.#userValues.model !== undefined,
@@ -210,7 +210,7 @@ class ExperimentInit {
     return plan
   }
 
-  #planUrl(url: string): Pick<Plan, 'predictor'> {
+  #draftFromUrl(url: string): Pick<ExperimentDraft, 'predictor'> {
     const { hostname, port, protocol } = URL.canParse(url)
       ? new URL(url)
       : { hostname: '', port: '', protocol: '' }
@@ -297,8 +297,8 @@ class ExperimentInit {
     const { streams, needsPath } = protocolTable[protocol]
     // A plain JSON server does not name its model, so use the name of the folder. A language-model
     // server requires its own name.
-    if (streams && !isRecord(this.#document.model)) this.#document.model = nameModel(model)
-    else this.#document.model ??= needsPath ? basename(this.#cwd) : nameModel(model)
+    if (streams && !isRecord(this.#document.model)) this.#document.model = formatModelName(model)
+    else this.#document.model ??= needsPath ? basename(this.#cwd) : formatModelName(model)
     const discovered = {
       protocol,
       ...(path && { path }),
@@ -349,7 +349,7 @@ class ExperimentInit {
   }
 
   /** Replaces secrets by references, because the file may be shared. */
-  #withoutSecrets(): Draft {
+  #extractSecrets(): Draft {
     const { predictor } = this.#document
     if (!isRecord(predictor)) return this.#document
     const extracted = extractSecrets({ predictor } as Parameters<typeof extractSecrets>[0], {
@@ -357,6 +357,7 @@ class ExperimentInit {
     })
     for (const [reference, value] of extracted.secrets) {
       const name = reference.replace(/^env:/, '')
+      // The file refers to the secret by this variable: the check and the smoke test read it.
       process.env[name] = value
       this.#variables.push(name)
     }
@@ -377,18 +378,18 @@ class ExperimentInit {
       'expect',
     ]
     const keys = [...order, ...Object.keys(document).filter((key) => !order.includes(key))]
-    const written: Draft = {
+    const normalised: Draft = {
       ...document,
       slo: shortenSlo(document.slo),
       predictor: orderPredictorKeys(document.predictor),
     }
     const isSet = (value: unknown) =>
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
-    const entries = keys.flatMap((key) => (isSet(written[key]) ? [[key, written[key]]] : []))
+    const entries = keys.flatMap((key) => (isSet(normalised[key]) ? [[key, normalised[key]]] : []))
     const head = [
       `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]
-    const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
+    const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#getSchemaPath())
     return renderExperimentFile({
       document: Object.fromEntries(entries),
       comments: this.#comments,
@@ -398,7 +399,7 @@ class ExperimentInit {
     })
   }
 
-  #schemaFile(): string {
+  #getSchemaPath(): string {
     return join(this.#cwd, '.tune', 'experiment.schema.json')
   }
 
@@ -407,8 +408,11 @@ class ExperimentInit {
   }
 
   #write(text: string): void {
-    makeFolder(dirname(this.#schemaFile()))
-    writeFileSync(this.#schemaFile(), `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`)
+    makeFolder(dirname(this.#getSchemaPath()))
+    writeFileSync(
+      this.#getSchemaPath(),
+      `${JSON.stringify(createExperimentJsonSchema(), null, 2)}\n`,
+    )
     writeFileSync(resolve(this.#cwd, this.flags.file), text, {
       flag: this.flags.force ? 'w' : 'wx',
     })

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { planCommand } from './plan.ts'
+import { draftFromCommand } from './experiment-draft.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-settings-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-const planOf = (command: string) => planCommand({ words: command.split(' ') }, folder)
+const planOf = (command: string) => draftFromCommand({ words: command.split(' ') }, folder)
 const fileOf = (plan: ReturnType<typeof planOf>, name: string) =>
   (plan.predictor.files as Record<string, string>)[name]!
 

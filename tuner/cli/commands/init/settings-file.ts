@@ -16,8 +16,7 @@ interface SettingsFile {
   readonly parameters: readonly ServerKnob[]
 }
 
-/** Undefined for other servers, and for commands without such a file.
- */
+/** Undefined for other servers, and for commands without such a file. */
 export function rewriteSettingsFile(
   { server, command }: Pick<TunedCommand, 'server' | 'command'>,
   cwd: string,
@@ -28,8 +27,8 @@ export function rewriteSettingsFile(
 const formatPlaceholder = ({ name }: ServerKnob): string => `\${${name}}`
 
 /**
- * The file of `serve run FILE`, with placeholders for the port and for replicas, concurrency and
- * cores of every deployment.
+ * Rewrites the file of `serve run FILE`, with placeholders for the port and for replicas,
+ * concurrency and cores of every deployment.
  */
 function rewriteRayServe(
   words: readonly string[],

@@ -71,13 +71,13 @@ export async function runSmokeTest(
     const all =
       (budget.maxTrials * trial.seconds) / experiment.parallel +
       (experiment.confirm ? load.confirmSeconds + readySeconds : 0)
-    const found =
+    const result =
       capacityRps > 0
         ? `${significant(capacityRps)} requests per second at ${sloText(slo)}`
         : outcome === 'slo-unattainable'
           ? `these values do not meet ${sloText(slo)}: ${detail}`
           : `it answers, but its capacity is not known yet: ${detail ?? outcome}`
-    process.stdout.write(`It works: ${found} (a check of ${formatDuration(trial.seconds)}).\n`)
+    process.stdout.write(`It works: ${result} (a check of ${formatDuration(trial.seconds)}).\n`)
     if (experiment.predictor.kind !== 'url')
       process.stdout.write(
         `A run of at most ${budget.maxTrials} such trials and a confirmation takes up to ${formatDuration(all)}.\n`,

@@ -32,16 +32,16 @@ export async function list(words: readonly string[], flags: ListFlags): Promise<
   const store = await openExistingStore(flags.db)
   try {
     const stored = await store.list()
-    const wanted = stored.filter(
+    const selected = stored.filter(
       ({ annotation }) => (flags.all || !annotation?.archivedAt) && hasTags(annotation, flags.tag),
     )
-    const found: Row[] = []
-    for (const record of [...wanted].reverse()) {
+    const matchingRows: Row[] = []
+    for (const record of [...selected].reverse()) {
       const row = { record, outcome: await resolveOutcome(store, record) }
-      if (hasWords(row, words)) found.push(row)
+      if (hasWords(row, words)) matchingRows.push(row)
     }
-    if (flags.json) process.stdout.write(`${JSON.stringify(found.map(toJson), null, 2)}\n`)
-    else process.stdout.write(`${formatList(found, stored.length).join('\n')}\n`)
+    if (flags.json) process.stdout.write(`${JSON.stringify(matchingRows.map(toJson), null, 2)}\n`)
+    else process.stdout.write(`${formatList(matchingRows, stored.length).join('\n')}\n`)
     return exitCodes.ok
   } finally {
     await store.close()
@@ -90,8 +90,7 @@ function toJson({
   return { ...row, slo: sloText(slo), conclusion, status: best?.status, verdict }
 }
 
-/** A line of columns for each experiment, followed by its outcome and annotation.
- */
+/** Formats a line of columns for each experiment, followed by its outcome and annotation. */
 function formatRows(rows: readonly Row[], now: number, columns: number): string[] {
   const heads = formatTable(
     rows.map(({ record, outcome }) => [

@@ -18,7 +18,7 @@ import {
 } from '../../../../reports/plan/plan-capacity.ts'
 import { assumeStartup, countReplicasPerNode } from '../../../../reports/plan/startup.ts'
 import { parseTraceDemand } from '../../../../reports/plan/trace-demand.ts'
-import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { rankCandidates } from '../../../../reports/recommendation/ranking.ts'
 import { conclusions } from '../../../../reports/recommendation/types.ts'
 import { renderSvg } from '../../../../reports/report/charts/svg.ts'
@@ -94,6 +94,12 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     slo: flags.slo,
     prices: flags.prices[0],
   })
+  if (reopened.experiment.stages !== undefined)
+    throw new UserError(
+      `experiment ${reopened.record.id} is of a pipeline: tune plan does not plan pipelines yet`,
+      'scale the replicas of all stages together',
+      exitCodes.usage,
+    )
   const { gpus } = reopened.experiment.own
   const books = [
     reopened.book,
@@ -101,13 +107,13 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   ]
   const growthPerMonth = parseShare(flags.growth)
   const fleet = flags.fleet === undefined ? undefined : parseFleet(flags.fleet)
-  const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
+  const trialNumbers = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
     units: buildUnits(
       reopened,
       books,
-      wanted,
+      trialNumbers,
       fleet?.trial,
       parseStartTimes(flags),
       computeCommittedPrice(flags.committed, reopened.book),
@@ -127,9 +133,9 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     minReplicas: parseCount(flags.minReplicas, 0),
     existing: fleet,
   }
-  const made = createPlan(input)
-  const text = await render(made, describeSource(reopened, input))
-  if (flags.spec !== undefined) await writeScaledSpec(reopened, made, flags.spec)
+  const capacityPlan = createPlan(input)
+  const text = await render(capacityPlan, describeSource(reopened, input))
+  if (flags.spec !== undefined) await writeScaledSpec(reopened, capacityPlan, flags.spec)
   if (flags.out === undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
@@ -138,7 +144,10 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   return exitCodes.ok
 }
 
-/** The price of `--committed`; undefined: the price book's. @throws UserError */
+/**
+ * Computes the price of `--committed`; undefined: the price book's.
+ * @throws UserError
+ */
 function computeCommittedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
   if (text === undefined) return undefined
   if (book.isCommitted)
@@ -179,26 +188,26 @@ async function writeScaledSpec(
     maxReplicas: months[0]!.replicas,
   }
   const { minReplicas, maxReplicas, targetRps, behaviour } = scaling.lossless?.settings ?? fixed
-  const candidate = candidatesOf(recommendation).find((c) => c.trial === unit.trial)!
-  const made = resolveServing(experiment, recommendation, candidate, trials, {
+  const candidate = listCandidates(recommendation).find((c) => c.trial === unit.trial)!
+  const resolved = resolveServing(experiment, recommendation, candidate, trials, {
     demandRps: findPeakRps(input.demand),
     headroom: 1 - targetRps / unit.capacityRps,
     minReplicas,
     maxReplicas,
     scaling: behaviour,
   })
-  if (!made.isScalable)
+  if (!resolved.isScalable)
     process.stderr.write(
       'no autoscaler written: the capacity of this server was not measured. Run tune verify once it runs\n',
     )
   const isFixed = minReplicas === maxReplicas
   const files = await renderSpec(
     'kubernetes',
-    applyOwnPod(experiment, made),
+    applyOwnPod(experiment, resolved),
     isFixed ? { autoscaler: 'none' } : {},
   )
   const isScaled = files.some(({ text }) => text.includes('\nkind: HorizontalPodAutoscaler\n'))
-  if (made.isScalable && !isFixed && !isScaled)
+  if (resolved.isScalable && !isFixed && !isScaled)
     process.stderr.write('no autoscaler written: see the note in the file\n')
   for (const file of files) {
     const path = join(folder, file.name)
@@ -279,7 +288,7 @@ function buildUnits(
   )
   // In the order of the recommendation. Configurations that are not known to meet the SLO are
   // planned with only if --trials names them.
-  const ranked = candidatesOf(recommendation).flatMap(
+  const ranked = listCandidates(recommendation).flatMap(
     (c) => judged.find((j) => j.candidate.trial === c.trial) ?? [],
   )
   const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
@@ -291,14 +300,14 @@ function buildUnits(
   const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
   const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
   if (missing.length > 0 || chosen.length === 0) {
-    const known = serving.map((j) => j.candidate.trial).join(', ')
+    const servingTrials = serving.map((j) => j.candidate.trial).join(', ')
     const what =
       missing.length > 0
         ? ` has no trial ${missing.join(', ')} that serves`
         : `: ${conclusions[recommendation.conclusion]}`
     throw new UserError(
       `experiment ${record.id}${what}`,
-      known ? `trials that serve: ${known}` : 'set another SLO with --slo',
+      servingTrials ? `trials that serve: ${servingTrials}` : 'set another SLO with --slo',
       missing.length > 0 ? exitCodes.usage : resolveExitCode(recommendation),
     )
   }

@@ -18,7 +18,7 @@ import {
   findFieldFileFault,
   listFields,
 } from '../../../../profiler/protocols/form-fields.ts'
-import { findRequestFault } from '../../../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../../../profiler/protocols/request-format.ts'
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../../trials/secrets.ts'
 import { addAuthorization } from '../../../backends/predictor-protocol.ts'
 import { describeBadHeader, parseHeader } from '../../../config/flags/flag-entries.ts'
@@ -102,19 +102,19 @@ export function readFlags(
       return undefined
     }
   }
-  const oneOf = <T extends string>(
+  const readChoice = <T extends string>(
     flag: string,
     value: string,
     known: readonly T[],
   ): T | undefined => {
-    const found = known.find((name) => name === value)
-    if (found === undefined)
+    const match = known.find((name) => name === value)
+    if (match === undefined)
       problems.push({
         where: `--${flag}`,
         what: `unknown value '${value}'`,
         hint: `use one of ${known.join(', ')}`,
       })
-    return found
+    return match
   }
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
   const slo = read('slo', () => parseSloText(flags.slo, errorRate ?? 0))
@@ -122,8 +122,8 @@ export function readFlags(
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read(flags.ca === undefined ? 'cert' : 'ca', () => readTls(flags))
   const url = read('url', () => readUrl(flags.url)) ?? flags.url
-  const plain = tls && explainMissingTls(url)
-  if (plain !== undefined)
+  const missingTls = tls && explainMissingTls(url)
+  if (missingTls !== undefined)
     problems.push({
       where:
         flags.ca !== undefined
@@ -131,7 +131,7 @@ export function readFlags(
           : flags.cert !== undefined
             ? '--cert'
             : '--insecure-skip-verify',
-      ...plain,
+      ...missingTls,
     })
   const prompts = read('input-tokens', () => readPrompts(flags))
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order, prompts))
@@ -142,11 +142,13 @@ export function readFlags(
     url,
     model: flags.model,
     protocol:
-      flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
+      flags.protocol === undefined
+        ? undefined
+        : readChoice('protocol', flags.protocol, protocolNames),
     ...loads,
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
-    effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
+    effort: readChoice('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
     template: flags.body,
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),

@@ -127,21 +127,21 @@ export async function renderHtml(profile: Profile, at: Date): Promise<string> {
 const createAxis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
 
 function renderCurve(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
-  const shown = sloAxis(slo)
+  const axis = sloAxis(slo)
   return renderSvg({
     grid: { left: 70, right: 30, top: 30, bottom: 50 },
     xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second') },
-    yAxis: { type: 'log', ...createAxis(shown.name), nameGap: 50 },
+    yAxis: { type: 'log', ...createAxis(axis.name), nameGap: 50 },
     series: [
       {
         type: 'line',
         color: palette[0],
-        data: points.map((p) => [p.offeredRps, shown.of(p.sloMs)]),
+        data: points.map((p) => [p.offeredRps, axis.of(p.sloMs)]),
         markLine: {
           silent: true,
           symbol: 'none',
-          data: [{ yAxis: shown.limit }],
-          label: { formatter: `SLO ${shown.limit} ${shown.unit}`, position: 'insideEndTop' },
+          data: [{ yAxis: axis.limit }],
+          label: { formatter: `SLO ${axis.limit} ${axis.unit}`, position: 'insideEndTop' },
         },
       },
     ],

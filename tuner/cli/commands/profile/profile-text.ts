@@ -76,7 +76,7 @@ const formatNote = (caveat: string, style: Style, columns: number): string[] =>
     line.replace(/^note:/, paint('note:', 'yellow', style)),
   )
 
-/** Every load point in order of time. */
+/** Lists every load point in order of time. */
 export const listLoadPoints = ({ measurement, below, steady, sweep }: Profile): LoadPoint[] => [
   ...(sweep ?? []),
   ...(measurement?.points ?? []),
@@ -116,17 +116,18 @@ function formatSteadyWindow(
   ]
 }
 
-/** All latencies of streamed answers, and which limits of a joint SLO were met.
- */
+/** Formats all latencies of streamed answers, and which limits of a joint SLO were met. */
 function formatStream({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
   const row = (name: string, s: LatencySummary, metric: StreamLatency) => {
     const limit = limits?.find((each) => each.metric === metric)
-    const kept = metric === 'interToken' ? undefined : joint?.met[metric]
+    const shareWithinLimit = metric === 'interToken' ? undefined : joint?.met[metric]
     return [
       `  ${name}`,
       ...[s.p50Ms, s.p90Ms, s.p99Ms].map((ms) => (s.requests > 0 ? latency(ms) : notObservable)),
-      limit && kept !== undefined ? `${percent(kept)} within ${latency(limit.limitMs)}` : '',
+      limit && shareWithinLimit !== undefined
+        ? `${percent(shareWithinLimit)} within ${latency(limit.limitMs)}`
+        : '',
     ]
   }
   return [
@@ -156,14 +157,14 @@ export function drawHistogram(
   style: Style,
   columns: number,
 ): string[] {
-  const most = Math.max(0, ...bins.map((bin) => bin.count))
-  if (most === 0) return []
+  const maxCount = Math.max(0, ...bins.map((bin) => bin.count))
+  if (maxCount === 0) return []
   const width = Math.max(10, Math.min(60, columns - 34))
   const label = (ms: number) =>
     ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms).toString()
   return bins.map((bin) => {
     const bar = glyph('full', style).repeat(
-      bin.count === 0 ? 0 : Math.max(1, Math.round((width * bin.count) / most)),
+      bin.count === 0 ? 0 : Math.max(1, Math.round((width * bin.count) / maxCount)),
     )
     const range = `${label(bin.fromMs).padStart(7)} to ${label(bin.toMs).padStart(7)} ms `
     return `${range}${paint(bar, bin.fromMs > limitMs ? 'yellow' : 'cyan', style)} ${bin.count}`.trimEnd()

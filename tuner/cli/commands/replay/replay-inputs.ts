@@ -70,18 +70,18 @@ function readTaskTable(
 /** Figures in the task that differ from the table. */
 function listTaskMismatches(path: string, task: ReplayTaskFile, recorded: RecordedTable): string[] {
   const costs = [...computeTrueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
-  const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
-  const found = {
+  const minLogCost = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
+  const actual = {
     configurations: recorded.configurations.length,
     feasible: costs.length,
-    within5Percent: costs.filter((cost) => cost <= least + Math.log(1.05)).length,
+    within5Percent: costs.filter((cost) => cost <= minLogCost + Math.log(1.05)).length,
   }
-  const keys = Object.keys(found) as (keyof typeof found)[]
-  const differing = keys.filter((key) => task[key] !== undefined && task[key] !== found[key])
-  const best = Math.exp(least) / taskObjectives[task.objective].costFactor
+  const keys = Object.keys(actual) as (keyof typeof actual)[]
+  const differing = keys.filter((key) => task[key] !== undefined && task[key] !== actual[key])
+  const best = Math.exp(minLogCost) / taskObjectives[task.objective].costFactor
   const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
   return [
-    ...differing.map((key) => `${path}: ${key} is ${task[key]}, but the table has ${found[key]}`),
+    ...differing.map((key) => `${path}: ${key} is ${task[key]}, but the table has ${actual[key]}`),
     ...(costDiffers
       ? [`${path}: bestCost is ${task.bestCost}, but the table has ${significant(best)}`]
       : []),

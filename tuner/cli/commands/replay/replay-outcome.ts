@@ -39,7 +39,7 @@ export interface SeedRun {
    * Look-ups until one was within 5 % of the cheapest, ignoring the stop rule; Infinity if none
    * was.
    */
-  readonly lookUpsToWithin: number
+  readonly lookUpsToWithin5Percent: number
 }
 
 const costTolerance = 0.05
@@ -102,7 +102,7 @@ export function searchTable(
     best,
     regret: cost < Number.POSITIVE_INFINITY ? Math.expm1(cost - truth.leastLogCost) : undefined,
     probabilityBetterExists: assessments.at(-1)?.probabilityBetterExists,
-    lookUpsToWithin: near(all),
+    lookUpsToWithin5Percent: near(all),
   }
 }
 
@@ -130,16 +130,18 @@ export function searchAtRandom(
 const createNearFinder =
   ({ logCosts, leastLogCost }: Truth) =>
   (observations: readonly Observation[]): number => {
-    const enough = leastLogCost + Math.log(1 + costTolerance)
-    const at = observations.findIndex(
-      (o) => logCosts.get(configurationKey(o.configuration))! <= enough,
+    const maxLogCost = leastLogCost + Math.log(1 + costTolerance)
+    const index = observations.findIndex(
+      (o) => logCosts.get(configurationKey(o.configuration))! <= maxLogCost,
     )
-    return at < 0 || leastLogCost === Number.POSITIVE_INFINITY ? Number.POSITIVE_INFINITY : at + 1
+    return index < 0 || leastLogCost === Number.POSITIVE_INFINITY
+      ? Number.POSITIVE_INFINITY
+      : index + 1
   }
 
 /**
- * The cheapest observation that meets the limit; with noise, the incumbent of the model, so that a
- * lucky value does not win.
+ * Chooses the cheapest observation that meets the limit; with noise, the incumbent of the model, so
+ * that a lucky value does not win.
  */
 function chooseRecommendation(
   { problem }: RecordedTable,
@@ -163,10 +165,10 @@ export interface LookUps {
 
 export function summariseLookUps(lookUps: readonly number[]): LookUps {
   const ascending = [...lookUps].sort((a, b) => a - b)
-  const at = (q: number) => ascending[Math.max(0, Math.ceil(q * ascending.length) - 1)]!
+  const getQuantile = (q: number) => ascending[Math.max(0, Math.ceil(q * ascending.length) - 1)]!
   return {
-    median: at(0.5),
-    p90: at(0.9),
+    median: getQuantile(0.5),
+    p90: getQuantile(0.9),
     reached: lookUps.filter(Number.isFinite).length / lookUps.length,
   }
 }

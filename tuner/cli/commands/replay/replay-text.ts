@@ -21,8 +21,8 @@ export interface ReplayReport {
   readonly lookUps?: { readonly seeds: number; readonly ours: LookUps; readonly random: LookUps }
 }
 
-export function formatReplay(told: ReplayReport, style: Style): string[] {
-  const { task, recorded, run } = told
+export function formatReplay(report: ReplayReport, style: Style): string[] {
+  const { task, recorded, run } = report
   const rows = run.observations.map((o, i) => [
     o === run.best ? glyph('best', style) : ' ',
     `${i + 1}`,
@@ -32,10 +32,10 @@ export function formatReplay(told: ReplayReport, style: Style): string[] {
   return [
     ...columns(rows),
     '',
-    formatVerdict(told),
-    ...formatRegret(told),
-    ...formatNoise(told),
-    ...formatComparison(told),
+    formatVerdict(report),
+    ...formatRegret(report),
+    ...formatNoise(report),
+    ...formatComparison(report),
   ]
 }
 

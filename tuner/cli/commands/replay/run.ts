@@ -29,7 +29,10 @@ export interface ReplayFlags extends InputFlags {
   readonly json?: boolean
 }
 
-/** The command. Returns the exit code. */
+/**
+ * The command.
+ * @returns the exit code
+ */
 export async function runReplay(files: readonly string[], flags: ReplayFlags): Promise<number> {
   const noise = flags.noise === undefined ? 0 : parseShare(flags.noise)
   const options: ReplayOptions = {
@@ -46,18 +49,20 @@ export async function runReplay(files: readonly string[], flags: ReplayFlags): P
   const task: ReplayTask = noise > 0 ? { ...recording.task, relativeNoise: noise } : recording.task
   const recorded = createRecordedTable(task, recording.rows)
   const truth = findTruth(recorded)
-  const all = Array.from({ length: seeds }, (_, i) => seed + i)
-  const runs = all.map((one) => {
-    if (seeds > 1) showStatusLine(`seed ${one - seed + 1} of ${seeds}`)
-    return searchTable(recorded, truth, one, options)
+  const seedNumbers = Array.from({ length: seeds }, (_, i) => seed + i)
+  const runs = seedNumbers.map((seedNumber) => {
+    if (seeds > 1) showStatusLine(`seed ${seedNumber - seed + 1} of ${seeds}`)
+    return searchTable(recorded, truth, seedNumber, options)
   })
   showStatusLine('')
   const lookUps = truth.feasible > 0 && {
     seeds,
-    ours: summariseLookUps(runs.map((run) => run.lookUpsToWithin)),
-    random: summariseLookUps(all.map((one) => searchAtRandom(recorded, truth, one, options))),
+    ours: summariseLookUps(runs.map((run) => run.lookUpsToWithin5Percent)),
+    random: summariseLookUps(
+      seedNumbers.map((seedNumber) => searchAtRandom(recorded, truth, seedNumber, options)),
+    ),
   }
-  const told: ReplayReport = {
+  const report: ReplayReport = {
     task,
     recorded,
     truth,
@@ -67,9 +72,9 @@ export async function runReplay(files: readonly string[], flags: ReplayFlags): P
     sampler: options.sampler,
     ...(lookUps && { lookUps }),
   }
-  const document = () => JSON.stringify(replayDocument(told, runs, recording.notes), null, 2)
+  const document = () => JSON.stringify(replayDocument(report, runs, recording.notes), null, 2)
   process.stdout.write(
-    `${flags.json ? document() : formatReplay(told, detectStyle(process.stdout, process.env)).join('\n')}\n`,
+    `${flags.json ? document() : formatReplay(report, detectStyle(process.stdout, process.env)).join('\n')}\n`,
   )
   return runs[0]!.regret === undefined ? exitCodes.sloUnmet : exitCodes.ok
 }
@@ -80,7 +85,7 @@ function replayDocument(
   runs: readonly SeedRun[],
   notes: readonly string[],
 ) {
-  const plain = ({ median, p90, reached }: LookUps) => ({
+  const toJsonLookUps = ({ median, p90, reached }: LookUps) => ({
     median: toJsonNumber(median),
     p90: toJsonNumber(p90),
     reached,
@@ -102,14 +107,14 @@ function replayDocument(
     ...(lookUps && {
       within5Percent: {
         seeds: lookUps.seeds,
-        search: plain(lookUps.ours),
-        random: plain(lookUps.random),
+        search: toJsonLookUps(lookUps.ours),
+        random: toJsonLookUps(lookUps.random),
       },
     }),
     runs: runs.map((one) => ({
       seed: one.seed,
       lookUps: one.observations.length,
-      lookUpsToWithin5Percent: toJsonNumber(one.lookUpsToWithin),
+      lookUpsToWithin5Percent: toJsonNumber(one.lookUpsToWithin5Percent),
       recommended: pickRecommended(recorded, one),
       regret: one.regret,
     })),

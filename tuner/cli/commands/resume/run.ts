@@ -19,7 +19,10 @@ export interface ResumeFlags extends OutputFlags {
   readonly maxTrials?: string
 }
 
-/** Keeps finished trials and continues the search. Returns the exit code. */
+/**
+ * Keeps finished trials and continues the search.
+ * @returns the exit code
+ */
 export async function resume(id: string | undefined, options: ResumeFlags): Promise<number> {
   requireStore(options.db)
   const store = await openWritableStore(options.db)
@@ -58,18 +61,21 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
   }
 }
 
-/** A finished experiment needs a larger --max-trials. @throws UserError */
+/**
+ * A finished experiment needs a larger --max-trials.
+ * @throws UserError
+ */
 function requireMoreTrials(
   { id, state }: ExperimentRecord,
   trials: readonly FinishedTrial[],
   { maxTrials }: ResumeFlags,
 ): void {
   if (state !== 'done') return
-  const counted = trials.filter(countsAsTrial).length
-  if (maxTrials !== undefined && parseCount(maxTrials, 1) > counted) return
+  const countedTrials = trials.filter(countsAsTrial).length
+  if (maxTrials !== undefined && parseCount(maxTrials, 1) > countedTrials) return
   throw new UserError(
-    `experiment ${id} is finished after ${counted} trials`,
-    `allow more trials with tune resume ${id} --max-trials ${counted + 10}, or print it with tune show ${id}`,
+    `experiment ${id} is finished after ${countedTrials} trials`,
+    `allow more trials with tune resume ${id} --max-trials ${countedTrials + 10}, or print it with tune show ${id}`,
     exitCodes.usage,
   )
 }

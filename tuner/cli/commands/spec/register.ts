@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { chosenServers } from '../../../../reports/figures.ts'
+import { selectableServers } from '../../../../reports/figures.ts'
 import { specTargets } from '../../../../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
@@ -29,7 +29,7 @@ export function registerSpec(program: Command): void {
     .option('--model-version <version>', 'version to serve: a number, latest or all')
     .option(
       '--server <kind>',
-      `${['custom', ...chosenServers].join(' | ')}: the server to deploy (default: the measured one)`,
+      `${['custom', ...selectableServers].join(' | ')}: the server to deploy (default: the measured one)`,
     )
     .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the GPU share)`)
     .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)

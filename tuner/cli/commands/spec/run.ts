@@ -3,16 +3,22 @@
  */
 
 import { join } from 'node:path'
-import { chosenServers, foreignFigures } from '../../../../reports/figures.ts'
+import { mismatchHeading, selectableServers } from '../../../../reports/figures.ts'
 import { replaceAtomically, writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { loadTarget, renderSpec, specTargets } from '../../../../reports/specs/index.ts'
 import { patchManifests } from '../../../../reports/specs/patch/patch-manifests.ts'
 import type { Serving } from '../../../../reports/specs/serving.ts'
-import { autoscalers, kserveVariants } from '../../../../reports/specs/target.ts'
+import {
+  autoscalers,
+  kserveVariants,
+  type SpecFile,
+  type SpecOptions,
+} from '../../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { findSecrets, redactSecrets } from '../../../../trials/secrets.ts'
 import { applyOwnPod } from '../../../artifacts/own-pod.ts'
-import { resolveServing } from '../../../artifacts/serving.ts'
+import { type DeployOptions, resolveServing } from '../../../artifacts/serving.ts'
+import { renderStageSpecs, resolveStageServings } from '../../../artifacts/stage-servings.ts'
 import { parseCount, parseRateRps, parseShare } from '../../../config/units.ts'
 import { createUsageError, exitCodes, UserError } from '../../../exit-codes.ts'
 import { requireWritableFiles, requireWritableFolder } from '../../../writable-paths.ts'
@@ -105,7 +111,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const server =
     flags.server === undefined
       ? undefined
-      : parseChoice(flags.server, ['custom', ...chosenServers] as const, '--server')
+      : parseChoice(flags.server, ['custom', ...selectableServers] as const, '--server')
   const gpuScheme =
     flags.gpuScheme === undefined
       ? undefined
@@ -122,44 +128,78 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopenExperiment(id, view)
-  const { experiment, recommendation, trials } = reopened
-  const made = resolveServing(
-    experiment,
-    recommendation,
-    chooseCandidate(recommendation, flags.trial),
-    trials,
-    {
-      image: flags.image,
-      demandRps: rps === undefined ? undefined : parseRateRps(rps),
-      modelUri: flags.modelUri,
-      modelVersion: flags.modelVersion,
-      namespace: flags.namespace,
-      headroom: headroom === undefined ? undefined : parseShare(headroom),
-      // Some targets imply a server; 'custom' is the measured one.
-      server:
-        server === 'custom'
-          ? undefined
-          : (server ??
-            (flags.patch === undefined ? (await loadTarget(target)).implies : undefined)),
-      gpuScheme,
-      minReplicas: count(flags.minReplicas),
-      maxReplicas: count(flags.maxReplicas),
-    },
-  )
-  const serving = applyOwnPod(experiment, made)
-  if (flags.patch !== undefined) return patchManifest(serving, flags.patch, manifest!, flags)
-  const { prometheus, importPath, tritonBackend: backend, tunerImage } = flags
-  const gpusPerNode = count(flags.gpusPerNode)
-  const files = await renderSpec(target, serving, {
+  const { experiment, recommendation, trials, pricePerHour } = reopened
+  const candidate = chooseCandidate(recommendation, flags.trial)
+  const deployOptions: DeployOptions = {
+    image: flags.image,
+    demandRps: rps === undefined ? undefined : parseRateRps(rps),
+    modelUri: flags.modelUri,
+    modelVersion: flags.modelVersion,
+    namespace: flags.namespace,
+    headroom: headroom === undefined ? undefined : parseShare(headroom),
+    gpuScheme,
+    minReplicas: count(flags.minReplicas),
+    maxReplicas: count(flags.maxReplicas),
+  }
+  const specOptions: SpecOptions = {
     autoscaler,
     variant,
-    prometheus,
-    importPath,
-    backend,
-    gpusPerNode,
-    tunerImage,
+    prometheus: flags.prometheus,
+    importPath: flags.importPath,
+    backend: flags.tritonBackend,
+    gpusPerNode: count(flags.gpusPerNode),
+    tunerImage: flags.tunerImage,
+  }
+  if (experiment.stages !== undefined) {
+    rejectSinglePredictorFlags(flags)
+    const servings = resolveStageServings({
+      experiment,
+      stages: experiment.stages,
+      recommendation,
+      candidate,
+      trials,
+      pricePerHour,
+      options: deployOptions,
+      target: await loadTarget(target),
+    })
+    return writeSpecs(await renderStageSpecs(target, servings, specOptions), flags.out)
+  }
+  const resolved = resolveServing(experiment, recommendation, candidate, trials, {
+    ...deployOptions,
+    // Some targets imply a server; 'custom' is the measured one.
+    server:
+      server === 'custom'
+        ? undefined
+        : (server ?? (flags.patch === undefined ? (await loadTarget(target)).implies : undefined)),
   })
-  if (flags.out === undefined) {
+  const serving = applyOwnPod(experiment, resolved)
+  if (flags.patch !== undefined) return patchManifest(serving, flags.patch, manifest!, flags)
+  return writeSpecs(await renderSpec(target, serving, specOptions), flags.out)
+}
+
+/** @throws UserError for a flag that would apply to every stage of a pipeline */
+function rejectSinglePredictorFlags(flags: SpecFlags): void {
+  for (const [name, flag] of Object.entries(singlePredictorFlags))
+    if (flags[name as keyof SpecFlags] !== undefined)
+      throw createUsageError(
+        `${flag} does not apply to a pipeline, whose stages differ`,
+        `leave ${flag} out, and edit the specs of the stages`,
+      )
+}
+
+const singlePredictorFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
+  patch: '--patch',
+  image: '--image',
+  modelUri: '--model-uri',
+  modelVersion: '--model-version',
+  server: '--server',
+  minReplicas: '--min-replicas',
+  maxReplicas: '--max-replicas',
+}
+
+/** Prints the files, or writes them to a folder and prints their paths. */
+async function writeSpecs(files: readonly SpecFile[], out: string | undefined): Promise<number> {
+  if (out === undefined) {
     process.stdout.write(
       files
         .map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text))
@@ -168,7 +208,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     return exitCodes.ok
   }
   for (const file of files) {
-    const path = join(flags.out, file.name)
+    const path = join(out, file.name)
     await writeAtomically(path, file.text)
     process.stdout.write(`${path}\n`)
   }
@@ -184,7 +224,7 @@ async function patchManifest(
   const patched = patchManifests(text, serving, { container, file: path })
   const report = (line: string) => process.stderr.write(`${line}\n`)
   report(`container: ${patched.container}`)
-  for (const doubt of patched.figures.doubts) report(`${foreignFigures}: ${doubt}`)
+  for (const doubt of patched.figures.mismatches) report(`${mismatchHeading}: ${doubt}`)
   for (const { where, from, to } of patched.changes)
     report(
       `${where}: ${from === undefined ? 'added' : formatValue(from)} -> ${to === undefined ? 'removed' : formatValue(to)}`,

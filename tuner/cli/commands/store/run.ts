@@ -12,12 +12,12 @@ export interface StoreFlags {
 /** Returns the exit code: 1 when something is damaged. */
 export async function checkTrialStore({ db, json }: StoreFlags): Promise<number> {
   requireStore(db)
-  const found = await checkStore(db)
-  printResult(json, { file: resolve(db), sound: found.damage.length === 0, ...found }, [
-    ...formatDamage(found.damage),
-    `${db}: ${found.experiments} experiments and ${found.trials} trials are readable, ${found.damage.length || 'nothing'} is damaged`,
+  const check = await checkStore(db)
+  printResult(json, { file: resolve(db), sound: check.damage.length === 0, ...check }, [
+    ...formatDamage(check.damage),
+    `${db}: ${check.experiments} experiments and ${check.trials} trials are readable, ${check.damage.length || 'nothing'} is damaged`,
   ])
-  return found.damage.length === 0 ? exitCodes.ok : exitCodes.failure
+  return check.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }
 
 /** Returns the exit code: 1 when something could not be copied. */

@@ -109,17 +109,17 @@ function listFirstSuggestions(
   parts: LoopParts,
   count: number,
 ): { configuration: Configuration; why: string }[] {
-  const found: { configuration: Configuration; why: string }[] = []
+  const planned: { configuration: Configuration; why: string }[] = []
   if (parts.defaultConfiguration)
-    found.push({
+    planned.push({
       configuration: parts.defaultConfiguration,
       why: 'baseline (default configuration)',
     })
-  while (found.length < count) {
-    const pending = found.map((f) => f.configuration)
+  while (planned.length < count) {
+    const pending = planned.map((f) => f.configuration)
     const next = parts.sampler.suggest(parts.problem, [], pending, parts.rng)
     if (!next) break
-    found.push({ configuration: next.configuration, why: next.why })
+    planned.push({ configuration: next.configuration, why: next.why })
   }
-  return found
+  return planned
 }

@@ -69,7 +69,7 @@ export async function executeRun(
   }
 }
 
-/** What happens after an interrupt, and after a second one. */
+/** Describes what happens after a first and a second interrupt. */
 const describeStopping = ({ backend }: Experiment): string =>
   backend === 'kubernetes'
     ? 'stopping the running trial and waiting until the cluster has removed its objects; press again to exit now, and the cluster removes them within a minute'

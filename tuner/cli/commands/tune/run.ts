@@ -20,7 +20,10 @@ export interface TuneFlags extends OutputFlags {
   readonly once?: string
 }
 
-/** `tune`: a new experiment. Returns the exit code. */
+/**
+ * `tune`: a new experiment.
+ * @returns the exit code
+ */
 export async function tune(flags: TuneFlags): Promise<number> {
   const machine = await inspectMachine()
   const experiment = loadExperiment({

@@ -88,14 +88,14 @@ export function estimateRunTime(
           state === 'complete' && (purpose === 'confirmation') === confirmations,
       )
       .map(({ seconds }) => seconds)
-  const known = earlier.level === 'start' ? [] : listSeconds(false)
+  const earlierSeconds = earlier.level === 'start' ? [] : listSeconds(false)
   const confirmed =
     earlier.level === 'confirmations' ? listSeconds(true).reduce((sum, each) => sum + each, 0) : 0
   const start = simulated ? noTime : estimateStart(experiment, earlier.trials)
   const trial = simulated
     ? simulatedTrial
-    : known.length > 0
-      ? toRange(known)
+    : earlierSeconds.length > 0
+      ? toRange(earlierSeconds)
       : addRanges(start, estimateTrialTime(experiment))
   const one = simulated ? simulatedTrial : addRanges(start, estimateConfirmationTime(experiment))
   const confirmation: DurationRange = {
@@ -114,7 +114,7 @@ export function estimateRunTime(
     parts: { start, trial, confirmation: confirm ? confirmation : noTime },
     basis: simulated
       ? 'time is simulated, only the search takes time'
-      : describeBasis(experiment, trials, { start, trial, known }),
+      : describeBasis(experiment, trials, { start, trial, known: earlierSeconds }),
   }
 }
 
@@ -182,7 +182,10 @@ const toRange = (seconds: readonly number[]): DurationRange => ({
   atMost: Math.max(...seconds),
 })
 
-/** What a stored experiment is evidence for; undefined if its server differs. */
+/**
+ * Compares a stored experiment with this one: how far its durations apply; undefined if its server
+ * differs.
+ */
 export function compareExperiments(
   { spec }: Pick<ExperimentRecord, 'spec'>,
   experiment: Experiment,

@@ -4,7 +4,7 @@ import { createStoreOption } from '../command-options.ts'
 import type { VerifyFlags } from './run.ts'
 
 /** Flags of an experiment that say how a service is asked. */
-const asked = [
+const requestFlags = [
   '--url',
   '--model',
   '--slo',
@@ -47,7 +47,7 @@ export function registerVerify(program: Command): void {
     '-f, --file <path>',
     'experiment file that describes the requests, including headers and certificates; flags override it',
   )
-  addChosenOptions(command, asked)
+  addChosenOptions(command, requestFlags)
   command
     .addHelpText(
       'after',

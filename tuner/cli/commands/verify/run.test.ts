@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { verifyCommand } from '../../../../reports/figures.ts'
+import { formatVerifyCommand } from '../../../../reports/figures.ts'
 import { CliBox, type CliResult, simulatedSearch } from '../../../testing/run-cli.ts'
 import { WarmCli } from '../../../testing/warm-cli.ts'
 
@@ -172,7 +172,7 @@ describe('a service that runs', () => {
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     try {
       const { port } = server.address() as AddressInfo
-      const printed = verifyCommand({
+      const printed = formatVerifyCommand({
         host: `127.0.0.1:${port}`,
         protocol: 'json',
         path: '/api/score',

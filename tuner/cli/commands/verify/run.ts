@@ -97,10 +97,10 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
     throw new UserError('tune verify needs a rate', 'add --rate 800rps', exitCodes.usage)
   const askedRps = parseRateRps(rate)
   const machine = await inspectMachine()
-  const asked = { ...flags, ...(await detectMissingProtocol(flags, signal)) }
+  const completeFlags = { ...flags, ...(await detectMissingProtocol(flags, signal)) }
   const experiment = loadExperiment({
     file: flags.file,
-    flags: asked,
+    flags: completeFlags,
     environment: process.env,
     ...createHostContext(machine),
   })
@@ -134,7 +134,10 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   }
 }
 
-/** Detects the protocol if no flag or file sets it. @throws ProtocolError */
+/**
+ * Detects the protocol if no flag or file sets it.
+ * @throws ProtocolError
+ */
 async function detectMissingProtocol(
   { url, file, model, protocol }: VerifyFlags,
   signal: AbortSignal,
@@ -229,7 +232,7 @@ async function verifyCandidate(
   )
 }
 
-/** The confirmed rate, or a rate slightly below an estimate. */
+/** Chooses the confirmed rate, or a rate slightly below an estimate. */
 const chooseRate = (candidate: Candidate, { objective }: Experiment): number =>
   isConfirmed(candidate.status)
     ? candidate.capacityRps

@@ -1,4 +1,4 @@
-/** Creates the source of production data from the flags. */
+/** Creates the source of production metrics for `tune watch`: Prometheus, or an access log. */
 import { resolveDeployed } from '../../../../reports/figures.ts'
 import { parseDurationMs } from '../../../config/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
@@ -50,7 +50,7 @@ export function createSource(
       percentile,
     })
   }
-  const { rate, latency, ...others } = resolveQueries(flags, reopened, deployed)
+  const { rate, latency, ...optionalQueries } = resolveQueries(flags, reopened, deployed)
   if (rate === undefined || latency === undefined) {
     const missing = rate === undefined ? 'rate' : 'latency'
     throw new UserError(
@@ -59,15 +59,15 @@ export function createSource(
       exitCodes.usage,
     )
   }
-  const firstS = parseDurationMs(flags.since) / 1000
+  const initialLookbackS = parseDurationMs(flags.since) / 1000
   const token = process.env.TUNE_PROMETHEUS_TOKEN
   return new PrometheusSource({
     url: parsePrometheusUrl(flags.prometheus!),
-    queries: { rate, latency, ...others },
+    queries: { rate, latency, ...optionalQueries },
     windowS,
     selector: flags.selector,
     percentile,
-    firstS,
+    initialLookbackS,
     ...(token && { token }),
   })
 }
@@ -88,28 +88,31 @@ function parsePrometheusUrl(text: string): URL {
   )
 }
 
-/** Default queries of the server, overridden by the user's own. */
+/** Resolves the queries: the defaults of the server, overridden by those of the user. */
 function resolveQueries(
   { server, query, versionLabel, replicas }: WatchFlags,
   { recommendation }: ReopenedExperiment,
   { slo }: DeployedConfiguration,
 ): Queries {
-  const measured =
+  const measuredServer =
     recommendation.measuredWith && resolveDeployed(recommendation.measuredWith).server
-  const named =
+  const monitoredServer =
     server === undefined
-      ? monitoredServers.find((one) => one === measured)
+      ? monitoredServers.find((one) => one === measuredServer)
       : parseChoice(server, monitoredServers, '--server')
-  const known =
-    named === undefined ? {} : buildDefaultQueries(named, slo.metric ?? 'e2e', versionLabel)
-  const { replicas: counted, ...rest } = known
-  const own = query.map((text): [FigureName, string] => {
+  const defaultQueries =
+    monitoredServer === undefined
+      ? {}
+      : buildDefaultQueries(monitoredServer, slo.metric ?? 'e2e', versionLabel)
+  // --replicas fixes the number of replicas, so that its query is not needed.
+  const { replicas: replicasQuery, ...otherQueries } = defaultQueries
+  const userQueries = query.map((text): [FigureName, string] => {
     const [, name = '', promql = ''] = /^\s*(\w+)\s*=\s*(\S[\s\S]*)$/.exec(text) ?? []
     return [parseChoice(name, figureNames, '--query'), promql]
   })
   return {
-    ...rest,
-    ...(replicas === undefined && counted && { replicas: counted }),
-    ...Object.fromEntries(own),
+    ...otherQueries,
+    ...(replicas === undefined && replicasQuery && { replicas: replicasQuery }),
+    ...Object.fromEntries(userQueries),
   }
 }

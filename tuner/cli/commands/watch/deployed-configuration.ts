@@ -41,25 +41,25 @@ export function resolveDeployed(
     readonly best?: StoredCandidate
     readonly alternatives?: readonly StoredCandidate[]
   }
-  const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
+  const requestedTrial = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
   const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
-  const trial = asked ?? before ?? recommended
-  const known = rankAtSlowness(reopened, 1).filter(
+  const trial = requestedTrial ?? before ?? recommended
+  const servingCandidates = rankAtSlowness(reopened, 1).filter(
     ({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined,
   )
-  const found = known.find(({ candidate }) => candidate.trial === trial)
-  if (!found) {
+  const match = servingCandidates.find(({ candidate }) => candidate.trial === trial)
+  if (!match) {
     const what =
       trial === undefined
         ? 'recommends nothing'
         : `has no trial ${trial} that serves within its SLO under load`
     const hint =
-      known.length > 0
-        ? `trials that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}`
+      servingCandidates.length > 0
+        ? `trials that do: ${servingCandidates.map(({ candidate }) => candidate.trial).join(', ')}`
         : `to see why: tune show ${record.id}`
     throw new UserError(`experiment ${record.id} ${what}`, hint, exitCodes.usage)
   }
-  const { candidate, measurement, curve } = found
+  const { candidate, measurement, curve } = match
   const stored = [result.best, ...(result.alternatives ?? [])].find(
     (one) => one?.trial === candidate.trial,
   )?.pricePerHour

@@ -11,8 +11,8 @@ import {
   type LoggedRequest,
   LogSample,
   type LogShape,
-  parseKeptFormat,
   parseRequest,
+  parseStoredFormat,
 } from './access-log/index.ts'
 import type { ProductionSource } from './production-source.ts'
 
@@ -27,7 +27,9 @@ interface LogOptions {
   readonly percentile: number
 }
 
-/** Where reading continues: a file, and the byte before the first request of an incomplete window.
+/**
+ * Position where reading continues: a file, and the byte before the first request of an incomplete
+ * window.
  */
 interface LogPosition {
   readonly inode: number
@@ -93,7 +95,7 @@ export class LogSource implements ProductionSource {
       throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
     const before = parsePosition(place)
     const files = listFilesSince(path, now, before)
-    const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
+    const format = this.#readStoredFormat(before) ?? (await this.#recognise(files, signal))
     // Nothing new.
     if (format === undefined)
       return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
@@ -106,8 +108,7 @@ export class LogSource implements ProductionSource {
       ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
       ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
     }
-    /** Time of the first request of a new log: its first window begins there.
-     */
+    /** Time of the first request of a new log: its first window begins there. */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     for (const { file, inode, offset } of files) {
       for await (const { text, end } of readLogLines(file, offset, signal)) {
@@ -139,7 +140,7 @@ export class LogSource implements ProductionSource {
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
       windows: closed.map(([fromS, window]) =>
-        this.#window(Math.max(fromS, beginsS), fromS + windowS, window),
+        this.#createWindow(Math.max(fromS, beginsS), fromS + windowS, window),
       ),
       place: next,
       notes: [
@@ -150,11 +151,11 @@ export class LogSource implements ProductionSource {
     }
   }
 
-  /** The stored format, unless flags set another one. */
-  #keptFormat(before: LogPosition | undefined): LogFormat | undefined {
+  /** Reads the stored format, unless flags set another one. */
+  #readStoredFormat(before: LogPosition | undefined): LogFormat | undefined {
     const { shape, fields } = this.#options
     return shape === undefined && fields.latency === undefined
-      ? parseKeptFormat(before?.format)
+      ? parseStoredFormat(before?.format)
       : undefined
   }
 
@@ -188,7 +189,7 @@ export class LogSource implements ProductionSource {
     return true
   }
 
-  #window(
+  #createWindow(
     fromS: number,
     untilS: number,
     { latencies, requests, failed, versions, withoutStatus }: OpenWindow,
@@ -307,11 +308,13 @@ function listFilesSince(path: string, now: Stats, place: LogPosition | undefined
         : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }],
     )
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
-  const moved = aside.findIndex(({ inode }) => inode === place.inode && place.inode !== now.ino)
-  if (moved >= 0)
+  const rotatedIndex = aside.findIndex(
+    ({ inode }) => inode === place.inode && place.inode !== now.ino,
+  )
+  if (rotatedIndex >= 0)
     return [
       ...aside
-        .slice(moved)
+        .slice(rotatedIndex)
         .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
       log,
     ]

@@ -106,7 +106,12 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
     for (const server of monitoredServers)
       for (const metric of ['e2e', 'ttft', 'tpot'] as const) {
         const queries = buildDefaultQueries(server, metric)
-        const options = { windowS: 300, percentile: 0.99, firstS: 3600, url: new URL(url) }
+        const options = {
+          windowS: 300,
+          percentile: 0.99,
+          initialLookbackS: 3600,
+          url: new URL(url),
+        }
         for (const selector of ['', 'namespace="shop",job="bert"'])
           await new PrometheusSource({
             ...options,
@@ -141,7 +146,7 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
 async function readFrom(
   answers: Readonly<Record<string, unknown>> | ((asked: URLSearchParams) => unknown),
   more: Readonly<Record<string, string>> = {},
-  firstS = 240,
+  initialLookbackS = 240,
 ) {
   const server = createServer((request, response) => {
     let body = ''
@@ -161,7 +166,7 @@ async function readFrom(
       windowS: 60,
       selector: '',
       percentile: 0.99,
-      firstS,
+      initialLookbackS,
     }
     return await new PrometheusSource(options).read(
       60_090,
@@ -250,7 +255,7 @@ test('what is no Prometheus, and one that asks who comes', async () => {
       windowS: 60,
       selector: '',
       percentile: 0.99,
-      firstS: 600,
+      initialLookbackS: 600,
     },
   }
   const read = (token?: string) =>

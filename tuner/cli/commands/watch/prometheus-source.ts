@@ -15,7 +15,7 @@ interface PrometheusOptions {
   readonly selector: string
   readonly percentile: number
   /** How far back the first read goes. */
-  readonly firstS: number
+  readonly initialLookbackS: number
   /** Sent as a bearer token. */
   readonly token?: string
 }
@@ -38,47 +38,47 @@ export class PrometheusSource implements ProductionSource {
   }
 
   async read(nowS: number, sinceS: number | undefined, _place: unknown, signal: AbortSignal) {
-    const { windowS, firstS } = this.#options
+    const { windowS, initialLookbackS } = this.#options
     const last = Math.floor((nowS - scrapeDelayS) / windowS) * windowS
-    const first = Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS
+    const first = Math.ceil((sinceS ?? nowS - initialLookbackS) / windowS) * windowS + windowS
     if (first > last) return { windows: [], notes: [] }
     const figures = new Map<FigureName, readonly Series[]>()
     for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
-      figures.set(name, await this.#range(name, query, first, last, signal))
-    const windows = this.#windows(figures, first, last)
+      figures.set(name, await this.#queryRange(name, query, first, last, signal))
+    const windows = this.#createWindows(figures, first, last)
     return { windows, notes: describeMissing(figures, windows), silent: windows.length === 0 }
   }
 
-  #windows(
+  #createWindows(
     figures: ReadonlyMap<FigureName, readonly Series[]>,
     first: number,
     last: number,
   ): ProductionWindow[] {
     const { windowS } = this.#options
-    const at = (name: FigureName, end: number) => figures.get(name)?.[0]?.values.get(end)
+    const getFigure = (name: FigureName, end: number) => figures.get(name)?.[0]?.values.get(end)
     const windows: ProductionWindow[] = []
     for (let end = first; end <= last; end += windowS) {
-      const rateRps = at('rate', end)
+      const rateRps = getFigure('rate', end)
       if (rateRps === undefined) continue
       const optional = {
-        sloMs: at('latency', end),
-        errorShare: at('errors', end),
-        replicas: at('replicas', end),
-        gpuShare: at('gpu', end),
-        pricePerHour: at('price', end),
+        sloMs: getFigure('latency', end),
+        errorShare: getFigure('errors', end),
+        replicas: getFigure('replicas', end),
+        gpuShare: getFigure('gpu', end),
+        pricePerHour: getFigure('price', end),
         versions: figures
           .get('version')
           ?.flatMap(({ labels, values }) => (values.has(end) ? [formatVersion(labels)] : [])),
       }
-      const known = Object.fromEntries(
+      const knownFigures = Object.fromEntries(
         Object.entries(optional).filter(([, value]) => value !== undefined),
       )
-      windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...known })
+      windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...knownFigures })
     }
     return windows
   }
 
-  async #range(
+  async #queryRange(
     name: FigureName,
     query: string,
     start: number,
@@ -144,12 +144,12 @@ function describeMissing(
   figures: ReadonlyMap<FigureName, readonly Series[]>,
   windows: readonly ProductionWindow[],
 ): string[] {
-  const asked = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
+  const hasTraffic = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
   const empty = [...figures]
     .filter(
       ([name, series]) =>
         !(name === 'gpu' || name === 'price') &&
-        asked &&
+        hasTraffic &&
         series.every(({ values }) => values.size === 0),
     )
     .map(([name]) => name)
@@ -209,11 +209,11 @@ const findCause = (error: unknown): string => {
 }
 
 /**
- * Parses the series of a query_range answer. @throws UserError for rejected queries and other
- * answers
+ * Parses the series of a query_range answer.
+ * @throws UserError for rejected queries and other answers
  */
 function parseSeries(text: string, what: string): Series[] {
-  const refused = (why: string) =>
+  const createRejection = (why: string) =>
     new UserError(
       `Prometheus rejects ${what}: ${why}`,
       'replace the query with --query NAME=PROMQL (docs/how-to/watch-production.md)',
@@ -232,14 +232,14 @@ function parseSeries(text: string, what: string): Series[] {
       'check that this is the address of Prometheus itself',
     )
   }
-  if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason'))
+  if (answer.status !== 'success') throw createRejection(String(answer.error ?? 'no reason'))
   const { resultType, result } = answer.data ?? {}
   if (resultType !== 'matrix' || !Array.isArray(result))
-    throw refused(`its answer is a ${String(resultType)}, not a matrix`)
+    throw createRejection(`its answer is a ${String(resultType)}, not a matrix`)
   return result.map((series: { metric?: Record<string, string>; values?: unknown } | null) => {
     const pairs = Array.isArray(series?.values) ? (series.values as unknown[]) : []
     if (!Array.isArray(series?.values) || !pairs.every(Array.isArray))
-      throw refused('a series of its answer has no values')
+      throw createRejection('a series of its answer has no values')
     const numbers = (pairs as [number, string][]).map(
       ([at, value]) => [Math.round(at), Number(value)] as const,
     )

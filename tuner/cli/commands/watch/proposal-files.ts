@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
-import { candidatesOf } from '../../../../reports/recommendation/candidates.ts'
+import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { renderSpec, type SpecTargetName } from '../../../../reports/specs/index.ts'
 import type { SpecFile } from '../../../../reports/specs/target.ts'
@@ -20,7 +20,10 @@ interface ProposalOptions {
   readonly slowness: number
 }
 
-/** Returns the written paths; none without a proposal. @throws SpecError and UserError */
+/**
+ * Returns the written paths; none without a proposal.
+ * @throws SpecError and UserError
+ */
 export async function writeProposal(
   reopened: ReopenedExperiment,
   proposal: Proposal,
@@ -42,7 +45,7 @@ async function renderProposal(
   if (proposal.kind === 'tune again')
     return proposal.newModel ? [{ name: 'experiment.yaml', text: stringify(record.spec) }] : []
   const { trial, replicas } = proposal.to
-  const measured = candidatesOf(recommendation).find((candidate) => candidate.trial === trial)!
+  const measured = listCandidates(recommendation).find((candidate) => candidate.trial === trial)!
   const candidate = { ...measured, capacityRps: measured.capacityRps / slowness }
   const sizing = { minReplicas: replicas, maxReplicas: 2 * replicas }
   const serving = resolveServing(experiment, recommendation, candidate, trials, {

@@ -22,7 +22,7 @@ import {
   formatStatus,
 } from '../../../../reports/watch/watch-text.ts'
 import { getDemand } from '../../../../search/objective.ts'
-import { dropWatch, keepWatch, readWatches, StoreError } from '../../../../trials/store/index.ts'
+import { deleteWatch, readWatches, StoreError, saveWatch } from '../../../../trials/store/index.ts'
 import { parseDurationMs, parseShare } from '../../../config/units.ts'
 import { createDamageReporter } from '../../../damage-reporter.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
@@ -100,15 +100,15 @@ async function evaluateOnce(
 }> {
   const reopened = await reopenExperiment(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
-  if (first && flags.reset) await dropWatch(flags.db, name)
-  const kept = await loadWatch(flags.db, name, windowS)
-  const deployed = resolveDeployed(reopened, flags, kept?.state.trial)
+  if (first && flags.reset) await deleteWatch(flags.db, name)
+  const stored = await loadWatch(flags.db, name, windowS)
+  const deployed = resolveDeployed(reopened, flags, stored?.state.trial)
   const source = createSource(flags, windowS, reopened, deployed)
   const before =
-    kept?.state.trial === deployed.trial
-      ? kept
+    stored?.state.trial === deployed.trial
+      ? stored
       : { state: createWatchState(deployed.trial), windowS }
-  if (first) process.stderr.write(formatIntroduction(name, deployed, kept?.state.trial))
+  if (first) process.stderr.write(formatIntroduction(name, deployed, stored?.state.trial))
   const nowS = wallClockS()
   const {
     windows,
@@ -117,27 +117,27 @@ async function evaluateOnce(
     silent = false,
   } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => recordWindow(seen, window, deployed), before.state)
-  await keepWatch(
+  await saveWatch(
     flags.db,
     name,
     { ...before, state, ...(place !== undefined && { place }) },
     new Date(nowS * 1000).toISOString(),
   )
-  const seen = evaluateWatch(state, deployed)
-  const proposal = propose(seen, reopened, deployed, flags)
+  const evaluated = evaluateWatch(state, deployed)
+  const proposal = propose(evaluated, reopened, deployed, flags)
   const written =
     flags.out === undefined || !proposal
       ? []
       : await writeProposal(reopened, proposal, {
           folder: flags.out,
           target: parseChoice(flags.target, specTargets, '--target'),
-          peakRps: findPeakRps(seen, reopened),
+          peakRps: findPeakRps(evaluated, reopened),
           headroom: deployed.headroom,
-          slowness: findSlowness(seen),
+          slowness: findSlowness(evaluated),
         })
-  const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
-  reportOutcome(told)
-  return { experiment: reopened.record.id, seen, silent }
+  const outcome = { seen: evaluated, proposal, notes, written, reopened, deployed, flags, name }
+  reportOutcome(outcome)
+  return { experiment: reopened.record.id, seen: evaluated, silent }
 }
 
 const formatIntroduction = (
@@ -248,7 +248,7 @@ function reportOutcome({
   for (const note of notes) process.stderr.write(`${note}\n`)
 }
 
-/** The command that would measure what is unknown. */
+/** Formats the command that would measure what is unknown. */
 function formatCommand(
   proposal: Extract<Proposal, { kind: 'tune again' }>,
   { record, trials }: ReopenedExperiment,
@@ -287,7 +287,8 @@ interface SavedWatch {
 }
 
 /**
- * State of the last evaluation under that name. @throws UserError if its windows had another length
+ * State of the last evaluation under that name.
+ * @throws UserError if its windows had another length
  */
 async function loadWatch(
   db: string,

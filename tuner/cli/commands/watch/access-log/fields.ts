@@ -1,11 +1,13 @@
-/** Names of a record's fields: those that servers use, and those of `--field`. */
+/** Names of the fields of a record: those that servers use, and those of `--field`. */
 
 import { splitNameUnit, type TimeUnit, timeUnits } from '../../../../config/time-unit.ts'
 import { exitCodes, UserError } from '../../../../exit-codes.ts'
 
-/** In the order in which they are looked for. */
+/** Field names, in the order in which they are tried. */
 export interface LogFields {
-  /** Of `--field latency=NAME:UNIT`; absent: by the format, or the only field that is one. */
+  /**
+   * Value of `--field latency=NAME:UNIT`; absent: given by the format, or the only latency field.
+   */
   readonly latency?: { readonly name: string; readonly unit?: TimeUnit }
   readonly time: readonly string[]
   readonly status: readonly string[]
@@ -31,13 +33,16 @@ const usualFields: LogFields = {
   version: [],
 }
 
-/** Their times are when the request began. */
+/** Fields with the start of the request instead of its end. */
 export const startTimes = ['start_time', 'StartUTC', 'started_at', 'accept_date']
 
 const fieldNames = ['latency', 'time', 'status', 'path', 'version'] as const
 const latencyForm = `--field latency=NAME:UNIT, where UNIT is ${timeUnits.join(', ')}`
 
-/** The usual fields with those of `--field latency=took:us` before them. @throws UserError */
+/**
+ * The usual fields with those of `--field latency=took:us` before them.
+ * @throws UserError
+ */
 export function parseFieldFlags(
   given: readonly string[],
   versionLabel: string | undefined,
@@ -83,17 +88,18 @@ export function parseFieldFlags(
   return fields
 }
 
-/** One of them makes a name that of a latency. */
+/** A name that contains one of these words is that of a latency. */
 const latencyNames = new Set([
   ...['duration', 'latency', 'took', 'elapsed', 'taken', 'rt', 'responsetime', 'requesttime'],
 ])
-/** With 'time' they do: request_time. */
+/** So is a name with one of these words and 'time': request_time. */
 const durationNames = new Set(['request', 'response', 'process', 'processing', 'total'])
 const ignoredWords = new Set(['time', 'http', 'event', 'in', 'req', 'resp', ...durationNames])
 
 /**
  * Whether a field is named as the time of a whole request: `duration_ms`, `request_time`, `took`;
- * not `upstream_time`. @param path of a nested field: 'httpRequest.latency'
+ * not `upstream_time`.
+ * @param path of a nested field: 'httpRequest.latency'
  */
 export function parseLatencyName(path: string): { readonly unit?: TimeUnit } | undefined {
   const { words, unit } = splitNameUnit(path)

@@ -71,7 +71,7 @@ const nginxVariables = [
 const findPadded = (line: LogLine, names: readonly string[]): string | undefined =>
   names.find((name) => /^\d+\.\d{3}$/.test(String(line.record[name] ?? '')))
 
-/** The only number behind a combined line, with so many decimals. */
+/** Finds the only number behind a combined line, with so many decimals. */
 function findOnlyNumber(line: LogLine, decimals: number): string | undefined {
   const numbers = listBareValues(line)
   return numbers.length === 1 && new RegExp(`^\\d+\\.\\d{${decimals}}$`).test(numbers[0]![1])

@@ -1,20 +1,21 @@
-/** A line of a log as a record of fields, whatever its shape. */
+/** Parses a line of a log into a record of fields. */
 import { parseUntrustedJson } from '../../../../../profiler/bounded-reader.ts'
 import { type LogRecord, parseTextLine, type TextShape, textShapes } from './text-shapes.ts'
 
+/**
+ * Syntaxes of a line, which decide how it splits into fields; `LogFormat` adds the latency field.
+ */
 export const logShapes = ['json', ...textShapes] as const
 export type LogShape = 'json' | TextShape
 
 export interface LogLine {
   readonly shape: LogShape
   readonly record: LogRecord
-  /** When the container runtime, syslog or kubectl wrote it, as it stands there. */
+  /** Time stamp of the container runtime, syslog or kubectl, verbatim. */
   readonly loggedAt?: string
 }
 
-/**
- * Prefixes that log shippers put before a line; the time is the first group, where there is one.
- */
+/** Prefixes that log shippers add to a line; the first group is the time, or empty. */
 const prefixes: readonly RegExp[] = [
   // CRI: 2026-11-23T13:30:21.1Z stdout F ...
   /^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?::\S*)? (.*)$/,
@@ -29,9 +30,13 @@ const prefixes: readonly RegExp[] = [
   // syslog, whose time has neither year nor zone
   /^(?:<\d+>)?()[A-Z][a-z]{2} [ \d]\d [\d:]{8} (?:[^\s:]+ )?[^\s:]+: (.*)$/,
 ]
+/** Maximum number of nested prefixes and JSON records around a line. */
 const maxPrefixes = 3
 
-/** @param shapes that are looked for. @returns undefined where the line has none of them */
+/**
+ * @param shapes syntaxes to accept
+ * @returns undefined if the line has none of them
+ */
 export function parseLogLine(
   line: string,
   shapes: readonly LogShape[] = logShapes,
@@ -62,7 +67,8 @@ const toText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
 /**
- * Docker's JSON files and fluent-bit have the line in `log`, Filebeat and Logstash in `message`.
+ * Finds a wrapped line: Docker's JSON files and fluent-bit have it in `log`, Filebeat and Logstash
+ * in `message`.
  */
 function findWrappedLine({ log, message }: LogRecord): string | undefined {
   if (typeof log === 'string') return log
@@ -94,7 +100,7 @@ export function lookUpField(record: LogRecord, name: string): unknown {
 
 const maxDepth = 4
 
-/** Every value that is no object, by its path. */
+/** Lists every value that is no object, by its path. */
 export const listFields = (record: LogRecord, depth = 1): [path: string, value: unknown][] =>
   Object.entries(record).flatMap(([key, value]): [string, unknown][] =>
     typeof value !== 'object' || value === null || Array.isArray(value)

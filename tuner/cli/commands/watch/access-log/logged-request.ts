@@ -1,4 +1,4 @@
-/** The request that a record stands for: when, how long, with which status and path. */
+/** Extracts the request from a record: its time, latency, status and path. */
 import {
   millisecondsPer,
   parseStatedDurationMs,
@@ -9,35 +9,35 @@ import { type KnownFormat, knownFormats } from './known-formats.ts'
 import { type LogLine, type LogShape, lookUpField, parseLogLine } from './log-record.ts'
 import type { LogRecord } from './text-shapes.ts'
 
-/** Plain data: a watch keeps it between its looks. */
+/** How the lines of a log state latencies. Plain data, which a watch stores between its runs. */
 export interface LogFormat {
   readonly shape: LogShape
-  /** Of a known format, whose lines alone are requests. */
+  /** Name of a known format: then only its lines are requests. */
   readonly known?: string
-  /** Its unit is absent where each value states one. */
+  /** Field of the latency; `unit` is absent if each value states its own. */
   readonly latency: { readonly field: string; readonly unit?: TimeUnit }
-  /** What speaks against the unit that the user named. */
+  /** Why the unit of the user seems wrong. */
   readonly warning?: string
 }
 
 export interface LoggedRequest {
-  /** When it ended, seconds since 1970. */
+  /** End of the request, seconds since 1970. */
   readonly atS: number
-  /** Absent only where the request failed and has none. */
+  /** Absent only for a failed request without a latency. */
   readonly latencyMs?: number
-  /** Absent where the line has none. */
+  /** Absent if the line has none. */
   readonly status?: number
-  /** Absent where the line has none. */
+  /** Absent if the line has none. */
   readonly path?: string
   readonly version?: string
-  /** Its time has no zone and was read as this machine's. */
+  /** Whether its time has no zone, and was parsed in the zone of this machine. */
   readonly isLocalTime: boolean
 }
 
-/** Statuses of requests that ended before an answer: the client went away, the server broke. */
-const [clientClosed, serverBroke] = [499, 599]
+/** Statuses of requests that ended before an answer: the client disconnected, the server failed. */
+const [clientClosed, serverFailed] = [499, 599]
 
-/** @returns undefined where the line is no request of the format */
+/** @returns undefined if the line is not a request of the format */
 export function parseRequest(
   text: string,
   format: LogFormat,
@@ -48,8 +48,8 @@ export function parseRequest(
   const known = findKnownFormat(format.known)
   const latencyField = known ? known.findLatency(line) : format.latency.field
   const { record } = line
-  const given = latencyField === undefined ? undefined : lookUpField(record, latencyField)
-  const latencyMs = parseLatencyMs(given, format.latency.unit)
+  const rawLatency = latencyField === undefined ? undefined : lookUpField(record, latencyField)
+  const latencyMs = parseLatencyMs(rawLatency, format.latency.unit)
   const status = findStatus(record, fields.status)
   const answered = (status ?? 200) < 400
   const time = findTime(line, fields)
@@ -88,8 +88,8 @@ const findValue = (record: LogRecord, names: readonly string[]): unknown =>
   names.map((name) => lookUpField(record, name)).find(hasValue)
 
 /**
- * The first that is an HTTP status, for 'code' and 'status' may be something else.
- * @returns undefined where the line has no such field, null where none of them is a status
+ * Finds the first that is an HTTP status, for 'code' and 'status' may be something else.
+ * @returns undefined if the line has no such field, null if none of them is a status
  */
 function findStatus(record: LogRecord, names: readonly string[]): number | undefined | null {
   const values = names.map((name) => lookUpField(record, name)).filter(hasValue)
@@ -102,7 +102,7 @@ function findStatus(record: LogRecord, names: readonly string[]): number | undef
   // Envoy's and Caddy's 0 and HAProxy's -1: the connection ended before an answer. Envoy's flag DC,
   // HAProxy's C and Caddy's 0 say that the client ended it.
   const isClient = /^(?:DC|C)/.test(String(response_flags ?? termination_state ?? 'C'))
-  return isClient ? clientClosed : serverBroke
+  return isClient ? clientClosed : serverFailed
 }
 
 function findPath(record: LogRecord, names: readonly string[]): string | undefined {
@@ -121,19 +121,19 @@ interface FoundTime {
   readonly field?: string
 }
 
-/** Of the line; of its prefix where the line has none, or none with a zone. */
+/** Finds the time of a line; that of its prefix if the line has none, or none with a zone. */
 function findTime({ record, loggedAt }: LogLine, fields: LogFields): FoundTime | undefined {
   const field = fields.time.find((name) => parseTime(lookUpField(record, name)) !== undefined)
-  const own = field === undefined ? undefined : parseTime(lookUpField(record, field))
+  const lineTime = field === undefined ? undefined : parseTime(lookUpField(record, field))
   const prefix = loggedAt === undefined ? undefined : parseTime(loggedAt)
-  if (own === undefined || (own.isLocal && prefix !== undefined)) return prefix
-  return { ...own, ...(field !== undefined && { field }) }
+  if (lineTime === undefined || (lineTime.isLocal && prefix !== undefined)) return prefix
+  return { ...lineTime, ...(field !== undefined && { field }) }
 }
 
 /** Seconds since 1970 from 1990 to 2100: of the same times, other units are outside. */
 const [minEpochS, maxEpochS] = [6.3e8, 4.1e9]
 
-/** An epoch in any unit, ISO 8601, or CLF. */
+/** Parses an epoch in any unit, ISO 8601, or CLF. */
 function parseTime(value: unknown): FoundTime | undefined {
   if (!hasValue(value) || typeof value === 'object') return undefined
   const number = Number(value)

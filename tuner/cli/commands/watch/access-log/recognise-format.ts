@@ -1,4 +1,4 @@
-/** The format of a log by a sample of its lines: recognised or named by flags, never guessed. */
+/** Recognises the format of a log from a sample of its lines and the flags; it is never guessed. */
 
 import { type TimeUnit, timeUnits } from '../../../../config/time-unit.ts'
 import { exitCodes, UserError } from '../../../../exit-codes.ts'
@@ -7,11 +7,11 @@ import { type KnownFormat, knownFormats, listBareValues } from './known-formats.
 import { type LogLine, type LogShape, listFields, lookUpField, parseLogLine } from './log-record.ts'
 import { findKnownFormat, type LogFormat, parseLatencyMs } from './logged-request.ts'
 
-/** A field that may have the latency of its line. */
+/** A field that may contain the latency of its line. */
 interface Candidate {
   readonly field: string
   readonly value: unknown
-  /** Of the field's name. */
+  /** Unit in the name of the field. */
   readonly unit?: TimeUnit
 }
 
@@ -21,23 +21,24 @@ interface SampledLine {
   readonly candidates: readonly Candidate[]
 }
 
-/** Enough that formats with a rare line among them show it; the first pass stays short. */
+/** Large enough to contain rare lines of a format, and small enough for a short first pass. */
 const maxSampledLines = 1000
+/** Maximum number of fields in a message. */
 const maxShownFields = 20
 
 /** Collects lines that may contain a latency. */
 export class LogSample {
   readonly #lines: SampledLine[] = []
   readonly #shapes: readonly LogShape[] | undefined
-  readonly #given: string | undefined
+  readonly #latencyField: string | undefined
   /** The last line without any latency. */
-  #other: LogLine | undefined
-  #text = ''
+  #lineWithoutLatency: LogLine | undefined
+  #lastText = ''
 
-  /** @param shape of `--log-format`; absent: any */
+  /** @param shape value of `--log-format`; absent: any */
   constructor(fields: LogFields, shape: LogShape | undefined) {
     this.#shapes = shape && [shape]
-    this.#given = fields.latency?.name
+    this.#latencyField = fields.latency?.name
   }
 
   get isFull(): boolean {
@@ -45,18 +46,23 @@ export class LogSample {
   }
 
   add(text: string): void {
-    this.#text = text
+    this.#lastText = text
     const line = parseLogLine(text, this.#shapes)
     if (line === undefined) return
     const sampled = sampleLine(line)
-    const named = this.#given !== undefined && isDuration(lookUpField(line.record, this.#given))
+    const named =
+      this.#latencyField !== undefined && isDuration(lookUpField(line.record, this.#latencyField))
     if (named || sampled.known || sampled.candidates.length > 0) this.#lines.push(sampled)
-    else this.#other = line
+    else this.#lineWithoutLatency = line
   }
 
-  /** @param path of the log, for messages @throws UserError if field or unit are ambiguous */
+  /**
+   * @param path path of the log, for messages
+   * @throws UserError if field or unit are ambiguous
+   */
   recognise(path: string, fields: LogFields): LogFormat {
-    if (this.#lines.length === 0) throw createMissingLatencyError(path, this.#other, this.#text)
+    if (this.#lines.length === 0)
+      throw createMissingLatencyError(path, this.#lineWithoutLatency, this.#lastText)
     return fields.latency === undefined
       ? recogniseByShape(path, this.#lines)
       : recogniseByField(path, this.#lines, fields.latency)
@@ -73,29 +79,29 @@ function sampleLine(line: LogLine): SampledLine {
 const isDuration = (value: unknown): boolean => parseLatencyMs(value, 'ms') !== undefined
 
 /**
- * Of a combined line, named values come before bare ones, and those that state a unit before
- * others.
+ * Lists the candidates of a line. In a combined line, named values have priority over bare ones,
+ * and values that state a unit over others.
  */
 function listCandidates(line: LogLine): Candidate[] {
-  const named = listFields(line.record).flatMap(([field, value]): Candidate[] => {
+  const namedCandidates = listFields(line.record).flatMap(([field, value]): Candidate[] => {
     const name = isDuration(value) ? parseLatencyName(field) : undefined
     return name ? [{ field, value, ...name }] : []
   })
-  if (line.shape !== 'combined' || named.length > 0) return named
-  const bare = listBareValues(line).map(([field, value]) => ({ field, value }))
-  const stated = bare.filter(({ value }) => !/^[\d.]+$/.test(value))
-  return stated.length > 0 ? stated : bare
+  if (line.shape !== 'combined' || namedCandidates.length > 0) return namedCandidates
+  const bareCandidates = listBareValues(line).map(([field, value]) => ({ field, value }))
+  const withUnit = bareCandidates.filter(({ value }) => !/^[\d.]+$/.test(value))
+  return withUnit.length > 0 ? withUnit : bareCandidates
 }
 
 function recogniseByShape(path: string, lines: readonly SampledLine[]): LogFormat {
   const known = [...new Set(lines.flatMap((each) => each.known ?? []))]
-  const strong = known.filter((each) => !each.isWeak)
-  if (strong.length > 1)
+  const strongFormats = known.filter((each) => !each.isWeak)
+  if (strongFormats.length > 1)
     throw createAmbiguousFormatError(
       path,
-      strong.map(({ name }) => name),
+      strongFormats.map(({ name }) => name),
     )
-  const [format] = strong.length === 1 ? strong : known
+  const [format] = strongFormats.length === 1 ? strongFormats : known
   if (format !== undefined) {
     const values = lines.flatMap(({ line }) => {
       const field = format.shape === line.shape ? format.findLatency(line) : undefined
@@ -124,14 +130,16 @@ function recogniseByShape(path: string, lines: readonly SampledLine[]): LogForma
   return resolveUnit(path, lines, shapes[0]!, field, undefined)
 }
 
-/** The same latency in several fields, each with its unit. */
+/** Relative difference of the same latency in several fields, by rounding. */
+const latencyTolerance = 0.01
+
+/** Whether several fields contain the same latency, each in its unit. */
 function haveSameLatency(candidates: readonly Candidate[]): boolean {
   const all = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
   const [first] = all
-  const tolerance = 0.01
   return (
     first !== undefined &&
-    all.every((each) => each !== undefined && Math.abs(each - first) <= tolerance * first)
+    all.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
   )
 }
 
@@ -141,17 +149,19 @@ function recogniseByField(
   latency: NonNullable<LogFields['latency']>,
 ): LogFormat {
   const { name, unit } = latency
-  const having = lines.filter(({ line }) => isDuration(lookUpField(line.record, name)))
-  if (having.length > 0) {
-    const shapes = [...new Set(having.map(({ line }) => line.shape))]
+  const linesWithField = lines.filter(({ line }) => isDuration(lookUpField(line.record, name)))
+  if (linesWithField.length > 0) {
+    const shapes = [...new Set(linesWithField.map(({ line }) => line.shape))]
     if (shapes.length > 1) throw createAmbiguousFormatError(path, shapes)
-    return resolveUnit(path, having, shapes[0]!, name, unit)
+    return resolveUnit(path, linesWithField, shapes[0]!, name, unit)
   }
-  // Behind a combined line a value has no name: the only one may be called as its writer calls it.
-  const bare = lines.filter((each) => each.line.shape === 'combined')
-  const fields = [...new Set(bare.flatMap((each) => each.candidates.map(({ field }) => field)))]
-  if (bare.length === lines.length && fields.length === 1)
-    return resolveUnit(path, bare, 'combined', fields[0]!, unit)
+  // A value at the end of a combined line has no name: the user may name the only one freely.
+  const combinedLines = lines.filter((each) => each.line.shape === 'combined')
+  const fields = [
+    ...new Set(combinedLines.flatMap((each) => each.candidates.map(({ field }) => field))),
+  ]
+  if (combinedLines.length === lines.length && fields.length === 1)
+    return resolveUnit(path, combinedLines, 'combined', fields[0]!, unit)
   throw new UserError(
     `${path} has no duration in the field ${name}`,
     `its lines have ${describeFields(lines[0]!.line)}`,
@@ -159,7 +169,10 @@ function recogniseByField(
   )
 }
 
-/** By the flag, the field's name, each value, or a known format with that field: in this order. */
+/**
+ * Resolves the unit from the flag, the name of the field, each value, or a known format: in this
+ * order.
+ */
 function resolveUnit(
   path: string,
   lines: readonly SampledLine[],
@@ -189,14 +202,17 @@ function resolveUnit(
   throw createMissingUnitError(path, shape, field, values)
 }
 
-/** 'Caddy JSON, duration in s'. */
+/** Formats a format as 'Caddy JSON, duration in s'. */
 export function describeFormat({ shape, known, latency }: LogFormat): string {
   const unit = latency.unit === undefined ? 'with its unit' : `in ${latency.unit}`
   return known === undefined ? `${shape}, ${latency.field} ${unit}` : `${known} ${unit}`
 }
 
-/** Validates a stored format. */
-export function parseKeptFormat(value: unknown): LogFormat | undefined {
+/**
+ * Validates a stored format.
+ * @returns undefined if it is invalid
+ */
+export function parseStoredFormat(value: unknown): LogFormat | undefined {
   const format = value as Partial<LogFormat> | undefined
   if (typeof format?.shape !== 'string' || typeof format.latency?.field !== 'string')
     return undefined

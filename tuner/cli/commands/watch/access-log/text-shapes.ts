@@ -54,7 +54,10 @@ const parsers: Readonly<Record<TextShape, Parser>> = {
   logfmt: parseLogfmt,
 }
 
-/** The record of the first shape that the line has. @param shapes that may be */
+/**
+ * Parses the record of the first shape that the line has.
+ * @param shapes that may be
+ */
 export function parseTextLine(
   text: string,
   shapes: readonly string[],
@@ -78,9 +81,9 @@ const wordPattern = /([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))|"((?:[^"\\
  * NAME=value.
  */
 function parseCombined(text: string): LogRecord | undefined {
-  const found = combinedPattern.exec(text)
-  if (!found) return undefined
-  const [, time, request, status, bytes, rest = ''] = found
+  const match = combinedPattern.exec(text)
+  if (!match) return undefined
+  const [, time, request, status, bytes, rest = ''] = match
   const behind = rest.replace(agentPattern, '').trim()
   const named: Record<string, string> = {}
   const values: string[] = []
@@ -104,9 +107,9 @@ const elbPattern =
 
 /** The three times of a request (to the target, in it, back) as their sum. */
 function parseElb(text: string): LogRecord | undefined {
-  const found = elbPattern.exec(text)
-  if (!found) return undefined
-  const [, time, ...rest] = found
+  const match = elbPattern.exec(text)
+  if (!match) return undefined
+  const [, time, ...rest] = match
   const timesS = rest.slice(0, 3).map(Number)
   const [status, request] = rest.slice(3)
   return {
@@ -125,9 +128,9 @@ function parseLogfmt(text: string): LogRecord | undefined {
   const record: Record<string, string> = {}
   pairPattern.lastIndex = 0
   while (pairPattern.lastIndex < text.length) {
-    const found = pairPattern.exec(text)
-    if (!found) return undefined
-    record[found[1]!] = found[2] ?? found[3]!
+    const match = pairPattern.exec(text)
+    if (!match) return undefined
+    record[match[1]!] = match[2] ?? match[3]!
   }
   return Object.keys(record).length >= minPairs ? record : undefined
 }

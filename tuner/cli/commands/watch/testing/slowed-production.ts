@@ -17,7 +17,10 @@ export interface Part {
   readonly slowness: number
 }
 
-/** In order of their answers. @param startS when the first part begins, seconds since 1970 */
+/**
+ * In order of their answers.
+ * @param startS when the first part begins, seconds since 1970
+ */
 export async function playedRequests(
   db: string,
   rateRps: number,

@@ -1,6 +1,6 @@
 /**
- * Derives settings of an experiment file from a target, before any server is contacted. Reads only
- * the named paths.
+ * Drafts settings of an experiment file from a target, before any server is contacted. Reads only
+ * paths that the target names.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
@@ -18,7 +18,7 @@ import { OwnSettings } from '../../../../trials/servers/own-settings.ts'
 import { createTfservingModels } from '../../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../../trials/shell-words.ts'
 import { parseSlo } from '../../../config/parse-slo.ts'
-import { isModelName } from '../../../config/schema/experiment-schema.ts'
+import { isModelName } from '../../../config/schema/model-schema.ts'
 import { UnitError } from '../../../config/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { rewriteSettingsFile } from './settings-file.ts'
@@ -59,32 +59,34 @@ export function parseCommandTarget(
 }
 
 /** Parts of an experiment file, with comments. */
-export interface Plan {
+export interface ExperimentDraft {
   readonly predictor: Readonly<Record<string, unknown>>
   readonly space?: Readonly<Record<string, unknown>>
-  /** Path of the file → comment. */
+  /** Key path in the experiment file → comment. */
   readonly comments: Readonly<Record<string, string>>
   readonly model?: unknown
 }
 
 /**
- * Settings for a command that trials start.
+ * Drafts the settings for a command that trials start.
  * @param userCwd folder in which the user runs tune; the command may change to another
+ * @param hasUserModel whether the user names the model, which is then not derived from the command
  */
-export function planCommand(
-  typed: TypedCommand,
+export function draftFromCommand(
+  userCommand: TypedCommand,
   userCwd: string,
   hasUserModel = false,
-): Plan & { readonly tuned: TunedCommand } {
-  const commandCwd = resolve(userCwd, typed.cwd ?? '.')
-  const tuned = rewriteCommand(typed.words)
+): ExperimentDraft & { readonly tuned: TunedCommand } {
+  const commandCwd = resolve(userCwd, userCommand.cwd ?? '.')
+  const tuned = rewriteCommand(userCommand.words)
   const settings = rewriteSettingsFile(tuned, commandCwd)
   const { server, env } = tuned
-  const command = writeCommand(typed, settings?.command ?? tuned.command)
+  const command = writeCommand(userCommand, settings?.command ?? tuned.command)
   const parameters: TunedCommand['parameters'] = settings?.parameters ?? tuned.parameters
   const comments: Record<string, string> = {}
-  for (const { name, what, was } of parameters)
-    comments[`space.${name}`] = was === undefined ? what : `${what}; was ${was}`
+  for (const { name, what: description, was: currentValue } of parameters)
+    comments[`space.${name}`] =
+      currentValue === undefined ? description : `${description}; currently ${currentValue}`
   const space = Object.fromEntries(
     parameters.map(({ name, values, args, env: variable, setting }) => [
       name,
@@ -96,7 +98,7 @@ export function planCommand(
           : [...values],
     ]),
   )
-  if (!tuned.saysPort && settings === undefined)
+  if (!tuned.setsPort && settings === undefined)
     comments['predictor.env'] =
       'the command sets no port: if it does not read this variable, put ${port} where it sets the port'
   const predictor = {
@@ -107,15 +109,15 @@ export function planCommand(
       : { command: [...command] }),
     ...(Object.keys(env).length > 0 && settings === undefined ? { env } : {}),
     ...(settings && { files: settings.files }),
-    ...(typed.cwd !== undefined && { cwd: typed.cwd }),
+    ...(userCommand.cwd !== undefined && { cwd: userCommand.cwd }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
   const findModel = () =>
     server?.preset
-      ? findServedModel(resolveModelFolder(tuned, typed.cwd), userCwd)
+      ? findServedModel(resolveModelFolder(tuned, userCommand.cwd), userCwd)
       : tuned.model === undefined
         ? undefined
-        : nameModel(tuned.model)
+        : formatModelName(tuned.model)
   const model = hasUserModel ? undefined : findModel()
   return {
     predictor: predictor,
@@ -132,15 +134,18 @@ const resolveModelFolder = (tuned: TunedCommand, cwd: string | undefined): Tuned
     ? tuned
     : { ...tuned, models: join(cwd, tuned.models) }
 
-/** A model name for the experiment file, also if it looks like a path. */
-export const nameModel = (name: string): unknown => (isModelName(name) ? name : { name })
+/** Formats a model name for the experiment file: as an object if it could be read as a path. */
+export const formatModelName = (name: string): unknown => (isModelName(name) ? name : { name })
 
 /**
- * The model in the arguments of Triton or TensorFlow Serving. @throws UserError if they do not name
- * exactly one
+ * Finds the model in the arguments of Triton or TensorFlow Serving.
+ * @throws UserError if they do not name exactly one
  */
-function findServedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
-  const { kind, models: argument } = server!.preset!
+function findServedModel(
+  { server, command, models: modelsFolder, model: modelName }: TunedCommand,
+  cwd: string,
+): unknown {
+  const { kind, models: folderFlag } = server!.preset!
   const configuredModels =
     kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
   if (configuredModels.length > 1)
@@ -151,45 +156,52 @@ function findServedModel({ server, command, models, model }: TunedCommand, cwd: 
     )
   if (configuredModels[0])
     return { path: configuredModels[0].folder, name: configuredModels[0].name }
-  const folder = models === undefined ? undefined : resolve(cwd, models)
-  if (models === undefined || folder === undefined || !existsSync(folder))
+  const folder = modelsFolder === undefined ? undefined : resolve(cwd, modelsFolder)
+  if (modelsFolder === undefined || folder === undefined || !existsSync(folder))
     throw new UserError(
-      `${server!.title} serves the folder of ${argument}, but ${models === undefined ? 'that argument is missing' : `${models} is not a folder`}`,
-      `add ${argument}=FOLDER`,
+      `${server!.title} serves the folder of ${folderFlag}, but ${modelsFolder === undefined ? 'that argument is missing' : `${modelsFolder} is not a folder`}`,
+      `add ${folderFlag}=FOLDER`,
       exitCodes.usage,
     )
   if (kind === 'tfserving')
     return {
-      path: models,
-      ...(model !== undefined && model !== basename(folder) && { name: model }),
+      path: modelsFolder,
+      ...(modelName !== undefined && modelName !== basename(folder) && { name: modelName }),
     }
   const names = readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)
-  if (names.length === 1) return { path: join(models, names[0]!) }
+  if (names.length === 1) return { path: join(modelsFolder, names[0]!) }
   const hint =
     names.length > 1
       ? `one of ${names
           .slice(0, 8)
-          .map((name) => join(models, name))
+          .map((name) => join(modelsFolder, name))
           .join(', ')}`
       : 'and put the model into that folder'
   throw new UserError(
-    `${models} contains ${names.length} models: one must be chosen`,
+    `${modelsFolder} contains ${names.length} models: one must be chosen`,
     `add --model, ${hint}`,
     exitCodes.usage,
   )
 }
 
-/** A round latency limit, about five times the latency of one answer. */
+/**
+ * Suggests a round latency limit of at least 10 ms, and at least five times the latency of one
+ * answer.
+ */
 export function suggestSlo(answerMs: number): string {
   const limitMs = Math.max(10, 5 * answerMs)
-  const step = 10 ** Math.floor(Math.log10(limitMs))
-  const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= limitMs)!
+  const powerOfTen = 10 ** Math.floor(Math.log10(limitMs))
+  const ms = [1, 2, 5, 10]
+    .map((multiple) => multiple * powerOfTen)
+    .find((value) => value >= limitMs)!
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
 }
 
-/** Why a typed SLO is invalid, to print before asking again; undefined for a valid or empty one.
+/**
+ * @returns why an SLO is invalid, to print before the prompt repeats; undefined if it is valid or
+ * empty
  */
 export function explainSloFault(text: string): string | undefined {
   try {

@@ -5,9 +5,9 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { knownServers } from '../../../../trials/servers/known-servers.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
+import { draftFromCommand, explainSloFault, parseTarget, suggestSlo } from './experiment-draft.ts'
 import { renderExperimentFile } from './experiment-text.ts'
 import { findDescribedHealth, listDescribedCalls } from './json-calls.ts'
-import { explainSloFault, parseTarget, planCommand, suggestSlo } from './plan.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'init-plan-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -40,7 +40,7 @@ describe('a server of the table', () => {
       .map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
   )('%s makes an experiment that loads', (_, program, rest) => {
     const words = [program, ...('subcommand' in rest ? [rest.subcommand as string] : []), 'app:app']
-    const { predictor, space = {} } = planCommand({ words }, folder)
+    const { predictor, space = {} } = draftFromCommand({ words }, folder)
     const document = {
       model: 'm',
       slo: '50ms',
@@ -68,7 +68,7 @@ describe('a server of the table', () => {
   test('Triton and TensorFlow Serving are tuned by their files, over the model that they name', () => {
     mkdirSync(join(folder, 'models/bert'), { recursive: true })
     expect(
-      planCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
+      draftFromCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
     ).toMatchObject({
       model: { path: 'models/bert' },
       predictor: { server: 'triton', protocol: 'oip-v2' },
@@ -80,7 +80,7 @@ describe('a server of the table', () => {
       '--model_name=mine',
       '--rest_api_port=8501',
     ]
-    expect(planCommand({ words }, folder)).toMatchObject({
+    expect(draftFromCommand({ words }, folder)).toMatchObject({
       model: { path: 'models/bert', name: 'mine' },
       predictor: { server: 'tfserving' },
     })
@@ -91,19 +91,19 @@ describe('a server of the table', () => {
         `model_config_list {${names.map((name) => ` config { name: "${name}" base_path: '/m/${name}' model_platform: "tensorflow" }`).join('')} }`,
       )
     config('mine')
-    expect(planCommand({ words: inFile }, folder)).toMatchObject({
+    expect(draftFromCommand({ words: inFile }, folder)).toMatchObject({
       model: { path: '/m/mine', name: 'mine' },
       predictor: { server: 'tfserving', command: inFile },
     })
     config('mine', 'yours')
-    expect(() => planCommand({ words: inFile }, folder)).toThrow(
+    expect(() => draftFromCommand({ words: inFile }, folder)).toThrow(
       'TensorFlow Serving serves several models: mine, yours',
     )
     // Said by its user, it is not asked for.
-    expect(planCommand({ words: inFile }, folder, true)).not.toHaveProperty('model')
+    expect(draftFromCommand({ words: inFile }, folder, true)).not.toHaveProperty('model')
     mkdirSync(join(folder, 'models/other'))
     expect(() =>
-      planCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
+      draftFromCommand({ words: ['tritonserver', '--model-repository=models'] }, folder),
     ).toThrow('models contains 2 models: one must be chosen')
   })
 
@@ -113,7 +113,7 @@ describe('a server of the table', () => {
       () => false,
     )
     if (target.kind !== 'command') throw new Error(target.kind)
-    expect(planCommand(target, folder).predictor).toMatchObject({
+    expect(draftFromCommand(target, folder).predictor).toMatchObject({
       command: [
         ...['env', 'A=1', 'gunicorn', '-b', '${host}:${port}', 'main:make(1)'],
         ...['--workers', '${workers}', '--threads', '${threads}'],

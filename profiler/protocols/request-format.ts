@@ -18,7 +18,7 @@ import { type FormFields, listFields, parseField } from './form-fields.ts'
 import { drawBodySizes } from './items.ts'
 
 /** Request body as the user configures it: `form`, or `template` with its content type. */
-export interface RequestForm {
+export interface RequestFormat {
   /**
    * Template with {{text}}, {{image}} and {{int}}, and lists of them. Default {"text": "{{text}}"}.
    */
@@ -38,34 +38,38 @@ const boundary = 'tune-8f2c1b7e9d4a4f0c8a6e5d3b1f7c9a2e'
 const isJsonType = (type = jsonType): boolean => /^application\/(.+\+)?json\b/i.test(type)
 
 /** Resolves the value of the Content-Type header. */
-export const resolveContentType = ({ form, contentType }: RequestForm): string =>
+export const resolveContentType = ({ form, contentType }: RequestFormat): string =>
   form === undefined ? (contentType ?? jsonType) : `multipart/form-data; boundary=${boundary}`
 
 /** Lists all texts that may have placeholders: the template, or the values of the form's fields. */
 export const listTemplates = ({
   form,
   template = defaultTemplate,
-}: RequestForm): readonly string[] =>
+}: RequestFormat): readonly string[] =>
   form === undefined
     ? [template]
     : listFields(form).flatMap(([, text]) => {
         const { kind, content } = parseField(text)
+        // Files have no placeholders.
         return kind === 'value' ? [content] : []
       })
 
 /** Whether there are no placeholders, so that all requests are the same. */
-export const isConstant = (requestForm: RequestForm): boolean =>
-  !listTemplates(requestForm).some((template) => template.search(placeholderPattern) >= 0)
+export const isConstant = (requestFormat: RequestFormat): boolean =>
+  !listTemplates(requestFormat).some((template) => template.search(placeholderPattern) >= 0)
 
-/** Describes what is wrong with a form, by values in an example; undefined where nothing is. */
-export function findRequestFault(requestForm: RequestForm): Problem | undefined {
+/**
+ * Describes the first fault of a request format, found by filling in example values; undefined if
+ * there is none.
+ */
+export function findRequestFault(requestFormat: RequestFormat): Problem | undefined {
   try {
-    if (requestForm.form !== undefined) return findFormFault(listTemplates(requestForm))
+    if (requestFormat.form !== undefined) return findFormFault(listTemplates(requestFormat))
   } catch (error) {
     if (!(error instanceof PayloadError)) throw error
     return { what: error.message, hint: error.hint! }
   }
-  const { template, contentType } = requestForm
+  const { template, contentType } = requestFormat
   if (template === undefined) return undefined
   return isJsonType(contentType) ? findTemplateFault(template) : findFormFault([template])
 }
@@ -75,16 +79,17 @@ export function findRequestFault(requestForm: RequestForm): Problem | undefined 
  * @throws PayloadError
  */
 export async function buildExampleRequest(
-  requestForm: RequestForm,
+  requestFormat: RequestFormat,
   source: ItemSource,
 ): Promise<RequestBody> {
   const content = await openContent(source)
-  const body = await fillRequest(requestForm, {
+  const body = await fillRequest(requestFormat, {
     content,
-    items: drawBodySizes(source, content.available)[0]!,
+    // Size of the first request.
+    listLength: drawBodySizes(source, content.available)[0]!,
     nextInt: () => 1,
   })
-  return { contentType: resolveContentType(requestForm), body }
+  return { contentType: resolveContentType(requestFormat), body }
 }
 
 /**
@@ -93,24 +98,24 @@ export async function buildExampleRequest(
  */
 interface TemplateValues {
   readonly content: Content
-  readonly items: number
+  readonly listLength: number
   readonly nextInt: () => number
 }
 
 /**
  * Builds the bytes of one request.
- * @throws PayloadError for an unknown placeholder, for several items without a list placeholder, and
- * for a JSON template whose result is not JSON
+ * @throws PayloadError for an unknown placeholder, for several items without a list placeholder,
+ * and for a JSON template whose result is not JSON
  */
 export async function fillRequest(
-  requestForm: RequestForm,
+  requestFormat: RequestFormat,
   values: TemplateValues,
 ): Promise<Buffer> {
-  const { form, template = defaultTemplate, contentType } = requestForm
-  const hasList = listTemplates(requestForm).some((text) => /\{\{\s*\w+s\s*\}\}/.test(text))
-  if (values.items > 1 && !hasList)
+  const { form, template = defaultTemplate, contentType } = requestFormat
+  const hasList = listTemplates(requestFormat).some((text) => listPlaceholderPattern.test(text))
+  if (values.listLength > 1 && !hasList)
     throw new PayloadError(
-      `the body template has one item, and requests have ${values.items}`,
+      `the body template has one item, and requests have ${values.listLength}`,
       'write a list: {"texts": {{texts}}}',
     )
   if (form !== undefined) return buildMultipart(form, values)
@@ -126,8 +131,12 @@ export async function fillRequest(
   }
 }
 
+/** Plural placeholder, for example {{texts}}. */
+const listPlaceholderPattern = /\{\{\s*\w+s\s*\}\}/
+
 /** Escapes a text for a JSON string whose quotes are in the template. */
 const escapeInQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
+/** Such a part or body is the image's bytes, not base64. */
 const imageOnlyPattern = /^\s*\{\{\s*image\s*\}\}\s*$/
 
 async function buildPlainBody(
@@ -166,7 +175,7 @@ async function buildPart(
   values: TemplateValues,
 ): Promise<{ readonly bytes: Buffer; readonly type?: string; readonly filename?: string }> {
   const { kind, content, ...attributes } = parseField(text)
-  if (kind !== 'value') return { bytes: readField(content), ...attributes }
+  if (kind !== 'value') return { bytes: readFormFile(content), ...attributes }
   if (!imageOnlyPattern.test(content))
     return {
       bytes: Buffer.from(await fillTemplate(content, values, (value) => value)),
@@ -178,7 +187,7 @@ async function buildPart(
 }
 
 /** @throws PayloadError for an unreadable file */
-function readField(path: string): Buffer {
+function readFormFile(path: string): Buffer {
   try {
     return readBytes(path, 'data')
   } catch (error) {
@@ -195,7 +204,7 @@ function readField(path: string): Buffer {
  */
 async function fillTemplate(
   template: string,
-  { content, items, nextInt }: TemplateValues,
+  { content, listLength, nextInt }: TemplateValues,
   escapeText: (text: string) => string,
 ): Promise<string> {
   const nextValue = async (name: string): Promise<string> => {
@@ -216,7 +225,7 @@ async function fillTemplate(
     if (singular === name) text += await nextValue(name)
     else {
       const values: string[] = []
-      for (let i = 0; i < items; i++) values.push(await nextValue(singular))
+      for (let i = 0; i < listLength; i++) values.push(await nextValue(singular))
       const elements = values.map((value) => (singular === 'int' ? value : `"${value}"`))
       text += `[${elements.join(', ')}]`
     }

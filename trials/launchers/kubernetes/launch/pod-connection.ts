@@ -9,14 +9,15 @@ interface PodConnection {
   close(): Promise<void>
 }
 
-export type Reach = 'direct' | 'port-forward'
+/** How this process connects to a pod: at its address, or through the API server. */
+export type PodConnectivity = 'direct' | 'port-forward'
 
 export const connectToPod = async (
   api: Api,
-  reach: Reach,
+  connectivity: PodConnectivity,
   pod: { name: string; ip: string; port: number },
 ): Promise<PodConnection> => {
-  if (reach === 'direct')
+  if (connectivity === 'direct')
     return {
       url: `http://${pod.ip.includes(':') ? `[${pod.ip}]` : pod.ip}:${pod.port}`,
       close: async () => {},

@@ -1,6 +1,6 @@
 /**
- * Importance and effect of the parameters, history, and predictions against measurements; folded,
- * for those who look into the search.
+ * Importance and effects of the parameters, history, and predictions against measurements.
+ * Collapsed by default, because it explains the search and not the recommendation.
  */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { z90 } from '../../../../search/gp/normal.ts'
@@ -13,29 +13,29 @@ import {
   createPredictedOption,
 } from '../../charts/matters-chart.ts'
 import { listHistory } from '../../data/analysis.ts'
-import type { Effects, ServedPoint } from '../../data/importance.ts'
+import type { Effects, FeasiblePoint } from '../../data/importance.ts'
 import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 import { Switch } from '../elements.tsx'
-import { askForEffects, type ParameterEffects } from '../worker.ts'
-import { AroundTheBest, findCentre } from './around.tsx'
+import { type ParameterEffects, requestEffects } from '../worker.ts'
+import { findCentre, NeighbourhoodOfBest } from './neighbourhood.tsx'
 
-/** Parameters whose effect gets a chart of its own. */
+/** Maximum number of parameters whose effect is drawn. */
 const maxEffects = 6
 
-export function Matters({ answer }: { answer: Answer }) {
+export function ImportanceSection({ answer }: { answer: Answer }) {
   const [pair, choose] = useState<readonly string[]>([])
-  const { known, isAnswered } = useEffects(answer, pair)
+  const { result, isCurrent } = useEffects(answer, pair)
   return (
     <details class="more">
       <summary>
         <h2>Parameter importance and search history</h2>
       </summary>
-      {known ? (
-        <Importance effects={known.effects} answer={answer} />
+      {result ? (
+        <Importance effects={result.effects} answer={answer} />
       ) : (
         <p class="note">
-          {isAnswered
+          {isCurrent
             ? 'Too few trials have met the SLO to estimate importance.'
             : 'Computing parameter importance.'}
         </p>
@@ -44,41 +44,51 @@ export function Matters({ answer }: { answer: Answer }) {
         <BestSoFar answer={answer} />
         <PredictedAgainstMeasured answer={answer} />
       </div>
-      <AroundTheBest answer={answer} around={known?.around} pair={pair} choose={choose} />
+      <NeighbourhoodOfBest
+        answer={answer}
+        neighbourhood={result?.neighbourhood}
+        pair={pair}
+        choose={choose}
+      />
     </details>
   )
 }
 
 /**
- * Asks the worker for the effects whenever what served has changed. `known` is its last answer,
- * meanwhile of an earlier question.
+ * Requests the effects from the worker whenever the feasible candidates, the centre or the pair of
+ * parameters change. `result` is the latest one; it is out of date until `isCurrent`.
  */
 function useEffects(
   answer: Answer,
   pair: readonly string[],
-): { readonly known?: ParameterEffects; readonly isAnswered: boolean } {
+): { readonly result?: ParameterEffects; readonly isCurrent: boolean } {
   const [last, setLast] = useState<{ key: string; effects?: ParameterEffects }>()
-  const asked = useRef('')
+  const requestedKey = useRef('')
   const { slo } = answer.whatIf
   const { parameters, seed } = answer.experiment
-  const served = listServedPoints(answer)
+  const feasiblePoints = listFeasiblePoints(answer)
   const centre = findCentre(answer)
   const key = JSON.stringify([
-    served.length,
+    feasiblePoints.length,
     slo.limitMs,
     slo.percentile,
-    served.at(-1)?.capacityRps,
+    feasiblePoints.at(-1)?.capacityRps,
     centre,
     pair,
   ])
   useLayoutEffect(() => {
     const { loading, printing } = answer
-    if (loading || key === last?.key || (key === asked.current && !printing)) return
-    asked.current = key
-    const done = (effects?: ParameterEffects) => asked.current === key && setLast({ key, effects })
-    askForEffects({ parameters, served, seed, centre, pair }, printing, done)
+    if (loading || key === last?.key || (key === requestedKey.current && !printing)) return
+    requestedKey.current = key
+    const done = (effects?: ParameterEffects) =>
+      requestedKey.current === key && setLast({ key, effects })
+    requestEffects(
+      { parameters, feasiblePoints, seed, centre, surfaceParameters: pair },
+      printing,
+      done,
+    )
   })
-  return { known: last?.effects, isAnswered: key === last?.key }
+  return { result: last?.effects, isCurrent: key === last?.key }
 }
 
 const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: Answer }) => (
@@ -87,9 +97,9 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
       <h3>Importance</h3>
       <Chart
         name="importance"
-        words={`Importance: ${effects.effects.map(({ parameter, importance: i }) => `${parameter} ${percent(i.median)}, ${percent(i.low)} to ${percent(i.high)}`).join('; ')}`}
+        altText={`Importance: ${effects.effects.map(({ parameter, importance: i }) => `${parameter} ${percent(i.median)}, ${percent(i.low)} to ${percent(i.high)}`).join('; ')}`}
         size="small"
-        make={() => createImportanceOption(effects.effects, theme)}
+        createOption={() => createImportanceOption(effects.effects, theme)}
       />
       <p class="note">{describeMethod(effects)}</p>
     </div>
@@ -100,9 +110,9 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
           <Chart
             key={effect.parameter}
             name={`effect-${effect.parameter}`}
-            words={`Effect of ${effect.parameter}: ${effect.values.map((v) => `${v.value}: ${v.median.toFixed(2)} times the mean`).join(', ')}`}
+            altText={`Effect of ${effect.parameter}: ${effect.values.map((v) => `${v.value}: ${v.median.toFixed(2)} times the mean`).join(', ')}`}
             size="small"
-            make={() => createEffectOption(effect, theme)}
+            createOption={() => createEffectOption(effect, theme)}
           />
         ))}
       </div>
@@ -112,7 +122,7 @@ const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: 
 
 function BestSoFar({ answer }: { answer: Answer }) {
   const { trials, byTrial, ranker, whatIf, theme } = answer
-  const [against, choose] = useState<'trials' | 'money'>('trials')
+  const [xAxis, setXAxis] = useState<'trials' | 'money'>('trials')
   const { pricePerHour } = ranker.createCriteria(whatIf)
   const points = listHistory(trials, byTrial, (t) => pricePerHour(t.configuration))
   const last = points.findLast((p) => p.best !== undefined)
@@ -122,26 +132,26 @@ function BestSoFar({ answer }: { answer: Answer }) {
       <header>
         <h3>Best so far</h3>
         <Switch
-          legend="Against"
+          legend="X axis"
           name="against"
           choices={[
             ['trials', 'trials'],
             ['money', 'money'],
           ]}
-          value={against}
-          choose={choose}
+          value={xAxis}
+          choose={setXAxis}
         />
       </header>
       <TrialChart
         answer={answer}
         name="history"
-        words={
+        altText={
           first
             ? `Best so far: found in trial ${first.trial} of ${trials.length}`
             : 'No trial has met the SLO yet'
         }
         size="small"
-        make={() => createHistoryOption(points, against, whatIf.objective, theme)}
+        createOption={() => createHistoryOption(points, xAxis, whatIf.objective, theme)}
       />
     </div>
   )
@@ -149,10 +159,10 @@ function BestSoFar({ answer }: { answer: Answer }) {
 
 function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
   const { trials, theme, experiment } = answer
-  // What is predicted of another quantity than a rate is not compared with rates.
-  const rates = modelsCapacityOrLatency(experiment.objective)
+  // Only predictions of a rate can be compared with measured rates.
+  const predictsRates = modelsCapacityOrLatency(experiment.objective)
   const pairs = trials.flatMap(({ number, predicted, ...t }) =>
-    rates && predicted && t.state === 'complete' && t.measurement.capacityRps > 0
+    predictsRates && predicted && t.state === 'complete' && t.measurement.capacityRps > 0
       ? [
           {
             trial: number,
@@ -172,9 +182,9 @@ function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
       <TrialChart
         answer={answer}
         name="predictions"
-        words={`${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`}
+        altText={`${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`}
         size="small"
-        make={() => createPredictedOption(pairs, theme)}
+        createOption={() => createPredictedOption(pairs, theme)}
       />
       <p class="note">
         Predictions of the search before each trial, with 90 % intervals. Points on the diagonal
@@ -187,8 +197,8 @@ function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
 const describeMethod = ({ fitted, served }: Effects): string =>
   `Total-order Sobol index of the safe capacity, from a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that met the SLO: medians and 90 % intervals over posterior samples. Interactions count for each parameter in them, so shares may sum to more than 100 %.`
 
-/** In the order of trials, so that the model does not depend on the ranking. */
-function listServedPoints({ candidates }: Answer): ServedPoint[] {
+/** Lists the feasible points by trial, so that the model does not depend on the ranking. */
+function listFeasiblePoints({ candidates }: Answer): FeasiblePoint[] {
   return candidates
     .filter((c) => c.capacityRps > 0 && c.bound !== 'upper')
     .sort((a, b) => a.trial - b.trial)

@@ -5,10 +5,10 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { findTemplateFault } from './body-template.ts'
 import { detectContentType } from './file-types.ts'
 import { readBodies } from './payload-pool.ts'
-import { buildExampleRequest, findRequestFault, type RequestForm } from './request-forms.ts'
+import { buildExampleRequest, findRequestFault, type RequestFormat } from './request-format.ts'
 
 const generated = { kind: 'generated', seed: 1, count: 1 } as const
-const made = (asked: RequestForm) => buildExampleRequest(asked, generated)
+const made = (asked: RequestFormat) => buildExampleRequest(asked, generated)
 const folder = mkdtempSync(join(tmpdir(), 'tune-forms-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

@@ -1,10 +1,7 @@
-/**
- * Looking after a store: whether it is sound, a copy of it while it is in use, and experiments that
- * are not wanted any more.
- */
+/** Maintains a store: checks it, backs it up while it is in use, and deletes experiments. */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { privateFile } from '../private-files.ts'
+import { privateFileMode } from '../private-files.ts'
 import { readAnnotations } from './annotations.ts'
 import { queryCalibrations } from './calibrations.ts'
 import { createOwnedElsewhereError } from './ownership-error.ts'
@@ -24,14 +21,14 @@ import { writeOnce } from './write-once.ts'
 
 export interface StoreCheck {
   readonly experiments: number
-  /** Those that can be used. */
+  /** Number of readable trials. */
   readonly trials: number
   readonly damage: readonly Damage[]
 }
 
 /**
- * Checks the file and every row of a store, and reports damage without changes. Throws StoreError
- * for an unreadable file.
+ * Checks the file and every row of a store, and reports damage without changes.
+ * @throws StoreError for an unreadable file
  */
 export async function checkStore(path: string): Promise<StoreCheck> {
   const damage: Damage[] = []
@@ -54,7 +51,8 @@ export async function checkStore(path: string): Promise<StoreCheck> {
 
 /**
  * Copies a consistent snapshot of all readable rows into a new file while others may use the store.
- * The copy is verified, and losses are reported. Throws StoreError.
+ * The copy is verified, and losses are reported.
+ * @throws StoreError
  */
 export async function backUpStore(path: string, to: string): Promise<StoreCheck> {
   const target = resolve(to)
@@ -65,7 +63,7 @@ export async function backUpStore(path: string, to: string): Promise<StoreCheck>
   const tell = reportOnce((one) => lost.push(one))
   const source = await openReadable(resolve(path), tell, 'full')
   try {
-    closeSync(openSync(unfinished, 'wx', privateFile))
+    closeSync(openSync(unfinished, 'wx', privateFileMode))
     const rows = await source.read((sql) => readRows(sql, tell))
     await (await storeOfRows(rows, unfinished)).close()
     const { damage, ...counts } = await checkStore(unfinished)
@@ -88,8 +86,8 @@ export async function backUpStore(path: string, to: string): Promise<StoreCheck>
 
 /**
  * Removes experiments with their trials, load curves and annotations: all, or none if one cannot be
- * removed. Their data is overwritten in the file. Throws StoreError for an unknown or running
- * experiment.
+ * removed. Their data is overwritten in the file.
+ * @throws StoreError for an unknown or running experiment
  */
 export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
   writeOnce(path, async (connection) => {

@@ -1,0 +1,130 @@
+/** The stages of a pipeline: a picture of their calls, and what each takes of time and money. */
+import type { StageCall } from '../../../../trials/pipeline/pipeline.ts'
+import { latency, percent, significant } from '../../../format.ts'
+import type { StageReport } from '../../../recommendation/types.ts'
+import { arrangeStages, type PlacedStage } from '../../charts/stage-layout.ts'
+import type { Answer } from '../answer.ts'
+import { Table } from '../elements.tsx'
+
+export function Stages({ answer: { experiment, recommendation } }: { answer: Answer }) {
+  const reports = recommendation.stages
+  if (experiment.stages === undefined || reports === undefined) return null
+  const busiest = findBusiest(reports)
+  return (
+    <>
+      <h2>Stages</h2>
+      <StagePicture placed={arrangeStages(experiment.stages)} busiest={busiest} />
+      <Table
+        caption="Stages of the pipeline"
+        head={[
+          'stage',
+          'replicas',
+          'each',
+          'visits',
+          'time of a visit',
+          'of the time',
+          'busy',
+          'of the price',
+        ]}
+        numeric={[1, 3, 4, 5, 6, 7]}
+        rows={reports.map((stage) => [
+          stage.stage === busiest ? <strong>{`${stage.stage} (busiest)`}</strong> : stage.stage,
+          stage.replicas,
+          stage.label,
+          stage.visits === undefined ? '–' : significant(stage.visits),
+          stage.meanMs === undefined ? '–' : latency(stage.meanMs),
+          formatShare(stage.timeShare),
+          formatShare(stage.busyShare),
+          formatShare(stage.priceShare),
+        ])}
+      />
+      <p class="note">
+        Visits and times are means for each request of the load; the time of a visit excludes the
+        calls that the stage makes. Busy is the share of time in which the busier resource of the
+        stage worked. – was not measured.
+      </p>
+    </>
+  )
+}
+
+const formatShare = (share: number | undefined): string =>
+  share === undefined ? '–' : percent(share)
+
+const findBusiest = (stages: readonly StageReport[]): string | undefined =>
+  stages.reduce<StageReport | undefined>(
+    (busiest, stage) => ((stage.busyShare ?? 0) > (busiest?.busyShare ?? 0) ? stage : busiest),
+    undefined,
+  )?.stage
+
+/** Sizes of the picture, px. */
+const box = { width: 132, height: 36 }
+const gap = { x: 76, y: 22 }
+
+function StagePicture({
+  placed,
+  busiest,
+}: {
+  readonly placed: readonly PlacedStage[]
+  readonly busiest: string | undefined
+}) {
+  const left = ({ column }: PlacedStage) => column * (box.width + gap.x)
+  const top = ({ row }: PlacedStage) => row * (box.height + gap.y)
+  const width = Math.max(...placed.map(left)) + box.width
+  const height = Math.max(...placed.map(top)) + box.height
+  const byName = new Map(placed.map((stage) => [stage.name, stage]))
+  return (
+    <svg
+      class="stages"
+      role="img"
+      aria-label={describeCalls(placed)}
+      viewBox={`-2 -2 ${width + 4} ${height + 4}`}
+      width={width + 4}
+      height={height + 4}
+    >
+      {placed.flatMap((caller) =>
+        caller.calls.map((call) => {
+          const called = byName.get(call.stage)!
+          const [x1, y1] = [left(caller) + box.width, top(caller) + box.height / 2]
+          const [x2, y2] = [left(called), top(called) + box.height / 2]
+          const middle = (x1 + x2) / 2
+          return (
+            <g>
+              <path d={`M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`} />
+              {call.ratio !== 1 && (
+                <text x={x2 - 6} y={y2 - 6} text-anchor="end">
+                  {formatRatio(call)}
+                </text>
+              )}
+            </g>
+          )
+        }),
+      )}
+      {placed.map((stage) => (
+        <g class={stage.name === busiest ? 'busiest' : undefined}>
+          <rect x={left(stage)} y={top(stage)} width={box.width} height={box.height} rx="6" />
+          <text
+            x={left(stage) + box.width / 2}
+            y={top(stage) + box.height / 2}
+            text-anchor="middle"
+            dominant-baseline="central"
+          >
+            {stage.name}
+          </text>
+        </g>
+      ))}
+    </svg>
+  )
+}
+
+const formatRatio = ({ ratio }: StageCall): string =>
+  ratio < 1 ? percent(ratio) : `× ${significant(ratio)}`
+
+/** 'embed calls classify; classify calls ocr (30 %)' */
+const describeCalls = (stages: readonly PlacedStage[]): string =>
+  stages
+    .filter(({ calls }) => calls.length > 0)
+    .map(
+      ({ name, calls }) =>
+        `${name} calls ${calls.map((call) => (call.ratio === 1 ? call.stage : `${call.stage} (${formatRatio(call)})`)).join(', ')}`,
+    )
+    .join('; ')

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest'
+import { complete, measured, sampleInput } from '../samples.contract.ts'
+import { recommend } from './recommend.ts'
+import { describeStage } from './stages.ts'
+
+const configuration = {
+  'a.replicas': 1,
+  'a.cpuCores': 1,
+  'b.replicas': 3,
+  'b.cpuCores': 2,
+}
+const usage = {
+  stages: [
+    { stage: 'a', visits: 1, meanMs: 6, busyShare: 0.3, busier: 'cpu' },
+    { stage: 'b', visits: 0.5, meanMs: 8, busyShare: 0.9, busier: 'gpu' },
+  ],
+} as const
+/** One core costs 1, so that a costs 1 and b 6. */
+const input = {
+  ...sampleInput,
+  pricePerHour: (one: Record<string, unknown>) => ('a.cpuCores' in one ? 7 : Number(one.cpuCores)),
+  label: (one: Record<string, unknown>) => `${one.cpuCores} cores`,
+}
+const recommendWith = (used: object) =>
+  recommend({ ...input, trials: [complete(1, configuration, measured(200, 5), used)] })
+
+describe('the stages of a pipeline', () => {
+  test('have their shares of time and money', () => {
+    const { stages } = recommendWith({ usage })
+    expect(stages).toEqual([
+      {
+        stage: 'a',
+        replicas: 1,
+        label: '1 cores',
+        priceShare: 1 / 7,
+        visits: 1,
+        meanMs: 6,
+        timeShare: 0.6,
+        busyShare: 0.3,
+      },
+      {
+        stage: 'b',
+        replicas: 3,
+        label: '2 cores',
+        priceShare: 6 / 7,
+        visits: 0.5,
+        meanMs: 8,
+        timeShare: 0.4,
+        busyShare: 0.9,
+      },
+    ])
+    expect(stages!.map(describeStage)).toEqual([
+      '30 % busy, 6.0 ms a visit, 60 % of the time, 14 % of the price',
+      '90 % busy, 0.5 visits a request, 8.0 ms a visit, 40 % of the time, 86 % of the price',
+    ])
+  })
+
+  test('name the busiest one as the bottleneck', () => {
+    expect(recommendWith({ usage }).binding).toEqual({
+      what: 'gpu',
+      evidence:
+        'stage b is the busiest: 90 % busy, 0.5 visits a request, 8.0 ms a visit, 40 % of the time, 86 % of the price',
+    })
+  })
+
+  test('have a price where their usage was not measured', () => {
+    const { stages, binding } = recommendWith({})
+    expect(stages!.map(describeStage)).toEqual(['14 % of the price', '86 % of the price'])
+    expect(binding).toEqual({
+      what: 'unknown',
+      evidence: 'the usage of the stages was not measured',
+    })
+  })
+})
+
+test('a single predictor has none', () => {
+  const { stages } = recommend(sampleInput)
+  expect(stages).toBeUndefined()
+})

@@ -1,0 +1,70 @@
+/**
+ * What each stage of a recommended pipeline takes of the time and the money, and which one binds.
+ */
+import { sum } from 'simple-statistics'
+import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import { latency, percent } from '../format.ts'
+import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
+import type { Recommendation, StageReport } from './types.ts'
+
+/** In the order of the configuration, callers first; undefined for a single predictor. */
+export function reportStages(
+  { trial, confirmation }: RankedCandidate,
+  { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
+): readonly StageReport[] | undefined {
+  const stages = splitConfiguration(trial.configuration)
+  if (stages === undefined) return undefined
+  const usage = confirmation?.trial.usage?.stages ?? trial.usage?.stages ?? []
+  const totalMs = sum(usage.map(({ visits, meanMs }) => visits * meanMs))
+  const totalPrice = pricePerHour(trial.configuration)
+  return stages.map(({ stage, replicas, configuration }): StageReport => {
+    const used = usage.find((one) => one.stage === stage)
+    return {
+      stage,
+      replicas,
+      label: label(configuration),
+      priceShare: (replicas * pricePerHour(configuration)) / totalPrice,
+      ...(used && {
+        visits: used.visits,
+        meanMs: used.meanMs,
+        timeShare: totalMs > 0 ? (used.visits * used.meanMs) / totalMs : 0,
+        busyShare: used.busyShare,
+      }),
+    }
+  })
+}
+
+/**
+ * Finds the busiest stage of a pipeline that serves; undefined if no stage's usage was measured.
+ */
+export function findStageBinding(
+  { trial, confirmation }: RankedCandidate,
+  stages: readonly StageReport[],
+): Recommendation['binding'] | undefined {
+  const usage = confirmation?.trial.usage?.stages ?? trial.usage?.stages ?? []
+  const [busiest] = [...usage].sort((a, b) => b.busyShare - a.busyShare)
+  const report = stages.find(({ stage }) => stage === busiest?.stage)
+  if (busiest === undefined || report === undefined) return undefined
+  return {
+    what: busiest.busier,
+    evidence: `stage ${report.stage} is the busiest: ${describeStage(report)}`,
+  }
+}
+
+/** '41 % busy, 12 ms a visit, 63 % of the time, 70 % of the price'. */
+export const describeStage = ({
+  busyShare,
+  visits,
+  meanMs,
+  timeShare,
+  priceShare,
+}: StageReport): string =>
+  [
+    ...(busyShare === undefined ? [] : [`${percent(busyShare)} busy`]),
+    ...(visits === undefined || Math.abs(visits - 1) < 0.005
+      ? []
+      : [`${Number(visits.toFixed(2))} visits a request`]),
+    ...(meanMs === undefined ? [] : [`${latency(meanMs)} a visit`]),
+    ...(timeShare === undefined ? [] : [`${percent(timeShare)} of the time`]),
+    `${percent(priceShare)} of the price`,
+  ].join(', ')

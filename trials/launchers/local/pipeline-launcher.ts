@@ -1,0 +1,227 @@
+/**
+ * Launches pipelines as processes of this machine. The steps of a launch:
+ *
+ * 1. Check that all stages together fit in the cores of this machine.
+ * 2. Launch the stages one after the other, the called ones before their callers: each replica as a
+ *    single predictor (`local-launcher.ts`), in a folder of its own.
+ * 3. Start a relay before each called stage (`stage-relay.ts`), whose address its callers receive.
+ * 4. Return a predictor whose requests go to the replicas of the entry.
+ */
+import { sum } from 'simple-statistics'
+import type { HttpTarget } from '../../../profiler/model/target.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import type { Pipeline } from '../../pipeline/pipeline.ts'
+import { splitConfiguration } from '../../pipeline/stage-configuration.ts'
+import { addStageToError } from '../../pipeline/stage-error.ts'
+import { readResources } from '../../resources.ts'
+import {
+  LaunchError,
+  type Launcher,
+  type OnWaiting,
+  type Predictor,
+  type PredictorDeath,
+  type Usage,
+} from '../../types.ts'
+import { Cleanup } from '../cleanup.ts'
+import type { LocalLauncherOptions } from './launch.ts'
+import { createLocalLauncher } from './local-launcher.ts'
+import { countCores, createResourcePool, type ResourcePool } from './resource-pool.ts'
+import { startStageRelay } from './stage-relay.ts'
+import { type ServingStage, StageUsageMeter } from './stage-usage.ts'
+
+export interface LocalPipelineOptions {
+  readonly pipeline: Pipeline
+  /** How each stage is launched, by name. */
+  readonly stages: ReadonlyMap<string, Omit<LocalLauncherOptions, 'stage'>>
+  readonly machine: MachineFacts
+  readonly ownGpus?: readonly Gpu[]
+}
+
+export function createLocalPipelineLauncher(options: LocalPipelineOptions): Launcher {
+  const { pipeline, stages, machine, ownGpus } = options
+  const pool = createResourcePool(machine, ownGpus)
+  const entry = createLocalLauncher(stages.get(pipeline.stages[0]!.name)!)
+  return {
+    name: 'local',
+    launch: async (configuration, trialNumber, signal, onWaiting) => {
+      checkCores(options, configuration)
+      const startedMs = performance.now()
+      const cleanup = new Cleanup()
+      const launched: ServingStage[] = []
+      try {
+        for (const { name } of pipeline.stages.toReversed())
+          launched.unshift(
+            await launchStage(name, configuration, {
+              options,
+              pool,
+              trialNumber,
+              signal,
+              onWaiting,
+              callable: launched,
+              cleanup,
+            }),
+          )
+      } catch (error) {
+        await cleanup.run()
+        signal.throwIfAborted()
+        throw error
+      }
+      const launchSeconds = (performance.now() - startedMs) / 1000
+      return createPredictor(pipeline, launched, launchSeconds, cleanup)
+    },
+    // All stages note their predictors in the same folder.
+    sweep: entry.sweep,
+  }
+}
+
+/** Cores that a configuration reserves, in the order of the launch. */
+export function countPipelineCores(
+  { pipeline, stages }: Pick<LocalPipelineOptions, 'pipeline' | 'stages'>,
+  configuration: Configuration,
+): number {
+  const split = splitConfiguration(configuration) ?? []
+  return countCores(
+    pipeline.stages.toReversed().flatMap(({ name }) => {
+      const found = split.find(({ stage }) => stage === name)
+      if (found === undefined) return []
+      const { defaults, ownGpus } = stages.get(name)!
+      const { cpuCores } = readResources(found.configuration, defaults, ownGpus)
+      return Array.from({ length: found.replicas }, () => cpuCores)
+    }),
+  )
+}
+
+/** Otherwise the launch would wait for cores that the pipeline itself has reserved. */
+function checkCores(options: LocalPipelineOptions, configuration: Configuration): void {
+  const cores = countPipelineCores(options, configuration)
+  const available = options.machine.affinity.length
+  if (cores <= available) return
+  throw new LaunchError(
+    `the stages need ${cores} cores together, but this process may use only ${available}`,
+    'list fewer cores or replicas in the spaces of the stages; fractions such as 0.5 share a core',
+    undefined,
+    'configuration',
+  )
+}
+
+interface StageLaunch {
+  readonly options: LocalPipelineOptions
+  readonly pool: ResourcePool
+  readonly trialNumber: number
+  readonly signal: AbortSignal
+  readonly onWaiting: OnWaiting | undefined
+  /** The stages that serve already. */
+  readonly callable: readonly ServingStage[]
+  readonly cleanup: Cleanup
+}
+
+async function launchStage(
+  name: string,
+  configuration: Configuration,
+  launch: StageLaunch,
+): Promise<ServingStage> {
+  const { options, pool, trialNumber, signal, onWaiting, callable, cleanup } = launch
+  const stageOptions = options.stages.get(name)!
+  const found = splitConfiguration(configuration)?.find(({ stage }) => stage === name)
+  if (found === undefined)
+    throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
+  const urls = new Map(callable.map((stage) => [stage.name, stage.relay!.url]))
+  const replicas: Predictor[] = []
+  for (let number = 1; number <= found.replicas; number++) {
+    const folder = found.replicas === 1 ? name : `${name}-${number}`
+    const launcher = createLocalLauncher({ ...stageOptions, stage: { folder, pool, urls } })
+    try {
+      const predictor = await launcher.launch(found.configuration, trialNumber, signal, onWaiting)
+      cleanup.add(() => predictor.stop())
+      replicas.push(predictor)
+    } catch (error) {
+      throw addStageToError(error, name)
+    }
+  }
+  const resources = readResources(found.configuration, stageOptions.defaults, stageOptions.ownGpus)
+  if (name === options.pipeline.stages[0]!.name) return { name, replicas, resources }
+  const relay = await startStageRelay(replicas.map((one) => getHttpTarget(one).url))
+  cleanup.add(relay.close)
+  return { name, replicas, resources, relay }
+}
+
+function getHttpTarget({ target }: Predictor): HttpTarget {
+  if (target.kind !== 'http') throw new TypeError('not a process of this machine')
+  return target
+}
+
+function createPredictor(
+  pipeline: Pipeline,
+  stages: readonly ServingStage[],
+  launchSeconds: number,
+  cleanup: Cleanup,
+): Predictor {
+  const [entry] = stages as [ServingStage]
+  const meter = new StageUsageMeter(pipeline, stages)
+  const targets = entry.replicas.map(getHttpTarget)
+  const all = stages.flatMap(({ replicas }) => replicas)
+  const [first] = entry.replicas as [Predictor]
+  return {
+    target: {
+      ...targets[0]!,
+      ...(targets.length > 1 && {
+        spread: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
+      }),
+      serverPids: () => all.flatMap((one) => getHttpTarget(one).serverPids?.() ?? []),
+      observeLoad: () => meter.observeLoad(),
+    },
+    protocol: first.protocol,
+    provenance: all.some(({ provenance }) => provenance === 'emulated') ? 'emulated' : 'measured',
+    isolation: stages
+      .flatMap(({ name, replicas }) => replicas.map(({ isolation }) => `${name}: ${isolation}`))
+      .join('; '),
+    logPath: first.logPath,
+    logTail: () =>
+      stages
+        .flatMap(({ name, replicas }) => replicas.map((one) => `stage ${name}:\n${one.logTail()}`))
+        .join('\n'),
+    usage: async () => joinUsages(await readUsages(stages), meter, launchSeconds),
+    died: Promise.race(
+      stages.flatMap(({ name, replicas }) =>
+        replicas.map(async ({ died }): Promise<PredictorDeath> => {
+          const death = await died!
+          return { ...death, what: `stage ${name}: ${death.what}` }
+        }),
+      ),
+    ),
+    stop: () => cleanup.run(),
+  }
+}
+
+async function readUsages(
+  stages: readonly ServingStage[],
+): Promise<ReadonlyMap<string, readonly Usage[]>> {
+  return new Map(
+    await Promise.all(
+      stages.map(
+        async ({ name, replicas }) =>
+          [name, await Promise.all(replicas.map((one) => one.usage()))] as const,
+      ),
+    ),
+  )
+}
+
+/** The whole pipeline: sums over all replicas, during the last load. */
+function joinUsages(
+  usages: ReadonlyMap<string, readonly Usage[]>,
+  meter: StageUsageMeter,
+  launchSeconds: number,
+): Usage {
+  const all = [...usages.values()].flat()
+  const total = (read: (usage: Usage) => number | undefined): number =>
+    sum(all.map((usage) => read(usage) ?? 0))
+  const stages = meter.computeUsage(usages)
+  return {
+    cpuCores: total(({ cpuCores }) => cpuCores),
+    peakRssMiB: total(({ peakRssMiB }) => peakRssMiB),
+    launchSeconds,
+    ...(stages.length > 0 && { stages }),
+  }
+}

@@ -1,0 +1,242 @@
+/** Checks templates before any trial. */
+import { resolve } from 'node:path'
+import { recogniseServer } from '../servers/own-command.ts'
+import { normaliseFlag, OwnSettings, SettingsFileError } from '../servers/own-settings.ts'
+import { listFlags, selectServerParameters } from '../servers/preset.ts'
+import { isLanguageServer } from '../servers/server-kinds.ts'
+import { listReconfigurable } from './fill.ts'
+import {
+  argsSlot,
+  findPlaceholders,
+  formatArgumentNames,
+  formatEnvironmentName,
+  formatPlaceholderHint,
+  getArgFormat,
+  isOutsideFolder,
+  joinNames,
+  launcherPlaceholders,
+  nameStageUrl,
+  preparedName,
+  preparePlaceholders,
+  prepareTexts,
+  reconfigurePlaceholders,
+  substitute,
+  type TunedParameter,
+} from './placeholders.ts'
+import type { CommandTemplate, PrepareStep } from './template.ts'
+
+/**
+ * Everything wrong with a command template before any trial: unknown placeholders, `server`
+ * parameters and called stages that reach nothing, files outside the trial's folder. Messages start
+ * with the key at fault, for the experiment file's errors.
+ * @param calledStages names of the stages that the predictor calls
+ */
+export const findTemplateProblems = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  calledStages: readonly string[] = [],
+): string[] => {
+  const tuned = parameters.map((parameter) => parameter.name)
+  const known = new Set<string>([
+    ...launcherPlaceholders,
+    ...tuned,
+    ...calledStages.map(nameStageUrl),
+    ...(template.prepare ? [preparedName] : []),
+  ])
+  const places: [string, string][] = [
+    ...template.command.map((text, index): [string, string] => [`command[${index}]`, text]),
+    ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [
+      `env.${name}`,
+      text,
+    ]),
+    ...(template.files ?? []).flatMap((file, index): [string, string][] => [
+      [`files[${index}].path`, file.path],
+      [`files[${index}].template`, file.template],
+    ]),
+    ['cwd', template.cwd ?? ''],
+  ]
+  const own = new OwnSettings(template.command, template.cwd, listWrittenFiles(template))
+  const settings = findSettingsProblems(template, parameters, own)
+  const used = new Set(
+    settings.length > 0
+      ? tuned
+      : template.server && selectServerParameters(template.server.kind, tuned, own),
+  )
+  for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
+    findPlaceholders,
+  ))
+    used.add(name)
+  const unknown = places.flatMap(([place, text]) =>
+    text === argsSlot
+      ? []
+      : findPlaceholders(text).flatMap((name) => {
+          used.add(name)
+          return known.has(name)
+            ? []
+            : [
+                `${place}: unknown placeholder \${${name}}; ${formatPlaceholderHint(parameters, calledStages)}`,
+              ]
+        }),
+  )
+  const argFormat = (template.argFormat ?? []).flatMap((part, index) =>
+    findPlaceholders(part)
+      .filter((name) => !(name in formatArgumentNames('', '')))
+      .map(
+        (name) =>
+          `argFormat[${index}]: unknown placeholder \${${name}}; known: ${joinNames(Object.keys(formatArgumentNames('', '')))}`,
+      ),
+  )
+  const unused = parameters
+    .filter(({ name, category }) => category === 'server' && !used.has(name))
+    .map(
+      ({ name }) =>
+        `parameter ${name} (server) never reaches the predictor: put \${${name}} into command, env, a file or reconfigure`,
+    )
+  const uncalled = calledStages
+    .filter((stage) => !used.has(nameStageUrl(stage)))
+    .map(
+      (stage) =>
+        `command: the address of stage ${stage} never reaches the predictor; put \${${nameStageUrl(stage)}} into command, env or a file`,
+    )
+  const ofServer =
+    template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
+  const unread = parameters
+    .filter(
+      ({ name, category }) =>
+        ofServer &&
+        category === 'env' &&
+        !used.has(name) &&
+        !template.envNames?.[name] &&
+        name !== name.toUpperCase(),
+    )
+    .map(
+      ({ name }) =>
+        `parameter ${name}: ${ofServer} does not read a variable ${formatEnvironmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
+    )
+  const outside = (template.files ?? [])
+    .filter(isOutsideFolder)
+    .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
+  const empty = template.command.length === 0 ? ['command: is empty'] : []
+  const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
+  return [
+    ...empty,
+    ...unknown,
+    ...wrong,
+    ...settings,
+    ...findFixedFlags(template, parameters, settings.length === 0 ? own : new OwnSettings()),
+    ...findReconfigureProblems(template, parameters),
+    ...argFormat,
+    ...unused,
+    ...uncalled,
+    ...unread,
+    ...outside,
+  ]
+}
+
+/** By the path as the command names it, with the placeholder of the trial's folder. */
+const listWrittenFiles = ({ files = [], cwd }: CommandTemplate): ReadonlyMap<string, string> =>
+  new Map(
+    files.map((file) => [resolve(cwd ?? process.cwd(), `\${dir}/${file.path}`), file.template]),
+  )
+
+/** A settings file of the user's own that tuned values cannot be merged into. */
+function findSettingsProblems(
+  { server }: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  own: OwnSettings,
+): string[] {
+  if (server === undefined) return []
+  try {
+    const joinNames = parameters.map(({ name }) => name)
+    selectServerParameters(server.kind, joinNames, own)
+    return []
+  } catch (error) {
+    if (!(error instanceof SettingsFileError)) throw error
+    return [`command: ${error.message}`]
+  }
+}
+
+/**
+ * Arguments and variables of the command that a parameter sets too: which of both is read is the
+ * server's choice.
+ */
+function findFixedFlags(
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  own: OwnSettings,
+): string[] {
+  const { command } = template
+  return parameters.flatMap(({ name, category }) => {
+    if (category === 'resource') return []
+    const flags = listParameterFlags(template, { name, category }, own).map(normaliseFlag)
+    const isSet = (word: string) =>
+      flags.includes(normaliseFlag(word)) || (/^-\w\d+$/.test(word) && flags.includes(word[1]))
+    const variable = template.envNames?.[name] ?? formatEnvironmentName(name)
+    const fixed = command.find((word, i) =>
+      word.startsWith('-')
+        ? isSet(word) && !isTunedAt(command, i)
+        : category === 'env' && word.startsWith(`${variable}=`) && !word.includes('${'),
+    )
+    return fixed === undefined
+      ? []
+      : [
+          `command: it fixes ${fixed.replace(/=.*$/s, '')}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
+        ]
+  })
+}
+
+/**
+ * Arguments by which a command may fix a parameter: its own argument, those of a known server's
+ * table, and those with its name, which override a variable or a file.
+ */
+function listParameterFlags(
+  { command, server, argFormat }: CommandTemplate,
+  { name, category }: TunedParameter,
+  own: OwnSettings,
+): readonly string[] {
+  const written = (argFormat ?? getArgFormat(server?.kind)).map((part) =>
+    substitute(part, formatArgumentNames(name, ''), () => {}),
+  )
+  const named = Object.values(formatArgumentNames(name, '')).map((text) => `--${text}`)
+  const known = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
+  return [
+    ...(category === 'args' ? written : []),
+    ...(server === undefined ? [...known, ...named] : listFlags(server.kind, name, own)),
+  ]
+}
+
+/** Whether an argument's value has a placeholder. */
+const isTunedAt = (words: readonly string[], at: number): boolean =>
+  (words[at]!.includes('=') ? words[at]! : (words[at + 1] ?? '')).includes('${')
+
+const findReconfigureProblems = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): string[] => {
+  const { reconfigure } = template
+  if (reconfigure === undefined) return []
+  const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
+  const unknown = [...new Set(reconfigure.flatMap(findPlaceholders))].filter(
+    (name) => !known.includes(name),
+  )
+  if (unknown.length > 0)
+    return unknown.map(
+      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(known)}`,
+    )
+  if (listReconfigurable(template, parameters).size > 0) return []
+  return [
+    'reconfigure: must set a parameter of category server that is set nowhere else: put its ${name} only into reconfigure',
+  ]
+}
+
+const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] =>
+  [...new Set(prepareTexts(step).flatMap(findPlaceholders))].flatMap((name) => {
+    if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
+    return (launcherPlaceholders as readonly string[]).includes(name)
+      ? [
+          `prepare: \${${name}} differs in every trial, but all trials share what is prepared: remove it`,
+        ]
+      : [
+          `prepare: unknown placeholder \${${name}}; known: ${joinNames([...tuned, ...preparePlaceholders, preparedName])}`,
+        ]
+  })

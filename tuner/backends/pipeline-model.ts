@@ -1,0 +1,104 @@
+/** The modelled stages of a pipeline: for its simulation, and for the prior of its search. */
+import type { Pricing } from '../../search/replica-price.ts'
+import { satisfiesConstraints } from '../../search/space/space.ts'
+import type { Configuration, Parameter, Problem } from '../../search/types.ts'
+import { softenCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
+import {
+  createModelledPipelinePredictor,
+  type SimulatedPipelineOptions,
+} from '../../trials/launchers/simulated/pipeline-launcher.ts'
+import { joinConfiguration, splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
+import { chooseDefaultConfiguration } from '../loop/default-configuration.ts'
+import { createEstimatorLookup, findArchitectures, resolveAnchor } from './estimators.ts'
+
+type Stages = readonly ExperimentStage[]
+
+/** Undefined if the device model does not know the model of a stage. */
+export function modelStages(
+  { slo, seed }: Pick<Experiment, 'slo' | 'seed'>,
+  stages: Stages,
+): SimulatedPipelineOptions | undefined {
+  const modelled = stages.flatMap(({ name, experiment }) => {
+    const { model, own, predictor } = experiment
+    const [architecture] = findArchitectures([model.architecture], own)
+    return architecture === undefined || predictor.kind !== 'builtin'
+      ? []
+      : [
+          [
+            name,
+            {
+              architecture,
+              ownGpus: own.gpus,
+              calibratedServer: resolveAnchor(experiment, architecture),
+            },
+          ] as const,
+        ]
+  })
+  return modelled.length < stages.length
+    ? undefined
+    : { pipeline: { stages }, stages: new Map(modelled), slo, seed }
+}
+
+/** Creates the prediction of the pipeline, which the search corrects by its trials. */
+export function createPipelinePrior(
+  experiment: Experiment,
+  stages: Stages,
+): Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'> {
+  const modelled = modelStages(experiment, stages)
+  if (modelled === undefined) return {}
+  const predict = createModelledPipelinePredictor(modelled)
+  const lookups = new Map(
+    stages.map(({ name, experiment }) => [name, createEstimatorLookup(experiment)!]),
+  )
+  /** Values of the estimators of all stages. */
+  const evaluate = <T>(
+    configuration: Configuration,
+    read: (at: ReturnType<NonNullable<ReturnType<typeof createEstimatorLookup>>>) => T,
+  ): T[] =>
+    (splitConfiguration(configuration) ?? []).map(({ stage, configuration }) =>
+      read(lookups.get(stage)!(configuration)),
+    )
+  return {
+    priorLogRate: (configuration) => {
+      const predicted = predict(configuration)
+      return predicted && Math.log(softenCapacity(predicted, experiment.slo))
+    },
+    priorLogConstraint: (configuration) => {
+      const predicted = predict(configuration)
+      return predicted && Math.log(predicted.unloadedMs)
+    },
+    cannotServe: (configuration) =>
+      evaluate(configuration, ({ estimator, configuration }) =>
+        estimator.cannotServe(configuration),
+      ).includes(true),
+    memoryFitProbability: (configuration) =>
+      evaluate(configuration, ({ estimator, configuration }) =>
+        estimator.memoryFitProbability(configuration),
+      ).reduce((product, probability) => product * probability, 1),
+  }
+}
+
+/** Chooses the baseline of a pipeline: one replica of that of each stage. */
+export function choosePipelineDefault(
+  problem: Problem,
+  stages: Stages,
+  pricePerHour: Pricing<Configuration>,
+): Configuration | undefined {
+  const chosen = stages.flatMap(({ name, experiment }) => {
+    const { space, objective } = experiment
+    const configuration = chooseDefaultConfiguration({ space, objective, pricePerHour })
+    const replicas = problem.space.parameters.find((one) => one.name === `${name}.replicas`)
+    return configuration === undefined || replicas === undefined
+      ? []
+      : [{ stage: name, replicas: findMinimum(replicas), configuration }]
+  })
+  if (chosen.length < stages.length) return undefined
+  const joined = joinConfiguration(chosen)
+  return satisfiesConstraints(problem.space, joined) && !problem.cannotServe?.(joined)
+    ? joined
+    : undefined
+}
+
+const findMinimum = (parameter: Parameter): number =>
+  'min' in parameter ? parameter.min : Math.min(...parameter.values.map(Number))
