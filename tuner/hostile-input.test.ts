@@ -43,12 +43,12 @@ describe('an experiment file with', () => {
     [
       'a constraint of 15,000 terms',
       `${base}constraints: ['${many(15_000, () => 'batchSize > 1 && ')}true']\n`,
-      /a condition of \d+ characters/,
+      /the condition has \d+ characters/,
     ],
     [
       'a constraint of 20,000 brackets',
       `${base}constraints: ['${'('.repeat(20_000)}1${')'.repeat(20_000)} > 0']\n`,
-      /a condition of \d+ characters/,
+      /the condition has \d+ characters/,
     ],
     [
       '20,000 constraints',
