@@ -14,6 +14,7 @@ import { computeParetoFront, computeQualityFronts } from './pareto-front.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import { rankCandidates } from './ranking.ts'
 import { hasNoResult } from './reasons.ts'
+import { evaluateRelaxedSlo } from './relaxed-slo.ts'
 import { reportStages } from './stages.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
@@ -66,6 +67,7 @@ export function recommendFrom(
   // If none ever served, an infeasible one explains more than one that could not be measured.
   const limited = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
   const stages = subject && reportStages(subject, input)
+  const relaxedSlo = best && stages && evaluateRelaxedSlo(input.trials, input, best.candidate)
   const defaultTrial = input.trials.find((t) => t.purpose === 'default')
   const key = defaultTrial && configurationKey(defaultTrial.configuration)
   const baseline = defaultTrial && all.find((j) => configurationKey(j.trial.configuration) === key)
@@ -105,6 +107,7 @@ export function recommendFrom(
       ? findBinding(limited, all, slo, stages)
       : { what: 'unknown', evidence: 'no trial has finished' },
     ...(stages && { stages }),
+    ...(relaxedSlo && { relaxedSlo }),
     front: computeParetoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all

@@ -63,6 +63,16 @@ describe('the stages of a pipeline', () => {
     })
   })
 
+  test('say what a looser SLO would save: the difference to its own ranking', () => {
+    const { relaxedSlo, best, slo } = recommendWith({ usage })
+    const limitMs = 1.1 * slo.limitMs
+    const trials = [complete(1, configuration, measured(200, 5), { usage })]
+    const looser = recommend({ ...input, trials, slo: { ...slo, limitMs } })
+    expect(relaxedSlo!.limitMs).toBe(limitMs)
+    expect(relaxedSlo!.saving).toBeCloseTo(1 - looser.best!.cost / best!.cost)
+    expect(relaxedSlo!.saving).toBeGreaterThan(0)
+  })
+
   test('have a price where their usage was not measured', () => {
     const { stages, binding } = recommendWith({})
     expect(stages!.map(describeStage)).toEqual(['14 % of the price', '86 % of the price'])

@@ -136,6 +136,13 @@ export interface StageReport {
   readonly busyShare?: number
 }
 
+/** A looser SLO. */
+export interface RelaxedSlo {
+  readonly limitMs: number
+  /** Share of the cost that it would save, 0-1. */
+  readonly saving: number
+}
+
 export interface Recommendation {
   readonly schema: 'tune.recommendation/v1'
   readonly experimentId: string
@@ -158,6 +165,8 @@ export interface Recommendation {
   readonly binding: { readonly what: Binding; readonly evidence: string }
   /** Of a pipeline: the stages of the best (or nearest), callers first. */
   readonly stages?: readonly StageReport[]
+  /** Of a pipeline: what a limit that is 10 % looser would save. */
+  readonly relaxedSlo?: RelaxedSlo
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
    * by rising latency: each is the configuration that would win under a tighter limit, at its safe

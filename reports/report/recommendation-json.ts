@@ -403,6 +403,15 @@ export const recommendationDocument = z.object({
     .array(stageReport)
     .optional()
     .describe('Of a pipeline: the stages of `best` (or `nearest`), callers first.'),
+  relaxedSlo: z
+    .object({
+      limitMs: z.number().describe('The looser limit, ms.'),
+      saving: z.number().describe('Share of the cost that it would save, 0 to 1.'),
+    })
+    .optional()
+    .describe(
+      'Of a pipeline: what a limit that is 10 % looser would save, by the measured load curves.',
+    ),
   front: z
     .array(candidate)
     .describe(

@@ -33,6 +33,7 @@ import {
 } from '../recommendation/ranked-candidate.ts'
 import { rankCandidates } from '../recommendation/ranking.ts'
 import { findLastMetrics, type MetricValues } from '../recommendation/read-metrics.ts'
+import { describeRelaxedSlo } from '../recommendation/relaxed-slo.ts'
 import { describeStage } from '../recommendation/stages.ts'
 import {
   formatTokenRates,
@@ -171,6 +172,7 @@ function listReasonLines(r: Recommendation): string[] {
         ]
       : []),
     ...(r.stages ?? []).map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}.`),
+    ...(r.relaxedSlo ? [`${describeRelaxedSlo(r.relaxedSlo)}.`] : []),
     ...(subject?.metrics
       ? [
           `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,

@@ -3,6 +3,7 @@
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
 import { listCandidates } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
+import { describeRelaxedSlo } from '../../../reports/recommendation/relaxed-slo.ts'
 import { describeStage } from '../../../reports/recommendation/stages.ts'
 import {
   formatWindow,
@@ -119,11 +120,12 @@ function formatDetails(
   style: Style,
   columns: number,
 ): string[] {
-  const { binding, stages = [], caveats, provenance, seed, experimentId } = recommendation
+  const { binding, stages = [], relaxedSlo, caveats, provenance, seed, experimentId } = recommendation
   const proof = formatProof(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
     ...stages.map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}`),
+    ...(relaxedSlo ? [describeRelaxedSlo(relaxedSlo)] : []),
     ...formatConfirmation(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),

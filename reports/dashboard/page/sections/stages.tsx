@@ -1,6 +1,7 @@
 /** The stages of a pipeline: a picture of their calls, and what each takes of time and money. */
 import type { StageCall } from '../../../../trials/pipeline/pipeline.ts'
 import { latency, percent, significant } from '../../../format.ts'
+import { describeRelaxedSlo } from '../../../recommendation/relaxed-slo.ts'
 import type { StageReport } from '../../../recommendation/types.ts'
 import { arrangeStages, type PlacedStage } from '../../charts/stage-layout.ts'
 import type { Answer } from '../answer.ts'
@@ -42,6 +43,7 @@ export function Stages({ answer: { experiment, recommendation } }: { answer: Ans
         Visits and times are means for each request of the load; the time of a visit excludes the
         calls that the stage makes. Busy is the share of time in which the busier resource of the
         stage worked. – was not measured.
+        {recommendation.relaxedSlo && ` ${describeRelaxedSlo(recommendation.relaxedSlo)}.`}
       </p>
     </>
   )
