@@ -41,6 +41,7 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'trials/launchers/local/prepare-step.ts': [2, 'looks at the size first; a note of our own'],
   'trials/launchers/local/process-group.ts': [2, 'a log that is cut'],
   'trials/launchers/local/processes.ts': [1, ofTheKernel],
+  'trials/launchers/local/stage-relay-thread.ts': [2, 'forwards bytes, and keeps none'],
   'trials/launchers/local/warden-process.ts': [2, 'waits for its end alone'],
   'trials/machine/cgroups.ts': [1, ofTheKernel],
   'trials/machine/machine-facts.ts': [2, `${ofTheKernel}; ${ourOwn}`],
