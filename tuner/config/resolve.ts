@@ -414,13 +414,10 @@ function checkSpace(
 }
 
 function checkTemplate(context: Context, { predictor }: ServerSetup, space: SearchSpace): void {
+  const { calledStages } = context.host
   if (isUserPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
-    for (const problem of findTemplateProblems(
-      predictor,
-      space.parameters,
-      context.host.calledStages,
-    ))
+    for (const problem of findTemplateProblems(predictor, space.parameters, calledStages))
       reportTemplateProblem(context, problem)
 }
 
