@@ -6,6 +6,7 @@ import { mean } from 'simple-statistics'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../../profiler/index.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { inspectCgroups } from '../../machine/cgroups.ts'
 import { inspectMachine, type MachineFacts } from '../../machine/machine-facts.ts'
 import type { Pipeline } from '../../pipeline/pipeline.ts'
 import type { Predictor } from '../../types.ts'
@@ -97,74 +98,78 @@ const findLeftovers = (): string[] => {
   ]
 }
 
-launcherContract('a local launcher of pipelines', {
-  create: createLauncher,
-  good: configuration,
-  other: { ...configuration, 'second.replicas': 1 },
-  infeasible: {
-    configuration: { ...configuration, 'second.behaviour': 'crash' },
-    reason: 'crashed',
-  },
-  leftovers: findLeftovers,
-  abortAfterMs: [1, 300, 900],
-})
+const { cpuParent } = inspectCgroups()
 
-describe('a launched pipeline', () => {
-  let predictor: Predictor | undefined
-  afterEach(async () => {
-    await predictor?.stop()
-    predictor = undefined
-    expect(findLeftovers()).toEqual([])
+describe.skipIf(cpuParent === undefined)('where CPU time may be limited', () => {
+  launcherContract('a local launcher of pipelines', {
+    create: createLauncher,
+    good: configuration,
+    other: { ...configuration, 'second.replicas': 1 },
+    infeasible: {
+      configuration: { ...configuration, 'second.behaviour': 'crash' },
+      reason: 'crashed',
+    },
+    leftovers: findLeftovers,
+    abortAfterMs: [1, 300, 900],
   })
 
-  test('reports visits, own times and isolation of each stage', async () => {
-    predictor = await createLauncher().launch(configuration, 1, never)
-    expect(predictor.isolation).toMatch(/^first: core .*0.5 cores.*; second: .*; second: /)
-    const generator = new HttpLoadGenerator()
-    const arrivals = { kind: 'poisson' } as const
-    const load = { kind: 'open', rateRps: 40, durationS: 3, arrivals, seed: 1 } as const
-    const { latencyMs } = await generator.play(predictor.target, load, never)
-    await generator.close()
-    const { stages } = await predictor.usage()
-    const [first, second] = stages!
-    expect(first).toMatchObject({ stage: 'first', visits: 1 })
-    expect(second).toMatchObject({ stage: 'second', visits: 2, busier: 'cpu' })
-    expect(second!.meanMs).toBeGreaterThanOrEqual(2)
-    expect(first!.meanMs).toBeGreaterThan(0)
-    expect(first!.meanMs + 2 * second!.meanMs).toBeCloseTo(mean([...latencyMs]), 6)
-  })
+  describe('a launched pipeline', () => {
+    let predictor: Predictor | undefined
+    afterEach(async () => {
+      await predictor?.stop()
+      predictor = undefined
+      expect(findLeftovers()).toEqual([])
+    })
 
-  test('divides its calls over the replicas of a stage', async () => {
-    predictor = await createLauncher().launch(configuration, 1, never)
-    if (predictor.target.kind !== 'http') throw new Error('not http')
-    const { url, path } = predictor.target
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, async () => {
-        const answer = await fetch(url + path, { method: 'POST', body: '{}' })
-        return (await answer.json()) as { answers: { arguments: string[] }[] }
-      }),
-    )
-    const ports = answers.flatMap(({ answers }) => answers.map((one) => one.arguments[0]))
-    expect(new Set(ports).size).toBe(2)
-  })
+    test('reports visits, own times and isolation of each stage', async () => {
+      predictor = await createLauncher().launch(configuration, 1, never)
+      expect(predictor.isolation).toMatch(/^first: core .*0.5 cores.*; second: .*; second: /)
+      const generator = new HttpLoadGenerator()
+      const arrivals = { kind: 'poisson' } as const
+      const load = { kind: 'open', rateRps: 40, durationS: 3, arrivals, seed: 1 } as const
+      const { latencyMs } = await generator.play(predictor.target, load, never)
+      await generator.close()
+      const { stages } = await predictor.usage()
+      const [first, second] = stages!
+      expect(first).toMatchObject({ stage: 'first', visits: 1 })
+      expect(second).toMatchObject({ stage: 'second', visits: 2, busier: 'cpu' })
+      expect(second!.meanMs).toBeGreaterThanOrEqual(2)
+      expect(first!.meanMs).toBeGreaterThan(0)
+      expect(first!.meanMs + 2 * second!.meanMs).toBeCloseTo(mean([...latencyMs]), 6)
+    })
 
-  test('names the stage that ends', async () => {
-    predictor = await createLauncher().launch(configuration, 1, never)
-    const [, second] = readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').slice(-3)
-    process.kill(Number(second), 'SIGKILL')
-    expect((await predictor.died)!.what).toMatch(/^stage second: /)
-  })
+    test('divides its calls over the replicas of a stage', async () => {
+      predictor = await createLauncher().launch(configuration, 1, never)
+      if (predictor.target.kind !== 'http') throw new Error('not http')
+      const { url, path } = predictor.target
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, async () => {
+          const answer = await fetch(url + path, { method: 'POST', body: '{}' })
+          return (await answer.json()) as { answers: { arguments: string[] }[] }
+        }),
+      )
+      const ports = answers.flatMap(({ answers }) => answers.map((one) => one.arguments[0]))
+      expect(new Set(ports).size).toBe(2)
+    })
 
-  test('names the stage that cannot start', async () => {
-    await expect(
-      createLauncher().launch({ ...configuration, 'second.behaviour': 'crash' }, 1, never),
-    ).rejects.toThrow(/^stage second: .*exit code 3/)
-  })
+    test('names the stage that ends', async () => {
+      predictor = await createLauncher().launch(configuration, 1, never)
+      const [, second] = readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').slice(-3)
+      process.kill(Number(second), 'SIGKILL')
+      expect((await predictor.died)!.what).toMatch(/^stage second: /)
+    })
 
-  test('is refused where its stages need more cores than there are', async () => {
-    const tooMany = { ...configuration, 'first.cpuCores': machine.affinity.length }
-    await expect(createLauncher().launch(tooMany, 1, never)).rejects.toThrow(
-      /the stages need \d+ cores together, but this process may use only/,
-    )
+    test('names the stage that cannot start', async () => {
+      await expect(
+        createLauncher().launch({ ...configuration, 'second.behaviour': 'crash' }, 1, never),
+      ).rejects.toThrow(/^stage second: .*exit code 3/)
+    })
+
+    test('is refused where its stages need more cores than there are', async () => {
+      const tooMany = { ...configuration, 'first.cpuCores': machine.affinity.length }
+      await expect(createLauncher().launch(tooMany, 1, never)).rejects.toThrow(
+        /the stages need \d+ cores together, but this process may use only/,
+      )
+    })
   })
 })
