@@ -30,8 +30,8 @@ const common = { backend: 'simulated', headroom: 0, history: false, confirm: fal
 const pipelines = {
   'two stages': {
     ...common,
-    slo: '100ms',
-    demand: '150 rps',
+    slo: '45ms',
+    demand: '350 rps',
     stages: {
       embed: {
         model: 'bert',
@@ -48,8 +48,8 @@ const pipelines = {
   },
   'three, batches in the middle': {
     ...common,
-    slo: '150ms',
-    demand: '150 rps',
+    slo: '75ms',
+    demand: '350 rps',
     stages: {
       prepare: {
         model: 'resnet50',
@@ -70,8 +70,8 @@ const pipelines = {
   },
   'a branch of 30 %': {
     ...common,
-    slo: '100ms',
-    demand: '150 rps',
+    slo: '60ms',
+    demand: '350 rps',
     stages: {
       embed: {
         model: 'bert',
