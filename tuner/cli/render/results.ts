@@ -120,7 +120,15 @@ function formatDetails(
   style: Style,
   columns: number,
 ): string[] {
-  const { binding, stages = [], relaxedSlo, caveats, provenance, seed, experimentId } = recommendation
+  const {
+    binding,
+    stages = [],
+    relaxedSlo,
+    caveats,
+    provenance,
+    seed,
+    experimentId,
+  } = recommendation
   const proof = formatProof(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
