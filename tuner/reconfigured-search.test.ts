@@ -43,7 +43,12 @@ test('is started once, and each trial but the first says so', async (context) =>
   expect(trials.length, ran.stderr).toBeGreaterThan(2)
   expect(readFileSync(join(box.folder, 'starts'), 'utf8').trim().split('\n')).toHaveLength(1)
   expect(ran.stderr.split('server reused, reconfigured').length - 1).toBe(trials.length - 1)
+  const [first, ...others] = trials.map((trial) =>
+    trial.state === 'complete' ? trial.usage?.launchSeconds : undefined,
+  )
+  expect(first).toBeGreaterThan(1)
   await box.skipIfDisturbed(context.skip)
+  for (const seconds of others) expect(seconds).toBeLessThan(first!)
   expect(recommends, ran.stderr).toContain(ran.code)
   const [written] = /tune-results\/[^\s"]+\/deployment\.yaml/.exec(ran.stdout + ran.stderr)!
   expect(readFileSync(join(box.folder, written), 'utf8')).toMatch(
