@@ -37,6 +37,13 @@ export function splitConfiguration(
   return split.length > 0 && split.length === stages.size ? split : undefined
 }
 
+/** Configuration and replicas of one stage; undefined if the configuration does not have it. */
+export const findStage = (
+  configuration: Configuration,
+  stage: string,
+): StageConfiguration | undefined =>
+  splitConfiguration(configuration)?.find((found) => found.stage === stage)
+
 export const joinConfiguration = (stages: readonly StageConfiguration[]): Configuration =>
   Object.fromEntries(
     stages.flatMap(({ stage, replicas, configuration }) =>

@@ -8,7 +8,7 @@ import { getDemand } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { computeVisitRatios } from '../../trials/pipeline/pipeline.ts'
-import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import { findStage } from '../../trials/pipeline/stage-configuration.ts'
 import { parseResources } from '../../trials/resources.ts'
 import type { FinishedTrial, StageUsage } from '../../trials/types.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
@@ -53,9 +53,10 @@ function resolveStage(
   input: StageServingInput,
 ): Serving {
   const { experiment, stages, recommendation, candidate, trials, pricePerHour } = input
-  const found = splitConfiguration(candidate.configuration)?.find((one) => one.stage === name)
+  const found = findStage(candidate.configuration, name)
   if (found === undefined) throw new TypeError(`the configuration has no stage ${name}`)
   const { configuration, replicas } = found
+  const { cpuCores } = parseResources(configuration, {}, stage.own.gpus)
   const usage = findStageUsage(name, candidate, recommendation, trials)
   const visits = usage?.visits ?? computeVisitRatios({ stages }).get(name)!
   // What one replica of the stage serves while the whole pipeline serves its capacity.
@@ -81,7 +82,7 @@ function resolveStage(
       name: `${experiment.name}-${name}`,
       demandRps: demandRps && demandRps * visits,
       stageUrls,
-      stageEvidence: describeStageUse(usage, parseResources(configuration).cpuCores),
+      stageEvidence: describeStageUse(usage, cpuCores),
     },
   )
   const note = `stage ${name} of the pipeline ${experiment.name}: the SLO is that of the whole pipeline, so verify it at the entry, ${experiment.name}-${stages[0]!.name}`

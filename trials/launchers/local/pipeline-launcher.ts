@@ -13,7 +13,7 @@ import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { Pipeline } from '../../pipeline/pipeline.ts'
-import { splitConfiguration } from '../../pipeline/stage-configuration.ts'
+import { findStage } from '../../pipeline/stage-configuration.ts'
 import { addStageToError } from '../../pipeline/stage-error.ts'
 import { readResources } from '../../resources.ts'
 import {
@@ -81,10 +81,9 @@ export function countPipelineCores(
   { pipeline, stages }: Pick<LocalPipelineOptions, 'pipeline' | 'stages'>,
   configuration: Configuration,
 ): number {
-  const split = splitConfiguration(configuration) ?? []
   return countCores(
     pipeline.stages.toReversed().flatMap(({ name }) => {
-      const found = split.find(({ stage }) => stage === name)
+      const found = findStage(configuration, name)
       if (found === undefined) return []
       const { defaults, ownGpus } = stages.get(name)!
       const { cpuCores } = readResources(found.configuration, defaults, ownGpus)
@@ -124,7 +123,7 @@ async function launchStage(
 ): Promise<ServingStage> {
   const { options, pool, trialNumber, signal, onWaiting, callable, cleanup } = launch
   const stageOptions = options.stages.get(name)!
-  const found = splitConfiguration(configuration)?.find(({ stage }) => stage === name)
+  const found = findStage(configuration, name)
   if (found === undefined)
     throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
   const urls = new Map(callable.map((stage) => [stage.name, stage.relay!.url]))

@@ -1,5 +1,5 @@
 /** Usage of the stages of a launched pipeline during its last load. */
-import { sum } from 'simple-statistics'
+import { mean, sum } from 'simple-statistics'
 import type { LoadRun } from '../../../profiler/model/load-run.ts'
 import { computeVisitRatios, type Pipeline } from '../../pipeline/pipeline.ts'
 import type { Resources } from '../../resources.ts'
@@ -116,5 +116,3 @@ function computeOwnTimes(
     }),
   )
 }
-
-const mean = (values: readonly number[]): number => sum([...values]) / values.length
