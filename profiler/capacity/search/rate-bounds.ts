@@ -74,13 +74,13 @@ export class RateBounds {
       metRps,
       ciMetRps,
       ciViolatedRps: findCiViolatedRate(counted, slo),
-      credibleMetRps: findMetRate(
+      longWindowMetRps: findMetRate(
         counted,
         slo,
         violatedRps,
         Math.max(minRequestsToRejectNearRate, 1 / (1 - slo.percentile)),
       ),
-      brieflyMetRps: findMetRate(
+      shortWindowMetRps: findMetRate(
         counted,
         slo,
         violatedRps,
