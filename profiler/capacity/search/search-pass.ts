@@ -17,7 +17,7 @@ import { AgreedDiscipline } from './agreed-discipline.ts'
 import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
 import type { LoopFacts } from './measure-saturation.ts'
-import type { Attempt, ObservedServer, SearchContext } from './search-context.ts'
+import type { ObservedServer, PassHistory, SearchContext } from './search-context.ts'
 import { WindowPlayer } from './window-player.ts'
 
 export class SearchPass {
@@ -31,7 +31,7 @@ export class SearchPass {
     readonly context: SearchContext,
     readonly server: ObservedServer,
     readonly loops: LoopFacts,
-    readonly attempt: Attempt,
+    readonly history: PassHistory,
   ) {
     const { session, estimators, options } = context
     const { p50Ms } = server.unloaded.point
