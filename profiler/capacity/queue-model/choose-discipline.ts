@@ -221,7 +221,7 @@ function isOutOfOrder(log: ServiceLog): boolean {
   if (log.departed.some((departed) => departed > 1)) return false
   const steps = {
     log: { ...log, present: log.departed },
-    foundPresent: log.present.map((present) => present - 1),
+    systemSizeAtArrival: log.present.map((present) => present - 1),
     waited: log.present.map((present) => present > 1),
     waits: { joinedMs: [], missedMs: [] },
     requests: log.present.length,
@@ -251,8 +251,8 @@ const maxBatchWorkers = 6
 function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
   const { windows, loops, unloadedMs } = input
   const departures = countSimultaneous(loops, unloadedMs)
-  for (const workers of range(1, maxBatchWorkers))
-    for (const maxBatch of range(1, workers).map((batches) => departures / batches)) {
+  for (const workers of listRange(1, maxBatchWorkers))
+    for (const maxBatch of listRange(1, workers).map((batches) => departures / batches)) {
       if (maxBatch <= 1 || !Number.isInteger(maxBatch)) continue
       const calibration = calibrateBatches(windows, workers, maxBatch, unloadedMs)
       if (!doBatchesFit(calibration)) continue
@@ -260,7 +260,7 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
     }
   const busyWorkers = estimateMeanBusy(input)
   const minWorkers = Math.max(1, Math.floor(busyWorkers / workerSearchFactor))
-  const candidates = range(
+  const candidates = listRange(
     minWorkers,
     Math.min(maxWorkers, workerSearchFactor * busyWorkers + 1),
   ).map((workers) =>
@@ -290,9 +290,10 @@ const minFullBatchShare = 1 / 3
 function countSimultaneous(loops: readonly LoadRun[], unloadedMs: number): number {
   const requests = new Map<number, number>()
   for (const loop of loops) {
-    const { endMs } = collectSojourns(loop)
-    for (let from = 0, i = 1; i <= endMs.length; i++) {
-      if (Math.abs(endMs[i]! - endMs[i - 1]!) <= simultaneousShare * unloadedMs) continue
+    const { departedMs } = collectSojourns(loop)
+    for (let from = 0, i = 1; i <= departedMs.length; i++) {
+      // Behind the last departure, the difference is NaN, which also ends a batch.
+      if (Math.abs(departedMs[i]! - departedMs[i - 1]!) <= simultaneousShare * unloadedMs) continue
       requests.set(i - from, (requests.get(i - from) ?? 0) + i - from)
       from = i
     }
@@ -307,13 +308,14 @@ const findMinBy = <T>(values: readonly T[], rank: (value: T) => number): T | und
     undefined,
   )
 
-/** Whole numbers from one to another; none for NaN. */
-const range = (from: number, to: number): number[] =>
+/** Lists the whole numbers from one to another; none for NaN. */
+const listRange = (from: number, to: number): number[] =>
   Array.from({ length: Math.max(0, Math.floor(to) - from + 1) }, (_, i) => from + i)
 
 /**
- * Mean number of busy workers at the highest observed throughput, by Little's law. Service times
- * are the latencies of the tenth of requests that found the fewest others. NaN without answers.
+ * Estimates the mean number of busy workers at the highest observed throughput, by Little's law.
+ * Service times are the latencies of the tenth of requests with the fewest others in the system at
+ * their arrival. NaN without answers.
  */
 function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
   const openRuns = windows.map(({ run }) => run)
@@ -322,13 +324,16 @@ function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
     0,
   )
   const answers = openRuns.flatMap((run) => {
-    const { sentMs, endMs, foundPresent } = collectSojourns(run)
-    return Array.from(sentMs, (at, i) => ({ latencyMs: endMs[i]! - at, found: foundPresent[i]! }))
+    const { arrivedMs, departedMs, systemSizeAtArrival } = collectSojourns(run)
+    return Array.from(arrivedMs, (atMs, i) => ({
+      latencyMs: departedMs[i]! - atMs,
+      systemSize: systemSizeAtArrival[i]!,
+    }))
   })
-  const ascending = answers.map(({ found }) => found).sort((a, b) => a - b)
-  const maxFound = ascending[Math.floor(answers.length / 10)]!
-  const unqueuedMs = answers.flatMap(({ latencyMs, found }) =>
-    found <= maxFound ? [latencyMs] : [],
+  const ascending = answers.map(({ systemSize }) => systemSize).sort((a, b) => a - b)
+  const maxSystemSize = ascending[Math.floor(answers.length / 10)]!
+  const unqueuedMs = answers.flatMap(({ latencyMs, systemSize }) =>
+    systemSize <= maxSystemSize ? [latencyMs] : [],
   )
   return unqueuedMs.length === 0 ? Number.NaN : (maxRps * mean(unqueuedMs)) / 1000
 }

@@ -20,7 +20,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
 import { isAsFastAsLoops } from '../closed-loop-share.ts'
 import type { Effort } from '../effort.ts'
-import { allWindowsDisturbed } from '../host-interference.ts'
+import { allWindowsDisturbedDetail } from '../host-interference.ts'
 import type { RequestWarmUp } from '../warm-up.ts'
 import { concludeDisturbed, concludePass, concludeSaturationTooLow } from './conclusion.ts'
 import { type LoopFacts, measureSaturation } from './measure-saturation.ts'
@@ -94,7 +94,7 @@ const maxSlowdownChecks = 2
  * request count need two (docs/research/capacity.md, policies beside the queue).
  */
 const maxFurtherWarmUps = 2
-/** Load of a further warm-up, as a share of the saturation: no queue grows without bound. Assumed. */
+/** Load of a further warm-up, as a share of the saturation: its queue stays bounded. Assumed. */
 const warmUpLoadShare = 0.8
 /**
  * Shortest and longest further warm-up, seconds: at most about as long as the first one may take
@@ -251,7 +251,7 @@ function finishEarly(pass: SearchPass, end: WindowEnd): SearchState {
   const isBounded = Number.isFinite(rates.violatedRps) || !screen.isMostlyInvalid
   return pass.posterior !== undefined && rates.metRps > 0 && isBounded
     ? { at: 'conclusion', pass }
-    : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbed))
+    : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbedDetail))
 }
 
 /** Repeats a pass as far as repetitions are left, else ends with its result. */
@@ -268,7 +268,7 @@ function repeat(
   return finish(server, result)
 }
 
-/** Starts a new pass and drops the observations of this one, because server or host have changed. */
+/** Starts a new pass without the observations of this one: the server or the host has changed. */
 function startPass({ context, server }: SearchPass, history: PassHistory): SearchState {
   context.session.forget(history.earlierPoints)
   context.session.startBudget()

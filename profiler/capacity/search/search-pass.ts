@@ -43,7 +43,7 @@ export class SearchPass {
 
   /** Estimates the capacity to choose the next rate. */
   updateEstimate(): void {
-    const estimate = this.estimator.estimateToPlan()
+    const estimate = this.estimator.estimateForNextRate()
     this.posterior = estimate?.posterior
     if (estimate !== undefined) this.evidence.discipline.record(estimate.discipline)
   }
@@ -87,7 +87,8 @@ export class SearchPass {
    * Fits a token bucket (rate limiter) to all loops and windows; undefined if none explains them.
    */
   fitBucket(): TokenBucket | undefined {
-    return fitTokenBucket([...this.context.session.loops, ...this.estimator.collectOpenRuns()])
+    const { loops } = this.context.session
+    return fitTokenBucket([...loops, ...this.estimator.collectRunsWithRefusals()])
   }
 
   /**

@@ -4,7 +4,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { exceedsErrorRate, meetsSlo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
-import { isStarvedOfCores, unloadedDisturbed } from '../host-interference.ts'
+import { isStarvedOfCores, unloadedDisturbedDetail } from '../host-interference.ts'
 import { describeErrors, type PlayedLoad, type Session } from '../session.ts'
 import {
   areContradictory,
@@ -106,7 +106,7 @@ export async function measureUnloaded(
   // With few requests, the lower end of the interval may lie below the median, so the median has to
   // meet the limit, too.
   if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return server
-  if (isStarvedOfCores(run)) return createFailure('host-interference', unloadedDisturbed)
+  if (isStarvedOfCores(run)) return createFailure('host-interference', unloadedDisturbedDetail)
   return createFailure(
     'slo-unattainable',
     `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
