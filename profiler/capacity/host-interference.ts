@@ -23,9 +23,9 @@ export const unloadedDisturbedDetail =
   'one request at a time violates the SLO, but other work on this machine disturbed both measurements'
 
 /**
- * Minimum share of a window in which the server waited for a core, or the hypervisor withheld it, at
- * which a violated SLO is no evidence. Low, because threads that wait for one another multiply the
- * delay. Assumed.
+ * Minimum share of a window, in which the server waited for a core or the hypervisor withheld one,
+ * from which a violated SLO is no evidence. Low, because threads that wait for one another multiply
+ * the delay. Assumed.
  */
 const minStarvedShare = 0.25
 

@@ -67,7 +67,7 @@ const minComparedShare = 0.5
 /** Tolerance for the rounding of planned rates. */
 const rateRounding = 0.001
 
-/** Extracts what a stored measurement contributes to the confirmation of its configuration. */
+/** Extracts the windows and the unloaded latency of a stored measurement for a confirmation. */
 export function extractEarlierMeasurement({
   points,
   unloaded,
@@ -113,7 +113,7 @@ interface AgreementOptions {
 }
 
 /** Collects the measurements of a configuration, and lists their disagreements. */
-export class Agreement {
+export class MeasurementAgreement {
   private readonly windows: WindowViolations[]
   /** Windows of this confirmation, in time order. */
   private readonly ownWindows: {
@@ -124,8 +124,8 @@ export class Agreement {
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
   private readonly unloadedBefore: UnloadedSummary | undefined
-  private disturbed = 0
-  /** A window that violated the SLO where others met it. */
+  private disturbedWindows = 0
+  /** Describes a window that violated the SLO where others met it. */
   private violation: string | undefined
 
   constructor(private readonly options: AgreementOptions) {
@@ -149,7 +149,7 @@ export class Agreement {
 
   /** Adds a window that host interference made invalid. */
   addDisturbed(): void {
-    this.disturbed++
+    this.disturbedWindows++
   }
 
   get agrees(): boolean {
@@ -173,7 +173,7 @@ export class Agreement {
     }
   }
 
-  /** Disagreements found, a sentence each. */
+  /** One sentence per disagreement. */
   private get disagreements(): string[] {
     const disagreements: string[] = []
     if (this.violation !== undefined) disagreements.push(this.violation)
@@ -191,9 +191,9 @@ export class Agreement {
         `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
       )
     }
-    if (this.disturbed > 0)
+    if (this.disturbedWindows > 0)
       disagreements.push(
-        `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
+        `other work on this machine disturbed ${this.disturbedWindows} more window${this.disturbedWindows === 1 ? '' : 's'}`,
       )
     return disagreements
   }
@@ -234,7 +234,7 @@ export class Agreement {
   }
 }
 
-/** First earlier unloaded latency that differs from the present one. */
+/** Finds the first earlier unloaded latency that differs from the present one. */
 export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
   now: UnloadedSummary,
