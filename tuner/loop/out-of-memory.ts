@@ -73,8 +73,8 @@ export function excludeOutOfMemory(
   }
 }
 
-/** The trial with the number of configurations that its lack of memory rules out, in its detail. */
-export function explainExclusions(
+/** Adds to the detail of a trial how many configurations its lack of memory rules out. */
+export function addExclusionReason(
   trial: FinishedTrial,
   problem: Problem,
   earlier: readonly FinishedTrial[],

@@ -10,7 +10,7 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
 import { loadPriceBook, priceExperiment } from './problem.ts'
-import { createReadOnlySurroundings, reevaluate } from './reevaluation.ts'
+import { createReadOnlyHost, reevaluate } from './reevaluation.ts'
 
 /** @property unreadable why this version cannot read the experiment */
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
@@ -57,7 +57,7 @@ async function findCurrentRecommendation({
   const experiment = loadExperimentDocument(
     spec as ExperimentDocument,
     id,
-    createReadOnlySurroundings(),
+    createReadOnlyHost(),
   )
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const pricing = priceExperiment(experiment, book)

@@ -61,7 +61,7 @@ export function findReasonToStop(state: SearchState, budget: BudgetSpec): Ending
   )
 }
 
-/** The ending of a search that has tried all configurations. */
+/** Describes the ending of a search that has tried all configurations. */
 export function reportSpaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending {
   const tried = new Set(
     trials.flatMap((trial) =>
@@ -72,8 +72,8 @@ export function reportSpaceExhausted({ trials }: Pick<SearchState, 'trials'>): E
   return findNoneServed({ trials }) ?? { reason: 'space-exhausted', detail }
 }
 
-/** The ending with the number of configurations that no node had room for. */
-export function mentionUnplaced(ending: Ending, trials: readonly FinishedTrial[]): Ending {
+/** Adds to an ending the number of configurations that fitted on no node. */
+export function addUnplacedCount(ending: Ending, trials: readonly FinishedTrial[]): Ending {
   const unplaced = trials.filter(isUnplaced).length
   if (unplaced === 0) return ending
   const note =
@@ -106,8 +106,8 @@ function findFailure({ trials, trialsOfRun }: SearchState): Ending | undefined {
 }
 
 /**
- * No predictor started, or all of them died. No configuration can be called the best, so the
- * experiment fails instead of ending.
+ * Finds that no predictor started, or that all of them died. No configuration can be called the
+ * best, so the experiment fails instead of ending.
  */
 function findNoneServed({ trials }: Pick<SearchState, 'trials'>): Ending | undefined {
   const last = trials.at(-1)
@@ -137,7 +137,7 @@ function findCertainty({ assessment }: SearchState): Ending | undefined {
   return { reason: 'certain', detail: describeCertainty(assessment) }
 }
 
-/** The stop rule is not certain yet, but further trials are expected to gain too little. */
+/** Finds that further trials are expected to gain too little, before the stop rule is certain. */
 function findNotWorthwhile({ assessment, requiredGain }: SearchState): Ending | undefined {
   if (assessment === undefined || requiredGain === undefined) return undefined
   const explanation = explainNotWorthwhile(assessment.outlook, requiredGain)
@@ -159,8 +159,8 @@ const minTrialsToGiveUp = 4
 const minFeasibleProbability = 0.01
 
 /**
- * Every configuration violates the SLO with one request at a time. So will the others: the last one
- * was suggested as the likeliest to meet it.
+ * Finds that every configuration violates the SLO with one request at a time. So will the others:
+ * the last one was suggested as the likeliest to meet it.
  */
 function findUnattainableSlo({ trials }: SearchState): Ending | undefined {
   const measured = trials.flatMap((trial) =>
@@ -186,7 +186,7 @@ function findUnattainableSlo({ trials }: SearchState): Ending | undefined {
   }
 }
 
-/** Other work on the machine continues. Undisturbed measurements remain valid. */
+/** Finds that other work on the machine continues. Undisturbed measurements remain valid. */
 function findBusyMachine(
   { trials, trialsOfRun }: SearchState,
   { maxTrials }: BudgetSpec,
@@ -205,8 +205,8 @@ function findBusyMachine(
 }
 
 /**
- * Time and money are checked before the number of trials, because once they are spent nothing may
- * start, not even the baseline that is reserved in the number.
+ * Finds a budget that is spent. Time and money come before the number of trials: once they are
+ * spent, nothing may start, not even the baseline for which one trial is reserved.
  */
 function findExhaustedBudget(
   { countedTrials, elapsedS, spentUsd }: SearchState,
