@@ -58,7 +58,7 @@ export const canUseAutocannon = (target: HttpTarget, load: ClosedLoad): boolean 
   load.connections >= minConnections &&
   !load.forOpen &&
   target.transport === undefined &&
-  target.spread === undefined &&
+  target.replicas === undefined &&
   !target.http2 &&
   !target.url.startsWith('https:')
 

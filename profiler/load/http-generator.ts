@@ -67,7 +67,7 @@ export class HttpLoadGenerator implements LoadGenerator {
       const recordLoad = target.observeLoad?.()
       const { answerSamples, ...run } = await this.playInChild(child, load, signal)
       recordLoad?.(run)
-      for (const { body, answer } of answerSamples ?? []) target.sample?.take?.(body, answer)
+      for (const { body, answer } of answerSamples ?? []) target.sample?.onSample?.(body, answer)
       return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {
       this.busy = false

@@ -23,13 +23,13 @@ export class SpreadSender implements Sender {
     target: HttpTarget,
     make: (server: HttpTarget) => Promise<Sender>,
   ): Promise<SpreadSender> {
-    const { spread = [], ...common } = target
+    const { replicas = [], ...common } = target
     const senders = await Promise.all(
-      spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })),
+      replicas.map(({ url, path, headers }) => make({ ...common, url, path, headers })),
     )
     return new SpreadSender(
       senders,
-      spread.map(({ weight }) => weight),
+      replicas.map(({ weight }) => weight),
     )
   }
 

@@ -33,7 +33,7 @@ interface CalibratedPrior extends ShiftedPrior {
    * Prior of f − `logFactors` for the linear trend, k. For a weakly identified factor it is the
    * marginal posterior instead, because the data are already in it.
    */
-  readonly offsets: readonly (readonly [mean: number, sd: number])[]
+  readonly factorErrorPriors: readonly (readonly [mean: number, sd: number])[]
   readonly saturation: SaturationCurve
 }
 
@@ -81,7 +81,7 @@ const huberThreshold = 3
  */
 const gridPointsPerSd = 3
 /** Grid points on either side of the mode: three prior standard deviations. */
-const gridReach = 3 * gridPointsPerSd
+const gridHalfWidth = 3 * gridPointsPerSd
 /**
  * A factor is weakly identified if its sd exceeds this multiple of what the sensitivities give.
  * Assumed.
@@ -115,9 +115,9 @@ export function calibrateFactors(
   const fromZero = descend(fitAtZero)
   const fromBest = start === fitAtZero ? fromZero : descend(start)
   const mode = fromBest.misfit < fromZero.misfit ? fromBest : fromZero
-  const { prior, logFactors, offsets } = averageWeaklyIdentified(mode)
-  const calibratedSds = offsets.map(([, sd]) => sd)
-  return { ...prior, logFactors, offsets, saturation: createSaturationCurve }
+  const { prior, logFactors, factorErrorPriors } = averageWeaklyIdentified(mode)
+  const calibratedSds = factorErrorPriors.map(([, sd]) => sd)
+  return { ...prior, logFactors, factorErrorPriors, saturation: createSaturationCurve }
 
   function fitAt(shift: readonly number[]): FactorFit {
     const shifted = factors.applyFactors(shift)
@@ -151,17 +151,22 @@ export function calibrateFactors(
   }
 
   /** Step 2: moves weakly identified factors to their marginal means, the furthest first. */
-  function averageWeaklyIdentified(mode: FactorFit): FactorFit & Pick<CalibratedPrior, 'offsets'> {
-    const offsets = mode.logFactors.map((v, i): readonly [number, number] => [-v, priorSds[i]!])
+  function averageWeaklyIdentified(
+    mode: FactorFit,
+  ): FactorFit & Pick<CalibratedPrior, 'factorErrorPriors'> {
+    const factorErrorPriors = mode.logFactors.map((v, i): readonly [number, number] => [
+      -v,
+      priorSds[i]!,
+    ])
     const remaining = new Set(priorSds.keys())
     let fit = mode
     for (;;) {
       const furthest = [...remaining]
         .flatMap((factor) => findWeaklyIdentified(fit, factor) ?? [])
         .sort((a, b) => b.distance - a.distance)[0]
-      if (furthest === undefined) return { ...fit, offsets }
+      if (furthest === undefined) return { ...fit, factorErrorPriors }
       remaining.delete(furthest.factor)
-      offsets[furthest.factor] = [0, furthest.sd]
+      factorErrorPriors[furthest.factor] = [0, furthest.sd]
       fit = furthest.atMean
     }
   }
@@ -179,8 +184,8 @@ export function calibrateFactors(
     if (information * priorSd ** 2 < 1) return undefined
     const shiftBy = (shift: number) =>
       fitAt(fit.logFactors.map((v, i) => (i === factor ? v + shift : v)))
-    const grid = Array.from({ length: 2 * gridReach + 1 }, (_, j) => {
-      const shift = ((j - gridReach) * priorSd) / gridPointsPerSd
+    const grid = Array.from({ length: 2 * gridHalfWidth + 1 }, (_, j) => {
+      const shift = ((j - gridHalfWidth) * priorSd) / gridPointsPerSd
       return { shift, weight: Math.exp(0.5 * (fit.misfit - shiftBy(shift).misfit)) }
     })
     const total = grid.reduce((sum, { weight }) => sum + weight, 0)

@@ -320,10 +320,10 @@ test('nothing is compared where it is off, and what is no answer to the request 
     logPath: '/log',
   })
   expect(stopped).toEqual([3])
-  const { take } = (target as Extract<Target, { kind: 'http' }>).sample!
-  take!(1, Buffer.from('{"y": 5}'))
+  const { onSample } = (target as Extract<Target, { kind: 'http' }>).sample!
+  onSample!(1, Buffer.from('{"y": 5}'))
   expect(await answers!.fault()).toBeUndefined()
-  take!(1, Buffer.from('{"y": 4, "model": "other"}'))
+  onSample!(1, Buffer.from('{"y": 4, "model": "other"}'))
   expect(await answers!.fault()).toBe("request 1 was answered, but from the model 'other'")
 })
 
@@ -332,9 +332,9 @@ test('answers of a load are held against them too', async () => {
   const { target, answers } = await launcher.launch({}, 1, signal)
   if (target.kind !== 'http') throw new Error('no HTTP target')
   expect(target.sample?.bodies).toEqual([0, 1, 2, 3])
-  target.sample!.take!(2, Buffer.from('{"y": 2.5}'))
+  target.sample!.onSample!(2, Buffer.from('{"y": 2.5}'))
   expect(await answers!.fault()).toBeUndefined()
-  target.sample!.take!(2, Buffer.from('{"y": 0.5}'))
+  target.sample!.onSample!(2, Buffer.from('{"y": 0.5}'))
   expect(await answers!.fault()).toContain('request 2, y: 0.5 in place of 2.5')
 })
 

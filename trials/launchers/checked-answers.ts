@@ -145,7 +145,7 @@ async function checkAnswers(
     ...predictor,
     target: {
       ...target,
-      sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) },
+      sample: { bodies, onSample: (body, answer) => underLoad.checkBytes(body, answer) },
     },
     answers: { spec, bodies, fault: () => underLoad.findFault() },
   }

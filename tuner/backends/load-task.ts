@@ -117,7 +117,7 @@ export async function runLoadTask(
       answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
     const sample = check && {
       bodies: answers.bodies,
-      take: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
+      onSample: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
     }
     const place = {
       target: { ...target, sample },
