@@ -136,7 +136,7 @@ const listPlaceholderPattern = /\{\{\s*\w+s\s*\}\}/
 
 /** Escapes a text for a JSON string whose quotes are in the template. */
 const escapeInQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
-/** Such a part or body is the image's bytes, not base64. */
+/** A part or body with {{image}} alone: sent as raw bytes, not base64. */
 const imageOnlyPattern = /^\s*\{\{\s*image\s*\}\}\s*$/
 
 async function buildPlainBody(

@@ -64,6 +64,7 @@ export function createRecordedTable(task: ReplayTask, rows: readonly ReplayRow[]
       objective: taskObjectives[task.objective].objective,
       pricePerHour: (configuration) => Number(getRow(configuration)[task.price]),
       constraintLimit: task.constraint.max,
+      // With a rate, the table records the constrained metric at that rate.
       constraintAtRate: rate !== undefined,
     },
     measure(configuration, rng) {

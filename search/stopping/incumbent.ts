@@ -45,6 +45,7 @@ export function rankTrials(
   return tried
     .map((configuration, i) => ({
       configuration,
+      // The constraint is ln(metric / limit), so the limit is 0.
       violationZScore:
         problem.constraintLimit === undefined
           ? -Infinity

@@ -35,8 +35,8 @@ const gridSize = 41
 const grid = Array.from({ length: gridSize }, (_, i) => -3 + (6 * i) / (gridSize - 1))
 
 /**
- * Parameters that the model accounts for. Launches are comparable where all other parameters are
- * equal.
+ * Parameters that the model uses, or that do not affect GPU memory. Launches are comparable where
+ * all other parameters are equal.
  */
 const modelledParameters: ReadonlySet<string> = new Set([
   'gpu',

@@ -83,7 +83,7 @@ export function addExclusionReason(
   const shortage = findShortage(trial)
   if (shortage === undefined || trial.state !== 'infeasible') return trial
   const tried = [...earlier, trial].map(({ configuration }) => configuration)
-  const { configurations, complete } = findCandidates(
+  const { configurations, isComplete } = findCandidates(
     excludeOutOfMemory(problem, earlier, ownGpus),
     tried,
     createRng('memory'),
@@ -94,7 +94,7 @@ export function addExclusionReason(
   ).length
   if (ruledOut === 0) return trial
   const memory = shortage.isGpuMemory ? 'GPU memory' : 'memory'
-  const others = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
+  const others = isComplete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
   return {
     ...trial,
     detail: `${trial.detail}; skipped ${others} with no more ${memory} and no smaller demand for it`,
