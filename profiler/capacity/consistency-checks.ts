@@ -12,10 +12,10 @@ type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
 
 /** Whether shares of requests over the limit differ significantly. */
 export function doSharesDiffer(a: Share, b: Share): boolean {
-  const [p, q] = [a.over / a.n, b.over / b.n]
+  const difference = a.over / a.n - b.over / b.n
   const pooled = (a.over + b.over) / (a.n + b.n)
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-  return Math.abs(p - q) > computeCriticalStandardErrors() * error
+  return Math.abs(difference) > computeCriticalStandardErrors() * error
 }
 
 /**
@@ -42,6 +42,6 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
   return []
 }
 
-/** The share of requests over the limit: '1.2 %'. */
+/** Formats the share of requests over the limit: '1.2 %'. */
 export const formatShare = ({ over, n }: Pick<OverShare, 'n' | 'over'>): string =>
   `${((100 * over) / n).toFixed(1)} %`

@@ -1,7 +1,7 @@
 /**
- * Chooses the service discipline of a server: the declared one or, where nothing is declared, workers
- * of single requests or of batches. Where it does not fit, the queue model samples the steps of the
- * service log.
+ * Chooses the service discipline of a server: the declared one or, where nothing is declared,
+ * workers of single requests or of batches. Where it does not fit, the queue model samples the
+ * steps of the service log.
  */
 import { mean, median, sum } from 'simple-statistics'
 import { computeMeanThroughput } from '../../load/throughput.ts'
@@ -48,16 +48,18 @@ export interface ChosenDiscipline {
 export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
   const { discipline, isMisfit } = chooseByWindows(input)
   if (discipline === undefined || input.areLoopsDisturbed) return { discipline, isMisfit }
-  const complete = addLoops(discipline, input)
+  const withLoops = addLoops(discipline, input)
   // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
   const isRefuted =
-    input.declared === undefined && input.loops.length > 0 && complete.loops.length === 0
-  return isRefuted ? { discipline: undefined, isMisfit: true } : { discipline: complete, isMisfit }
+    input.declared === undefined && input.loops.length > 0 && withLoops.loops.length === 0
+  return isRefuted
+    ? { discipline: undefined, isMisfit: true }
+    : { discipline: withLoops, isMisfit }
 }
 
 /**
- * Adds the latest closed loops whose services took as long as those of the windows, read backwards
- * until one differs. They show rare slow services, of which windows have few.
+ * Adds the latest closed loops whose services took as long as those of the windows, from the last
+ * one backwards until one differs. They show rare slow services, of which windows have few.
  */
 function addLoops(
   discipline: CalibratedDiscipline,
@@ -93,14 +95,14 @@ function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): 
   const countLong = (stepSpeeds: readonly number[]) =>
     stepSpeeds.filter((speed, i) => isLong(speed) && !isLong(stepSpeeds[i - 1])).length
   const counts = speeds.map(countLong)
-  const inWindows = sum(counts.slice(0, -1))
+  const longInWindows = sum(counts.slice(0, -1))
   // Outages occur by service or by time; the clock that explains the counts better decides.
   const windowShares = [countServices, sumDurationsMs].map((measureExposure) => {
     const windowExposure = sum(windows.map(measureExposure))
     return windowExposure / (windowExposure + measureExposure(loop))
   })
   const pValues = windowShares.map((share) =>
-    computeBinomialCdf(inWindows, inWindows + counts.at(-1)!, share),
+    computeBinomialCdf(longInWindows, longInWindows + counts.at(-1)!, share),
   )
   return Math.max(...pValues) < maxMoreLongPValue
 }
@@ -140,7 +142,7 @@ function calibrate(
   }
 }
 
-/** An overhead is credible between these shares of a typical service. Assumed. */
+/** Bounds of a plausible overhead, as shares of a typical service. Assumed. */
 const minOverheadShare = 0.02
 const maxOverheadShare = 0.35
 
@@ -192,15 +194,15 @@ function calibrateBatches(
   return findMinBy(candidates, rankByMisfit) ?? undelayed
 }
 
-/** Calibrations that do not fit come last; the fewest contradictions decide between the others. */
+/** Ranks calibrations that do not fit last, and the others by their number of contradictions. */
 const rankByMisfit = ({ fit, services }: Calibration): number =>
   fit.fits === false
     ? Number.POSITIVE_INFINITY
     : sum(services.map(({ contradicting }) => contradicting))
 
 /**
- * Whether batches fit. Where too few services waited, or too few did not, a delay fits by the
- * requests that joined batches during it and those that came after it.
+ * Whether batches fit. If too few services waited for a test, or too few did not, a delay fits if
+ * enough requests joined batches during it or came after it.
  */
 const doBatchesFit = ({ fit, services, discipline }: Calibration): boolean =>
   fit.fits ??
@@ -235,8 +237,8 @@ const maxWorkers = 64
 /** Numbers of workers are tried within this factor of the estimated number of busy workers. */
 const workerSearchFactor = 1.6
 /**
- * Reduction of the misfit that an overhead must earn. Too few workers look like the right number
- * with a large overhead.
+ * Minimum reduction of the misfit by an overhead. Too few workers look like the right number with a
+ * large overhead.
  */
 const overheadMisfitPenalty = 4
 
@@ -245,8 +247,8 @@ const maxBatchWorkers = 6
 
 /**
  * Identifies workers in arrival order. Where closed loops show batches, it is the smallest number
- * whose batches hold what they should. Else, of the numbers that fit, it is the one with the
- * smallest misfit. None where the server was too seldom busy to decide.
+ * whose batches fit. Else, of the numbers that fit, it is the one with the smallest misfit. None if
+ * the server was too seldom busy to decide.
  */
 function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
   const { windows, loops, unloadedMs } = input
