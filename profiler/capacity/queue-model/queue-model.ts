@@ -268,8 +268,8 @@ export function computeSaturation(model: QueueModel): number {
 }
 
 /**
- * Computes the relative standard error of the saturation for a single answer; for n answers it is
- * 1 / √n of that. All answers of a batch share one duration, so large batches have a larger error per
+ * Computes the relative standard error of the saturation for a single answer; for n answers it is 1
+ * / √n of that. All answers of a batch share one duration, so large batches have a larger error per
  * answer.
  */
 export function computeSaturationError(model: QueueModel): number {

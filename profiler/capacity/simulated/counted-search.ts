@@ -86,12 +86,13 @@ export function searchCountedCapacity({
  */
 function bracketRate(
   isWindowMet: (rateRps: number) => boolean,
-  from: number,
+  startRps: number,
   { step, precision }: { readonly step: number; readonly precision: number },
   bounds: { readonly lowest: number; readonly highest: number },
 ): [low: number, high: number] {
-  let [low, high] = [bounds.lowest, bounds.highest]
-  let rateRps = Math.min(Math.max(from, low), high / step)
+  let low = bounds.lowest
+  let high = bounds.highest
+  let rateRps = Math.min(Math.max(startRps, low), high / step)
   let stride = step
   while (high / low > precision) {
     const isMet = isWindowMet(rateRps)
