@@ -28,9 +28,9 @@ export class HttpLoadGenerator implements LoadGenerator {
   private child: ChildProcess | undefined
   private stderr = ''
   private sentTarget: HttpTarget | undefined
-  /** Cores that the child process keeps to. */
+  /** Cores to which the child process is pinned. */
   private cores = readAllowedCores(process.pid)
-  private busy = false
+  private isBusy = false
 
   async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
     return summariseRun(await this.play(target, load, signal), slo)
@@ -46,8 +46,8 @@ export class HttpLoadGenerator implements LoadGenerator {
       )
     checkLoad(load)
     signal.throwIfAborted()
-    if (this.busy) throw new GeneratorError('the load generator is already playing a load')
-    this.busy = true
+    if (this.isBusy) throw new GeneratorError('the load generator is already playing a load')
+    this.isBusy = true
     try {
       const child = await this.startChild()
       if (this.sentTarget !== target) {
@@ -70,7 +70,7 @@ export class HttpLoadGenerator implements LoadGenerator {
       for (const { body, answer } of answerSamples ?? []) target.sample?.onSample?.(body, answer)
       return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {
-      this.busy = false
+      this.isBusy = false
     }
   }
 
@@ -81,8 +81,8 @@ export class HttpLoadGenerator implements LoadGenerator {
   private async avoidCores(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
     const allowed = readAllowedCores(process.pid)
     const serverCores = findAllowedCores(serverPids)
-    const free = allowed.filter((core) => !serverCores.includes(core))
-    const cores = free.length > 0 ? free : allowed
+    const freeCores = allowed.filter((core) => !serverCores.includes(core))
+    const cores = freeCores.length > 0 ? freeCores : allowed
     if (cores.join() === this.cores.join()) return
     this.cores = cores
     await pinIfPossible(pid!, cores)
@@ -93,9 +93,9 @@ export class HttpLoadGenerator implements LoadGenerator {
     this.child = undefined
     this.sentTarget = undefined
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
+    const exit = once(child, 'exit')
     child.kill('SIGKILL')
-    await exited
+    await exit
   }
 
   private async startChild(): Promise<ChildProcess> {

@@ -70,7 +70,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   }
 }
 
-/** SLO percentile and its 95 % interval. With classes of requests: of the worst class. */
+/** Computes the SLO percentile and its 95 % interval; with classes of requests, of the worst. */
 function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
   const perClass = splitByClass(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
@@ -89,8 +89,9 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
 }
 
 /**
- * Shares of requests that meet a joint SLO, which limits several latencies of each answer. `good`
- * requests meet all limits, `met[metric]` those of one metric, which shows the limit that fails.
+ * Computes the shares of requests that meet a joint SLO, which limits several latencies of each
+ * answer. `good` requests meet all limits, `met[metric]` those of one metric, which shows the limit
+ * that fails.
  * @param countedMs latencies normalised to the SLO by `selectSloLatencies`: at most `slo.limitMs`
  * where all limits are met
  */
@@ -116,19 +117,22 @@ function summariseJoint(
   }
 }
 
-/** @param overS time over which the token rate is taken, seconds */
+/**
+ * Summarises streamed answers.
+ * @param rateTimeS time over which the token rate is computed, seconds
+ */
 function summariseStream(
   { latencyMs }: LoadRun,
   stream: StreamRun,
   slo: Slo,
-  overS: number,
+  rateTimeS: number,
 ): StreamSummary {
   const output = sumTokens(stream.tokens)
   const input = sumTokens(stream.inputTokens ?? new Float64Array(0))
   return {
     ...mapMetrics((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
-    outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
+    outputTokensPerSecond: rateTimeS > 0 ? output.sum / rateTimeS : 0,
     ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
     ...(input.answers > 0 && { inputTokens: input.sum / input.answers }),
     ...(stream.classes && { classes: summariseClasses(latencyMs, stream, stream.classes, slo) }),

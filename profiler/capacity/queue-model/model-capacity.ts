@@ -15,7 +15,7 @@ const maxRateShare = 1.1
 const minRateShares = [0.2, 0.05, 0.0125] as const
 /**
  * A lower rate is tried if the share of violations at the lowest one exceeds the allowed share by
- * more than this factor. Assumed.
+ * more than this factor.
  */
 const maxFirstViolationFactor = 2
 /**
