@@ -50,8 +50,8 @@ type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
- * Latency that an SLO constrains: that of its metric, or under a joint SLO the largest fraction of
- * a limit, in units of the first limit.
+ * Computes the latency that an SLO constrains: that of its metric, or under a joint SLO the largest
+ * fraction of a limit, in units of the first limit.
  */
 export function computeSloLatency(
   latenciesMs: StreamLatencies,
@@ -70,8 +70,8 @@ export function computeSloLatency(
 }
 
 /**
- * Limits for requests of a class: its own, else those without a class. All limits for a request of
- * unknown class.
+ * Selects the limits for requests of a class: its own, else those without a class. All limits for a
+ * request of unknown class.
  */
 export function selectLimits(
   limits: readonly SloLimit[],
@@ -102,9 +102,9 @@ export function splitByClass(
   { classes = [] }: Pick<Slo, 'classes'>,
 ): RequestGroup[] {
   const requestClasses = stream?.classes
-  const found = classes.filter((name) => requestClasses?.includes(name))
-  if (requestClasses === undefined || found.length === 0) return [{ sentMs, latencyMs }]
-  return found.map((requestClass) => {
+  const presentClasses = classes.filter((name) => requestClasses?.includes(name))
+  if (requestClasses === undefined || presentClasses.length === 0) return [{ sentMs, latencyMs }]
+  return presentClasses.map((requestClass) => {
     const selectClass = (ms: Float64Array) =>
       ms.filter((_, i) => requestClasses[i] === undefined || requestClasses[i] === requestClass)
     return { requestClass, sentMs: selectClass(sentMs), latencyMs: selectClass(latencyMs) }
@@ -163,8 +163,8 @@ export const countNotObservable = (
   )
 
 /**
- * Key that is equal for SLOs that constrain the same latency, in units of the first limit, for the
- * same groups of requests.
+ * Creates a key that is equal for SLOs that constrain the same latency, in units of the first
+ * limit, for the same groups of requests.
  */
 const createLatencyKey = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
@@ -203,7 +203,7 @@ export function resolveLimits({
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
-/** The largest of the resolved limits. */
+/** Finds the largest of the resolved limits. */
 export const findMaxLimitMs = (slo: Slo): number =>
   Math.max(...resolveLimits(slo).map(({ limitMs }) => limitMs))
 
@@ -218,7 +218,7 @@ export function replaceLimit(slo: Slo, index: number, limitMs: number): Slo {
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
-/** Largest number of requests over the limit that keeps the percentile within it. */
+/** Counts how many requests may exceed the limit with the percentile still within it. */
 export const countMaxOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
@@ -302,8 +302,8 @@ export function judgeSloByInterval(
 }
 
 /**
- * When a window may end early: after this many requests over the limit. Never for limits on parts
- * of a stream, which the age of a request does not show.
+ * Plans when a window may end early: after this many requests over the limit. Never for limits on
+ * parts of a stream, which the age of a request does not show.
  */
 export const planEarlyCut = (
   slo: Slo,
@@ -385,13 +385,13 @@ export function sloFlag(slo: Slo): string {
 }
 
 /**
- * Decimals, at least `min` and at most three, that show on which side of a limit a value is: 50.3
- * over 50 is not '50'.
+ * Counts the decimals, at least `min` and at most three, that show on which side of a limit a value
+ * is: 50.3 over 50 is not '50'.
  */
 function countDecimals(value: number, limit: number, min: number): number {
-  const over = value > limit
+  const isOver = value > limit
   let decimals = min
-  while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== over) decimals++
+  while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== isOver) decimals++
   return decimals
 }
 

@@ -18,9 +18,9 @@ const examples: Readonly<Record<string, string>> = {
 }
 
 /**
- * Line of the first syntax error, from 1; undefined for a text of one line. Node 20 reports the
- * position in some messages only. Otherwise the position is found by shortening the text until the
- * message changes.
+ * Finds the line of the first syntax error, from 1; undefined for a text of one line. Node 20
+ * reports the position in some messages only. Otherwise the position is found by shortening the
+ * text until the message changes.
  */
 function findFaultLine(message: string, text: string): number | undefined {
   if (!text.includes('\n')) return undefined
@@ -29,10 +29,11 @@ function findFaultLine(message: string, text: string): number | undefined {
   return text.slice(0, at).split('\n').length
 }
 
-/** Position of the syntax error: the shortest beginning that gives the same message, less one. */
+/** Bisects the position of the syntax error: the shortest text with the same message, less one. */
 function bisectFaultPosition(message: string, text: string): number {
   const token = /^[^,]*/.exec(message)![0]
-  let [valid, faulty] = [0, text.length]
+  let valid = 0
+  let faulty = text.length
   while (faulty - valid > 1) {
     const middle = Math.floor((valid + faulty) / 2)
     if (findJsonFault(text.slice(0, middle))?.startsWith(token)) faulty = middle

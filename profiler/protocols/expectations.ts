@@ -31,7 +31,7 @@ export function parsePath(path: string): (string | number)[] | undefined {
   return steps
 }
 
-/** Value at a path of a document; undefined where there is none. */
+/** Selects the value at a path of a document; undefined if there is none. */
 function selectPath(document: unknown, steps: readonly (string | number)[]): unknown {
   let value = document
   for (const step of steps) {

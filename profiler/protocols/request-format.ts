@@ -15,7 +15,7 @@ import {
 } from './body-template.ts'
 import { type Content, openContent } from './content.ts'
 import { type FormFields, listFields, parseField } from './form-fields.ts'
-import { drawBodySizes } from './items.ts'
+import { sampleBodySizes } from './items.ts'
 
 /** Request body as the user configures it: `form`, or `template` with its content type. */
 export interface RequestFormat {
@@ -86,7 +86,7 @@ export async function buildExampleRequest(
   const body = await fillRequest(requestFormat, {
     content,
     // Size of the first request.
-    listLength: drawBodySizes(source, content.available)[0]!,
+    listLength: sampleBodySizes(source, content.available)[0]!,
     nextInt: () => 1,
   })
   return { contentType: resolveContentType(requestFormat), body }

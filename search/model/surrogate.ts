@@ -22,7 +22,7 @@ export interface Surrogate {
   sampleJoint(configurations: readonly Configuration[], rng: Rng): JointDraws
   readonly warnings: readonly string[]
   /** An informative prior of ln rate (else of the constraint) is part of the model. */
-  readonly priorAccepted: boolean
+  readonly isPriorAccepted: boolean
 }
 
 /** One draw of ln rate and of the constraint, m; undefined for an unmeasured quantity. */
@@ -96,7 +96,7 @@ function buildSurrogate(
     },
     warnings: [rate, constraint, serves].flatMap((model) => model?.warning ?? []),
     // Without data, nothing rejects the prior.
-    priorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
+    isPriorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
   }
 }
 

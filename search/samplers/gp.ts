@@ -45,7 +45,7 @@ export const gpSampler: Sampler = {
 
     // Fit. Where the first trials contradict the prior, the initial design is completed first.
     const surrogate = fitSurrogate(problem, observations, pending)
-    const isPriorRejected = problem.priorLogRate !== undefined && !surrogate.priorAccepted
+    const isPriorRejected = problem.priorLogRate !== undefined && !surrogate.isPriorAccepted
     if (isPriorRejected && taken.length < countInitialTrials(problem) + trialsBeforePriorRejected)
       return suggestSpaceFilling(problem, taken, configurations, rng)
 
