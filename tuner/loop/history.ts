@@ -8,7 +8,7 @@ import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
 /**
- * Number of the newest observations that are used: older ones may be of other machines, and the
+ * Maximum observations, the newest ones: older ones may be of other machines, and the
  * cost of a fit is cubic. Assumed.
  */
 const maxObservations = 80
@@ -64,7 +64,7 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-/** What serves: model and predictor, or those of all stages with their calls. */
+/** Creates a key of model and predictor, or of those of all stages with their calls. */
 const createServerKey = ({ model, predictor, stages }: ExperimentDocument): string =>
   JSON.stringify([
     model,

@@ -1,4 +1,4 @@
-/** Whether a search ends, and why. Pure. */
+/** Reasons to end a search. Pure. */
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { computeCertaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -44,8 +44,8 @@ const maxDisturbedAtStart = 6
 const minDisturbedToStop = maxDisturbedAtStart
 
 /**
- * Undefined: the search continues. A failure is reported before a reached goal, and a reached goal
- * before an exhausted budget.
+ * Finds why the search ends; undefined if it continues. A failure is reported before a reached
+ * goal, and a reached goal before an exhausted budget.
  */
 export function findReasonToStop(state: SearchState, budget: BudgetSpec): Ending | undefined {
   const noneServed = findNoneServed(state)
@@ -83,23 +83,23 @@ export function addUnplacedCount(ending: Ending, trials: readonly FinishedTrial[
   return { ...ending, detail: `${ending.detail}; ${note}` }
 }
 
-const createFailedResult = (detail: string): Ending => ({ reason: 'failed', detail })
+const createFailure = (detail: string): Ending => ({ reason: 'failed', detail })
 
 function findFailure({ trials, trialsOfRun }: SearchState): Ending | undefined {
   const final = trialsOfRun.find(
     (trial) => trial.state === 'failed' && trial.final === 'experiment',
   )
   if (final !== undefined)
-    return createFailedResult(`every other trial would fail like trial ${final.number}`)
+    return createFailure(`every other trial would fail like trial ${final.number}`)
   if (trialsOfRun.length >= maxDisturbedAtStart && trialsOfRun.every(wasDisturbed))
-    return createFailedResult(
+    return createFailure(
       `the machine was too busy in each of ${trialsOfRun.length} trials; run tune resume once the machine is free of other work`,
     )
   if (trialsOfRun.length < maxFailuresInRow) return undefined
   // An unplaced trial says nothing about the other configurations.
   const last = trialsOfRun.filter((trial) => !isUnplaced(trial)).slice(-maxFailuresInRow)
   if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
-    return createFailedResult(
+    return createFailure(
       `${maxFailuresInRow} trials failed in a row; the last: ${describeFailure(last.at(-1)!)}`,
     )
   return findNoneServed({ trials })
@@ -115,7 +115,7 @@ function findNoneServed({ trials }: Pick<SearchState, 'trials'>): Ending | undef
   const subject =
     trials.length === 1 ? 'the only predictor never' : `none of ${trials.length} predictors ever`
   const verb = trials.some((trial) => trial.served) ? 'completed its trial' : 'served'
-  return createFailedResult(
+  return createFailure(
     `${subject} ${verb}; ${trials.length === 1 ? 'it' : 'the last'}: ${describeFailure(last)}`,
   )
 }
@@ -197,7 +197,7 @@ function findBusyMachine(
   if (disturbed < Math.max(minDisturbedToStop, maxTrials)) return undefined
   const cause = `other work on this machine disturbed ${disturbed} attempts at a trial, which are inconclusive`
   return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
-    ? createFailedResult(`${cause}; run tune resume once the machine is free of other work`)
+    ? createFailure(`${cause}; run tune resume once the machine is free of other work`)
     : {
         reason: 'machine-busy',
         detail: `${cause}; run tune resume --max-trials ${maxTrials} once the machine is free of other work`,
