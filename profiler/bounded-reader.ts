@@ -330,13 +330,13 @@ function countBrackets(text: string): number {
 function measureNesting(text: string): number {
   let open = 0
   let max = 0
-  let quoted = false
+  let isQuoted = false
   for (let i = 0; i < text.length; i++) {
     const letter = text.charCodeAt(i)
-    if (quoted) {
+    if (isQuoted) {
       if (letter === backslash) i++
-      else if (letter === quote) quoted = false
-    } else if (letter === quote) quoted = true
+      else if (letter === quote) isQuoted = false
+    } else if (letter === quote) isQuoted = true
     else if (letter === bracket || letter === brace) max = Math.max(max, ++open)
     else if (letter === closingBracket || letter === closingBrace) open--
   }

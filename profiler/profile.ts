@@ -277,10 +277,12 @@ function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
 
 /** Lowest rate whose open window violated the SLO; undefined without one. */
 function findLowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
-  const violated = selectOpenPoints(points).filter(
+  const violatedPoints = selectOpenPoints(points).filter(
     (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
   )
-  return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
+  return violatedPoints.length === 0
+    ? undefined
+    : Math.min(...violatedPoints.map(({ load }) => load.rateRps))
 }
 
 type OpenPoint = LoadPoint & { readonly load: OpenLoad }
@@ -296,8 +298,8 @@ function describeUnobservedOutages(points: readonly LoadPoint[]): string {
     (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
     0,
   )
-  const shown = openS < 10 ? openS.toFixed(1) : openS.toFixed(0)
-  return `the server was observed under open load for ${shown} s: outages rarer than one per ${shown} s would have gone unnoticed`
+  const secondsText = openS < 10 ? openS.toFixed(1) : openS.toFixed(0)
+  return `the server was observed under open load for ${secondsText} s: outages rarer than one per ${secondsText} s would have gone unnoticed`
 }
 
 /** Summarises a measurement in one sentence. */

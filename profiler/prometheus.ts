@@ -44,11 +44,11 @@ function splitSeries(
 }
 
 function findClosingBrace(text: string): number {
-  let quoted = false
+  let isQuoted = false
   for (let i = 1; i < text.length; i++) {
-    if (quoted && text[i] === '\\') i++
-    else if (text[i] === '"') quoted = !quoted
-    else if (text[i] === '}' && !quoted) return i
+    if (isQuoted && text[i] === '\\') i++
+    else if (text[i] === '"') isQuoted = !isQuoted
+    else if (text[i] === '}' && !isQuoted) return i
   }
   return -1
 }
@@ -129,9 +129,9 @@ export function hasMetric({ name, labels = {} }: MetricSelector, text: string): 
   const { quantile, ...otherLabels } = labels
   const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
   const series = parseSeries(text)
-  const named = series.filter((one) => one.name === name || parts.includes(one.name))
-  if (named.length === 0) return findType(text, name) !== undefined
-  return named.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
+  const metricSeries = series.filter((one) => one.name === name || parts.includes(one.name))
+  if (metricSeries.length === 0) return findType(text, name) !== undefined
+  return metricSeries.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
 }
 
 /** Names of all metrics on a page. */

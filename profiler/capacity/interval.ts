@@ -120,14 +120,16 @@ export function adjustPosterior(
 function capToObserved(estimate: CapacityPosterior, observedRps: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const capacityRps = Math.min(estimate.capacityRps, maxMedianFactor * observedRps)
-  const capped = applyRule(estimate, 'observed throughput', {
+  const cappedEstimate = applyRule(estimate, 'observed throughput', {
     capacityRps,
     capacityCi90Rps: [
       Math.min(low, capacityRps, observedRps),
       Math.max(capacityRps, Math.min(high, maxUpperEndFactor * observedRps)),
     ],
   })
-  return capacityRps < estimate.capacityRps ? { ...capped, isCapped: true } : capped
+  return capacityRps < estimate.capacityRps
+    ? { ...cappedEstimate, isCapped: true }
+    : cappedEstimate
 }
 
 /**
@@ -323,11 +325,11 @@ export function boundByConfirmation(
 ): ReportedCapacity {
   if (metRps === 0) return createBracket(0, violatedRps)
   const highRps = Math.max(metRps, violatedRps)
-  const confirmed = createBracket(metRps, highRps)
+  const bracket = createBracket(metRps, highRps)
   return isProven
-    ? confirmed
+    ? bracket
     : recordAdjustment(
-        confirmed,
+        bracket,
         'unproven',
         createBracket(unprovenShare * metRps, highRps, metRps),
       )
@@ -429,8 +431,8 @@ function applyRule<E extends Estimate>(
   rule: IntervalRule,
   change: Partial<CapacityWithInterval>,
 ): E {
-  const adjusted = { ...estimate, ...change }
-  return recordAdjustment(estimate, rule, adjusted)
+  const adjustedEstimate = { ...estimate, ...change }
+  return recordAdjustment(estimate, rule, adjustedEstimate)
 }
 
 /** Adds a rule to the adjustments of the capacity after it, if it differs from the one before. */

@@ -30,12 +30,12 @@ export class LoadRecord {
 
   /** Successful answers of all closed loops, per second of their time. */
   get answeredRps(): number {
-    const answered = this.loops.reduce(
+    const answers = this.loops.reduce(
       (count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length,
       0,
     )
     const seconds = this.loops.reduce((total, { elapsedS }) => total + elapsedS, 0)
-    return seconds > 0 ? answered / seconds : 0
+    return seconds > 0 ? answers / seconds : 0
   }
 
   /**

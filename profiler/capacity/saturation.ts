@@ -131,10 +131,10 @@ class ConnectionPlan {
 
   /** Increases the connections towards the number required at a rate. */
   increaseFor(rateRps: number): void {
-    const required = this.countRequired(rateRps)
+    const requiredConnections = this.countRequired(rateRps)
     const next = this.increasesInSteps
-      ? Math.min(required, connectionFactor * this.count)
-      : required
+      ? Math.min(requiredConnections, connectionFactor * this.count)
+      : requiredConnections
     this.count = Math.max(this.count, next)
   }
 
@@ -179,8 +179,8 @@ class GrowthRecord {
     const [minLoops, minFinal] = isExpected
       ? [minLoopsIfExpected, minLoopsIfExpected]
       : [minLevelLoops, minFinalLoops]
-    const last = this.speeds.slice(-minLoops)
-    return last.length >= minLoops && this.finalLoops >= minFinal && !hasGrown(last)
+    const lastSpeeds = this.speeds.slice(-minLoops)
+    return lastSpeeds.length >= minLoops && this.finalLoops >= minFinal && !hasGrown(lastSpeeds)
   }
 }
 
@@ -214,13 +214,13 @@ export async function saturate(
   let overrunS = 0
   let loopS = effort.saturationS
   /** Numbers of connections with at least one loop free of host interference. */
-  const undisturbed = new Set<number>()
+  const undisturbedConnections = new Set<number>()
   // The loops end where, in this order: the server died; their maximum number or overrun is
   // reached; the server refuses a single connection; the throughput has stopped growing.
   for (let loop = 0; ; loop++) {
     const connections = plan.count
     const { run, point } = await session.playClosed(connections, loopS, 'saturation')
-    if (!point.invalid) undisturbed.add(connections)
+    if (!point.invalid) undisturbedConnections.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     const isRefused = exceedsErrorRate(point, slo)
     if (isRefused) refusedLoop = run
@@ -232,7 +232,7 @@ export async function saturate(
       rps: Math.max(rps, observedRps),
       connections,
       isGeneratorLimited: point.generatorSaturated,
-      isDisturbed: !undisturbed.has(connections),
+      isDisturbed: !undisturbedConnections.has(connections),
       point,
       refusedLoop,
     }

@@ -79,10 +79,10 @@ export class HttpLoadGenerator implements LoadGenerator {
    * often wakes it on the server's core, where it waits and sends late.
    */
   private async avoidCores(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
-    const allowed = readAllowedCores(process.pid)
+    const allowedCores = readAllowedCores(process.pid)
     const serverCores = findAllowedCores(serverPids)
-    const freeCores = allowed.filter((core) => !serverCores.includes(core))
-    const cores = freeCores.length > 0 ? freeCores : allowed
+    const freeCores = allowedCores.filter((core) => !serverCores.includes(core))
+    const cores = freeCores.length > 0 ? freeCores : allowedCores
     if (cores.join() === this.cores.join()) return
     this.cores = cores
     await pinIfPossible(pid!, cores)
@@ -121,9 +121,9 @@ export class HttpLoadGenerator implements LoadGenerator {
     const abort = () => this.send(child, { type: 'abort' })
     signal.addEventListener('abort', abort, { once: true })
     try {
-      const answered = this.awaitMessage(child)
+      const nextMessage = this.awaitMessage(child)
       this.send(child, { type: 'play', load })
-      const answer = await answered
+      const answer = await nextMessage
       if (answer.type === 'played') return answer.run
       if (answer.type === 'failed')
         throw new GeneratorError(`the load generator failed: ${answer.message}`)

@@ -145,8 +145,8 @@ export class HttpSender implements Sender {
       onUnreachable: (error) => {
         this.connecting--
         this.connections.delete(connection)
-        const failed = exchange ?? this.takeQueued()
-        failed?.onFailure({ error, retriable: false })
+        const failedExchange = exchange ?? this.takeQueued()
+        failedExchange?.onFailure({ error, retriable: false })
         this.openIfNeeded()
       },
       onReusable: () => this.assign(connection),

@@ -122,9 +122,9 @@ const estimateCpuOnCores = (cores: readonly number[], groups: readonly Usage[]):
 function watchProcesses(pids: () => readonly number[], root: string): (() => Usage) | undefined {
   const cores = new Set<number>()
   const livingPids = pids().filter((pid) => {
-    const allowed = readAllowedCores(pid, root)
-    for (const core of allowed) cores.add(core)
-    return allowed.length > 0 && tryRead(join(root, String(pid), 'schedstat')) !== undefined
+    const allowedCores = readAllowedCores(pid, root)
+    for (const core of allowedCores) cores.add(core)
+    return allowedCores.length > 0 && tryRead(join(root, String(pid), 'schedstat')) !== undefined
   })
   if (livingPids.length === 0) return undefined
   const before = readThreads(livingPids, root)

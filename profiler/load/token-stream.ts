@@ -93,12 +93,12 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => a
  */
 function countListedTokens(choice: unknown): number | undefined {
   const logprobs = getField(choice, 'logprobs')
-  const listed = [
+  const list = [
     getField(choice, 'token_ids'),
     getField(logprobs, 'content'),
     getField(logprobs, 'tokens'),
   ].find(Array.isArray)
-  return listed !== undefined && listed.length > 0 ? listed.length : undefined
+  return list !== undefined && list.length > 0 ? list.length : undefined
 }
 
 /**
@@ -112,36 +112,36 @@ function countListedTokens(choice: unknown): number | undefined {
  */
 function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): number[] {
   const perChunk = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
-  let unassigned = reportedTokens - sum(perChunk)
+  let unassignedTokens = reportedTokens - sum(perChunk)
   // 2.
   const withoutText = chunks.flatMap(({ text, tokens }, i) =>
     tokens === undefined && text === '' ? [i] : [],
   )
   const emptyChunks = withoutText.filter((i) => chunks[i]!.finishReason === undefined)
-  for (const i of emptyChunks.slice(0, Math.max(0, unassigned))) perChunk[i] = 1
-  unassigned -= Math.min(emptyChunks.length, Math.max(0, unassigned))
+  for (const i of emptyChunks.slice(0, Math.max(0, unassignedTokens))) perChunk[i] = 1
+  unassignedTokens -= Math.min(emptyChunks.length, Math.max(0, unassignedTokens))
   // 3. An answer of the requested length (finish reason 'length') normally has no end token. But if
   // exactly one token is unassigned, it is an end token.
   const endChunk = withoutText.find(
     (i) =>
       chunks[i]!.finishReason !== undefined &&
-      (unassigned === 1 || chunks[i]!.finishReason !== 'length'),
+      (unassignedTokens === 1 || chunks[i]!.finishReason !== 'length'),
   )
-  if (endChunk !== undefined && unassigned > 0) {
+  if (endChunk !== undefined && unassignedTokens > 0) {
     perChunk[endChunk] = 1
-    unassigned--
+    unassignedTokens--
   }
   // 4.
   const textLengths = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
   const totalLength = sum(textLengths)
-  const shared = Math.min(unassigned, maxTokensPerCharacter * totalLength)
-  if (shared <= 1) return perChunk // 5.
+  const sharedTokens = Math.min(unassignedTokens, maxTokensPerCharacter * totalLength)
+  if (sharedTokens <= 1) return perChunk // 5.
   let lengthSoFar = 0
-  let assigned = 0
+  let assignedTokens = 0
   return perChunk.map((tokens, i) => {
     lengthSoFar += textLengths[i]!
-    const share = Math.round((shared * lengthSoFar) / totalLength) - assigned
-    assigned += share
+    const share = Math.round((sharedTokens * lengthSoFar) / totalLength) - assignedTokens
+    assignedTokens += share
     return tokens + share
   })
 }

@@ -74,11 +74,11 @@ export const findFormFault = (templates: readonly string[]): Problem | undefined
 export function findTemplateFault(template: string): Problem | undefined {
   const unknown = findUnknownPlaceholder(template)
   if (unknown !== undefined) return unknown
-  const filled = template
+  const exampleBody = template
     .trimEnd()
     .replaceAll(placeholderPattern, (_, name: string) => examples[name]!)
   try {
-    JSON.parse(filled)
+    JSON.parse(exampleBody)
     return undefined
   } catch (error) {
     const bare = /(^|[^"\w])\{\{\s*(text|image)\s*\}\}/.test(template)
@@ -89,7 +89,7 @@ export function findTemplateFault(template: string): Problem | undefined {
         ? 'write {{texts}}, {{images}} and {{ints}} without quotes: they are lists'
         : `for example ${defaultTemplate}`
     const { message } = error as Error
-    const line = findFaultLine(message, filled)
+    const line = findFaultLine(message, exampleBody)
     return {
       what: `the body template is not JSON once filled in${line === undefined ? '' : `, line ${line}`}: ${message.replace(/\s+/g, ' ')}`,
       hint,

@@ -207,7 +207,7 @@ export function matchInputs<Input extends TensorInput>(
   inputs: readonly Input[],
 ): readonly Input[] {
   const description = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
-  const shortened =
+  const shortDescription =
     description.length > maxDescriptionChars
       ? `${description.slice(0, maxDescriptionChars)}…`
       : description
@@ -217,12 +217,12 @@ export function matchInputs<Input extends TensorInput>(
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${shortened}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
+      `${shortDescription}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds texts, but ${shortened}`,
+      `${source.path} holds texts, but ${shortDescription}`,
       'give request bodies in a JSON Lines file',
     )
   if (
@@ -232,7 +232,7 @@ export function matchInputs<Input extends TensorInput>(
     return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds images, but ${shortened}`,
+      `${source.path} holds images, but ${shortDescription}`,
       'give request bodies in a JSON Lines file',
     )
   return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))

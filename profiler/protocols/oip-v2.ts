@@ -73,11 +73,15 @@ function createDialect(options: ProtocolOptions): Dialect {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       if (!Array.isArray(answer.outputs)) return 'without outputs'
-      const sent = isRecord(request) ? request : {}
+      const requestDocument = isRecord(request) ? request : {}
       return (
         findModelFault(answer.model_name, model) ??
-        findIdFault(answer.id, sent.id) ??
-        findTensorsFault(answer.outputs.map(parseOutputTensor), outputs, countItems(sent))
+        findIdFault(answer.id, requestDocument.id) ??
+        findTensorsFault(
+          answer.outputs.map(parseOutputTensor),
+          outputs,
+          countItems(requestDocument),
+        )
       )
     },
     extractResult: extractTensors,

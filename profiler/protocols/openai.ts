@@ -207,8 +207,9 @@ async function fetchContext(
   const base = models.find(
     ({ id }) => listedModel?.parent !== undefined && id === listedModel.parent,
   )
-  const listed = readTokenCount(listedModel?.max_model_len) ?? readTokenCount(base?.max_model_len)
-  if (listed !== undefined) return listed
+  const listedLimit =
+    readTokenCount(listedModel?.max_model_len) ?? readTokenCount(base?.max_model_len)
+  if (listedLimit !== undefined) return listedLimit
   const info = await fetchDocument(buildUrl('/info'), options, signal)
   const tgiTokens = readTokenCount(isRecord(info) ? info.max_total_tokens : undefined)
   if (tgiTokens !== undefined) return tgiTokens
@@ -291,10 +292,11 @@ const maxBoundaryTokens = 2
  * accepts the name `tgi` for any model.
  */
 function findOtherModel(answer: string, requested: string, alias?: string): string | undefined {
-  const named = extractModel(answer)
-  if (named === undefined || named === alias || requested === 'tgi') return undefined
-  const [a, b] = [named.toLowerCase(), requested.toLowerCase()]
-  return a.includes(b) || b.includes(a) ? undefined : named
+  const answeringModel = extractModel(answer)
+  if (answeringModel === undefined || answeringModel === alias || requested === 'tgi')
+    return undefined
+  const [a, b] = [answeringModel.toLowerCase(), requested.toLowerCase()]
+  return a.includes(b) || b.includes(a) ? undefined : answeringModel
 }
 
 const failureTexts: Readonly<Record<string, string>> = {

@@ -203,8 +203,8 @@ async function parseLines(path: string): Promise<{ line: string; value: unknown 
     }
   }
   if (faults.length > 0) {
-    const unnamed = faults.length - maxNamedFaults
-    const more = unnamed > 0 ? ` and ${unnamed} more lines` : ''
+    const unnamedCount = faults.length - maxNamedFaults
+    const more = unnamedCount > 0 ? ` and ${unnamedCount} more lines` : ''
     throw new PayloadError(
       `no JSON Lines: ${faults.slice(0, maxNamedFaults).join('; ')}${more}`,
       'one whole request body, as JSON, on each line',

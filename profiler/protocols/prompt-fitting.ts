@@ -105,10 +105,10 @@ async function calibrateCount(
     return { perToken: findMax('perToken'), perTokenError: 0, perMessage: findMax('perMessage') }
   }
   const short = makePrompt(half)
-  const twice = `${short.text} ${short.text}`
+  const doubleText = `${short.text} ${short.text}`
   const { perToken, perMessage } = await calibrate(
     short,
-    spec.tokenizer === undefined ? replaceText(short, twice) : makePrompt(2 * half),
+    spec.tokenizer === undefined ? replaceText(short, doubleText) : makePrompt(2 * half),
   )
   return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
@@ -124,10 +124,13 @@ const replaceText = (prompt: Prompt, text: string): Prompt => ({
 /** Tells the user how prompts were changed to fit the context. */
 function describeCuts(prompts: readonly Prompt[], context: number): string {
   const cut = prompts.filter(({ isCut }) => isCut).length
-  const ended = prompts.reduce((sum, prompt) => sum + (prompt.endedConversations ?? 0), 0)
+  const endedConversations = prompts.reduce(
+    (sum, prompt) => sum + (prompt.endedConversations ?? 0),
+    0,
+  )
   const changes = [
     ...(cut > 0 ? [`${cut} of ${prompts.length} requests were cut`] : []),
-    ...(ended > 0 ? [`${ended} conversations ended early`] : []),
+    ...(endedConversations > 0 ? [`${endedConversations} conversations ended early`] : []),
   ]
   return (
     `the server takes ${context} tokens of prompt and answer together: ${changes.join(' and ')} to fit ` +

@@ -46,11 +46,11 @@ export function createRefusalError(
       buildRedirectHint(url, location),
       'unknown-call',
     )
-  const refused = isInference && refusedStatuses.has(status) && !unknownPathPattern.test(text)
-  const loading = unavailableStatuses.has(status) || findNotReadyReason(text) !== undefined
-  const why = loading
+  const isRefused = isInference && refusedStatuses.has(status) && !unknownPathPattern.test(text)
+  const isLoading = unavailableStatuses.has(status) || findNotReadyReason(text) !== undefined
+  const why = isLoading
     ? 'not-ready'
-    : refused
+    : isRefused
       ? 'refused'
       : status === 401 || status === 403
         ? 'denied'
@@ -70,11 +70,11 @@ export function createRefusalError(
 /** Hint with the URL or path to use instead of the redirected one. */
 export function buildRedirectHint(from: string, location: string | undefined): string {
   const why = 'the time of a redirect would count as latency'
-  const requested = parseServerAddress(from)
+  const fromAddress = parseServerAddress(from)
   const to = location === undefined ? undefined : resolveRedirect(from, location)
-  if (requested === undefined || to === undefined) return `give the URL it redirects to: ${why}`
-  if (to.origin !== requested.origin)
-    return `give the URL it redirects to, --url ${to.origin}${extractPrefix(requested.path, to.path)}: ${why}`
+  if (fromAddress === undefined || to === undefined) return `give the URL it redirects to: ${why}`
+  if (to.origin !== fromAddress.origin)
+    return `give the URL it redirects to, --url ${to.origin}${extractPrefix(fromAddress.path, to.path)}: ${why}`
   return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
 }
 

@@ -75,18 +75,19 @@ function createDialect(options: ProtocolOptions): Dialect {
       const signatures = getPath(metadata, 'metadata', 'signature_def', 'signature_def')
       const signature = selectSignature('tfserving', metadataUrl, signatures, options.signature)
       const inputs = matchInputs(source, signature.inputs)
-      const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
+      const signatureName =
+        signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await buildJsonPool(source, async (content, items) => {
         // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
         if (!inputs.every(({ batched }) => batched))
-          return { ...named, inputs: await drawColumns(inputs, content, items) }
+          return { ...signatureName, inputs: await drawColumns(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
           for (const input of inputs) instance[input.name] = await drawValue(input, content)
           instances.push(instance)
         }
-        return { ...named, instances }
+        return { ...signatureName, instances }
       })
       return { bodies, outputs: signature.outputs }
     },
@@ -104,19 +105,19 @@ function findSignatureFault(
   if (declared.length === 0) return undefined
   const names = declared.map(({ name }) => name)
   const inRows = Array.isArray(predictions)
-  const answered: readonly unknown[] = inRows ? predictions : [columns]
-  const named = answered.find(
+  const rows: readonly unknown[] = inRows ? predictions : [columns]
+  const namedRow = rows.find(
     (one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string',
   )
-  if (named === undefined && names.length > 1)
+  if (namedRow === undefined && names.length > 1)
     return `without the names of its outputs, which are ${names.join(', ')}`
-  const unknown = Object.keys(named ?? {}).find((name) => !names.includes(name))
+  const unknown = Object.keys(namedRow ?? {}).find((name) => !names.includes(name))
   if (unknown !== undefined)
     return `its output '${unknown}' is none of the model's, which are ${names.join(', ')}`
-  const missing = named && names.find((name) => !(name in named))
+  const missing = namedRow && names.find((name) => !(name in namedRow))
   if (missing !== undefined) return `without its output '${missing}'`
   const selectValues = (name: string) => {
-    const values = named === undefined ? answered : answered.map((one) => getPath(one, name))
+    const values = namedRow === undefined ? rows : rows.map((one) => getPath(one, name))
     return inRows ? values : values[0]
   }
   return findTensorsFault(
@@ -247,10 +248,12 @@ function parseInputs(protocol: string, url: string, signature: unknown): TensorF
     const dims = getPath(input, 'tensor_shape', 'dim')
     if (typeof dtype !== 'string')
       throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
-    const declared = Array.isArray(dims) ? dims.map((dim) => Number(getPath(dim, 'size'))) : [-1]
-    const described = describeInput(name, toOipDatatype(dtype), declared)
+    const declaredShape = Array.isArray(dims)
+      ? dims.map((dim) => Number(getPath(dim, 'size')))
+      : [-1]
+    const tensor = describeInput(name, toOipDatatype(dtype), declaredShape)
     // The list of instances represents the batch dimension.
-    return { ...described, dtype, shape: described.shape.slice(described.batched ? 1 : 0) }
+    return { ...tensor, dtype, shape: tensor.shape.slice(tensor.batched ? 1 : 0) }
   })
 }
 

@@ -79,9 +79,9 @@ async function sendAll(
       }
     }
   }
-  const sent = await Promise.allSettled(
+  const results = await Promise.allSettled(
     Array.from({ length: Math.min(atOnce, requests) }, sendRemaining),
   )
   signal.throwIfAborted()
-  for (const result of sent) if (result.status === 'rejected') throw result.reason
+  for (const result of results) if (result.status === 'rejected') throw result.reason
 }

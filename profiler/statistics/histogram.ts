@@ -16,13 +16,13 @@ export interface HistogramBin {
  * Failed requests (NaN) are left out. Empty without an answer.
  */
 export function computeLatencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
-  const answered = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
-  if (answered.length === 0) return []
-  const low = Math.max(resolutionMs, answered[0]!)
-  const high = Math.max(low * minEdgeRatio, answered.at(-1)!)
+  const answeredMs = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
+  if (answeredMs.length === 0) return []
+  const low = Math.max(resolutionMs, answeredMs[0]!)
+  const high = Math.max(low * minEdgeRatio, answeredMs.at(-1)!)
   const computeEdge = (i: number) => low * (high / low) ** (i / bins)
   const counts = new Array<number>(bins).fill(0)
-  for (const ms of answered) {
+  for (const ms of answeredMs) {
     const bin = Math.floor((bins * Math.log(Math.max(ms, low) / low)) / Math.log(high / low))
     counts[Math.min(bins - 1, bin)]!++
   }

@@ -140,10 +140,10 @@ function computePairs({ n, G, distances }: Geometry, lengthscales: Float64Array)
   const weights = new Float64Array(count)
   for (let i = 0, pair = 0; i < n; i++)
     for (let j = 0; j < i; j++, pair++) {
-      let squared = 0
-      for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
-      values[pair] = matern52(squared)
-      weights[pair] = matern52Weight(squared)
+      let squaredDistance = 0
+      for (let c = 0; c < G; c++) squaredDistance += distances[pair * G + c]! * inverse[c]!
+      values[pair] = matern52(squaredDistance)
+      weights[pair] = matern52Weight(squaredDistance)
     }
   return { values, weights }
 }
@@ -162,8 +162,11 @@ function factorise(
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++)
       k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
-    const known = knownNoise?.[i]
-    k[i * n + i] = k[i * n + i]! + h.signalVariance + (isUnknown(known) ? h.noiseVariance : known!)
+    const knownVariance = knownNoise?.[i]
+    k[i * n + i] =
+      k[i * n + i]! +
+      h.signalVariance +
+      (isUnknown(knownVariance) ? h.noiseVariance : knownVariance!)
   }
   const l = cholesky(k, n)
   if (!l) return undefined
@@ -240,8 +243,8 @@ export function conditionGp(
       `the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`,
     )
   const { n } = g
-  const observed = data.X.to2DArray().map((row) => Float64Array.from(row))
-  const cross = createCrossKernel(spec, hyperparameters, observed)
+  const trainingRows = data.X.to2DArray().map((row) => Float64Array.from(row))
+  const cross = createCrossKernel(spec, hyperparameters, trainingRows)
   const allPoints: TrainingFactor = {
     ...factor,
     indices: Int32Array.from({ length: n }, (_, i) => i),
@@ -268,10 +271,11 @@ export function conditionGp(
       return {
         mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),
         variance: data.y.map((_, i) => {
-          const known = data.knownNoise?.[i]
+          const knownVariance = data.knownNoise?.[i]
           return Math.max(
             minPosteriorVariance,
-            1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!),
+            1 / inverse[i * n + i]! -
+              (isUnknown(knownVariance) ? hyperparameters.noiseVariance : knownVariance!),
           )
         }),
       }

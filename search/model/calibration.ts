@@ -120,13 +120,13 @@ export function calibrateFactors(
   return { ...prior, logFactors, factorErrorPriors, saturation: createSaturationCurve }
 
   function fitAt(shift: readonly number[]): FactorFit {
-    const shifted = factors.applyFactors(shift)
-    return { logFactors: shift, prior: shifted, misfit: computeMisfit(shifted, shift) }
+    const shiftedPrior = factors.applyFactors(shift)
+    return { logFactors: shift, prior: shiftedPrior, misfit: computeMisfit(shiftedPrior, shift) }
   }
 
-  function computeMisfit(shifted: ShiftedPrior, shift: readonly number[]): number {
+  function computeMisfit(shiftedPrior: ShiftedPrior, shift: readonly number[]): number {
     const loss = points.reduce((sum, point) => {
-      const logRate = shifted.predictLogRate(point.configuration)
+      const logRate = shiftedPrior.predictLogRate(point.configuration)
       return logRate === undefined
         ? sum
         : sum + computePseudoHuber(computeResidual(point, logRate) / computeErrorSd(point))

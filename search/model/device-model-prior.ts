@@ -41,23 +41,27 @@ export function createRatePrior(
 ): InformativePrior | undefined {
   const { priorLogRate, priorFactors } = problem
   if (!priorLogRate) return undefined
-  const calibrated = priorFactors && calibrateFactors(priorFactors, points)
-  const predictLogRate = calibrated?.predictLogRate ?? priorLogRate
+  const calibration = priorFactors && calibrateFactors(priorFactors, points)
+  const predictLogRate = calibration?.predictLogRate ?? priorLogRate
   const meanLogRate = computeMeanLogRate(problem)
   return {
     slopes: [
       fixedSlope, // Calibrated ln rate.
       [0, scaleSd], // Scale error.
-      ...(calibrated?.factorErrorPriors ?? []), // Errors of the calibration factors.
+      ...(calibration?.factorErrorPriors ?? []), // Errors of the calibration factors.
     ],
     computeColumns: (configurations) =>
       configurations.map((c) => {
         // Without a prediction: the mean over the space.
-        const expected = predictLogRate(c) ?? meanLogRate
-        return [expected, expected - meanLogRate, ...(calibrated?.computeSensitivities(c) ?? [])]
+        const expectedLogRate = predictLogRate(c) ?? meanLogRate
+        return [
+          expectedLogRate,
+          expectedLogRate - meanLogRate,
+          ...(calibration?.computeSensitivities(c) ?? []),
+        ]
       }),
     // The next bottleneck limits gains: known only from calibrated factors.
-    saturation: calibrated?.saturation,
+    saturation: calibration?.saturation,
     ...deviceModelPriorSettings,
   }
 }
@@ -67,10 +71,12 @@ export function createRatePrior(
  * mean, so it does not move the mean itself. 0 where the device model applies to no configuration.
  */
 const computeMeanLogRate = memoise((problem: Problem): number => {
-  const expected = sampleRepresentatives(problem.space).flatMap(
+  const expectedLogRates = sampleRepresentatives(problem.space).flatMap(
     (c) => problem.priorLogRate?.(c) ?? [],
   )
-  return expected.reduce((sum, value) => sum + value, 0) / Math.max(1, expected.length)
+  return (
+    expectedLogRates.reduce((sum, value) => sum + value, 0) / Math.max(1, expectedLogRates.length)
+  )
 })
 
 /** Creates the device-model prior of the constraint, as one column with a learned scale. */

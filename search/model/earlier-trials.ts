@@ -81,9 +81,9 @@ function fitLogRate(
   return (configurations) => {
     const missing = configurations.filter((configuration) => !cache.has(configuration))
     if (missing.length > 0) {
-      const predicted = gp.predict(missing.map(encoder.encode)).mean
+      const predictedMean = gp.predict(missing.map(encoder.encode)).mean
       for (const [i, configuration] of missing.entries())
-        cache.set(configuration, mean + predicted[i]!)
+        cache.set(configuration, mean + predictedMean[i]!)
     }
     return configurations.map((configuration) => cache.get(configuration)!)
   }

@@ -209,7 +209,7 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
   }
   const averaged: number[][] = []
   const contradictions: Contradiction[] = []
-  const merged = [...groups.values()].map((group) => {
+  const mergedRows = [...groups.values()].map((group) => {
     if (group.length === 1) return rows[group[0]!]!
     const repeats = group.map((i) => rows[i]!)
     const differences = findContradictions(task, repeats)
@@ -218,7 +218,7 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
     else averaged.push(group)
     return differences.length > 0 ? takeWorst(task, repeats) : average(task, repeats)
   })
-  return { rows: merged, averaged, contradictions }
+  return { rows: mergedRows, averaged, contradictions }
 }
 
 const readNumbers = (rows: readonly ReplayRow[], column: string): number[] =>
@@ -270,8 +270,8 @@ function average(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
 function takeWorst(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   const rate = resolveRateColumn(task)
   const dearest = findMax(readNumbers(rows, task.price))
-  const failed = rows.find((row) => isInfeasible(task, row))
-  if (failed) return { ...failed, [task.price]: dearest }
+  const infeasibleRow = rows.find((row) => isInfeasible(task, row))
+  if (infeasibleRow) return { ...infeasibleRow, [task.price]: dearest }
   const { metric } = task.constraint
   return {
     ...rows[0]!,

@@ -48,9 +48,14 @@ export function assessStop(
   rng: Rng,
   { tolerance = 0.05, risk = 0.05 }: StopOptions = {},
 ): StopAssessment {
-  const tried = observations.map((o) => o.configuration)
-  const untried = findCandidates(problem, tried, rng.fork('stop candidates')).configurations
-  if (untried.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
+  const triedConfigurations = observations.map((o) => o.configuration)
+  const untriedConfigurations = findCandidates(
+    problem,
+    triedConfigurations,
+    rng.fork('stop candidates'),
+  ).configurations
+  if (untriedConfigurations.length === 0)
+    return { probabilityBetterExists: 0, tolerance, stop: true }
   const surrogate = fitSurrogate(problem, observations, [])
   const trials = rankTrials(problem, observations, surrogate)
   const incumbent = findFirstFeasible(trials)
@@ -61,7 +66,7 @@ export function assessStop(
     surrogate,
     trials,
     incumbent,
-    untried,
+    untriedConfigurations,
     tolerance,
     rng.fork(`stop after ${observations.length}`),
   )
@@ -69,7 +74,7 @@ export function assessStop(
   const requiredTrials = problem.priorLogRate ? minTrialsWithPrior : minTrials
   const requiredWithoutGain = Math.min(
     requiredTrials.withoutGain,
-    Math.max(minTrialsWithoutGainIfFew, untried.length),
+    Math.max(minTrialsWithoutGainIfFew, untriedConfigurations.length),
   )
   const isPriorAccepted = problem.priorLogRate !== undefined && surrogate.isPriorAccepted
   // With an accepted device-model prior a gain within the tolerance does not prolong the search.
@@ -80,7 +85,7 @@ export function assessStop(
       requiredWithoutGain - withoutGain,
       requiredTrials.total - observations.length,
     ),
-    gain: computeExpectedGain(problem, surrogate, incumbent.logCost, untried),
+    gain: computeExpectedGain(problem, surrogate, incumbent.logCost, untriedConfigurations),
     regret: expectedRegret,
   }
   if (observations.length < requiredTrials.total)

@@ -51,10 +51,10 @@ export async function loadHistory(
       createServerKey(loaded.experiment.spec as ExperimentDocument) !== createServerKey(document)
     )
       continue
-    const refuted = new Set(findRefuted(loaded.trials))
+    const refutedTrials = new Set(findRefuted(loaded.trials))
     const scale = computeObjectiveScale(loaded.trials, objective)
     const usable = loaded.trials
-      .filter((trial) => !refuted.has(trial) && isWithin(space, trial.configuration))
+      .filter((trial) => !refutedTrials.has(trial) && isWithin(space, trial.configuration))
       .flatMap((trial) => observeTrial(trial, objective, scale) ?? [])
       .slice(-remaining)
     if (usable.length === 0) continue

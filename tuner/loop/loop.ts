@@ -87,9 +87,9 @@ async function searchAndConfirm(run: Run): Promise<Ending> {
       if (!policy.shouldContinueAfterConfirmation()) return ending
     }
   } catch (error) {
-    const finished = await scheduler.abandon(error)
+    const finishedCount = await scheduler.abandon(error)
     if (!signal.aborted) throw error
-    const finishedNote = finished > 0 ? `, ${finished} of them just now` : ''
+    const finishedNote = finishedCount > 0 ? `, ${finishedCount} of them just now` : ''
     return {
       reason: 'interrupted',
       detail: `${ledger.trials.length} finished trials are saved${finishedNote}`,
@@ -110,8 +110,8 @@ async function search(run: Run): Promise<Ending> {
     if (scheduler.isIdle) {
       // The search is over. A missing baseline runs as the last trial; the next pass returns.
       const ending = policy.endSearch()
-      const unused = await scheduler.cancelLaunchAhead()
-      if (unused) ledger.releaseNumber(unused.number)
+      const unusedRequest = await scheduler.cancelLaunchAhead()
+      if (unusedRequest) ledger.releaseNumber(unusedRequest.number)
       const baseline = policy.chooseFinalBaseline(ending)
       if (!baseline) return addUnplacedCount(ending, ledger.trialsOfProcess)
       startTrial(run, baseline)
@@ -225,8 +225,8 @@ async function recordTrial(run: Run, finished: FinishedTrial): Promise<void> {
 /** Warns once, after the second disturbed trial. */
 function warnOfBusyMachine({ ledger, emit }: Run, trial: FinishedTrial): void {
   if (!wasDisturbed(trial)) return
-  const disturbed = ledger.trialsOfProcess.filter(wasDisturbed).filter(isSearchTrial)
-  if (disturbed.length === 2)
+  const disturbedTrials = ledger.trialsOfProcess.filter(wasDisturbed).filter(isSearchTrial)
+  if (disturbedTrials.length === 2)
     emit({
       type: 'warning',
       message:

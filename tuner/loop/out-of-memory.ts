@@ -82,10 +82,10 @@ export function addExclusionReason(
 ): FinishedTrial {
   const shortage = findShortage(trial)
   if (shortage === undefined || trial.state !== 'infeasible') return trial
-  const tried = [...earlier, trial].map(({ configuration }) => configuration)
+  const triedConfigurations = [...earlier, trial].map(({ configuration }) => configuration)
   const { configurations, isComplete } = findCandidates(
     excludeOutOfMemory(problem, earlier, ownGpus),
-    tried,
+    triedConfigurations,
     createRng('memory'),
   )
   const { parameters } = problem.space

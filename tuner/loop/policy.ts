@@ -245,14 +245,20 @@ export class Policy {
     const { givenUp, deferred } = ledger.planRetries(running)
     const listConfigurations = (trials: readonly { readonly configuration: Configuration }[]) =>
       trials.map(({ configuration }) => configuration)
-    const excluded = [
+    const excludedConfigurations = [
       ...running,
       ...listConfigurations(ledger.interrupted.filter(isSearchTrial)),
       ...givenUp,
       ...listConfigurations(deferred),
     ]
     const seconds = estimateTrialSeconds(ledger, backend.launcher.changesRunning)
-    return sampler.suggest(ledger.problem, ledger.collectObservations(), excluded, rng, seconds)
+    return sampler.suggest(
+      ledger.problem,
+      ledger.collectObservations(),
+      excludedConfigurations,
+      rng,
+      seconds,
+    )
   }
 
   /**
@@ -276,11 +282,11 @@ export class Policy {
   /** Whether there is a default configuration that was never tried. */
   #isBaselineMissing(running: readonly Configuration[]): boolean {
     const { trials, interrupted } = this.#ledger
-    const tried = [...trials, ...interrupted.filter(isSearchTrial)]
+    const triedTrials = [...trials, ...interrupted.filter(isSearchTrial)]
     return (
       this.#parts.defaultConfiguration !== undefined &&
       !running.some((configuration) => this.#isBaseline(configuration)) &&
-      !tried.some(({ configuration }) => this.#isBaseline(configuration))
+      !triedTrials.some(({ configuration }) => this.#isBaseline(configuration))
     )
   }
 

@@ -156,8 +156,8 @@ export function createCapacityEstimator(
   const memo = new Map<string, number | undefined>()
   const estimate = (configuration: Configuration): number | undefined => {
     const { estimator, configuration: servedConfiguration } = resolveEstimator(configuration)
-    const estimated = estimator.estimate(servedConfiguration)
-    return estimated.isFeasible && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
+    const prediction = estimator.estimate(servedConfiguration)
+    return prediction.isFeasible && prediction.capacityRps > 0 ? prediction.capacityRps : undefined
   }
   return (configuration) => {
     const key = configurationKey(configuration)

@@ -63,12 +63,13 @@ export function findReasonToStop(state: SearchState, budget: BudgetSpec): Ending
 
 /** Describes the ending of a search that has tried all configurations. */
 export function reportSpaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending {
-  const tried = new Set(
+  const triedCount = new Set(
     trials.flatMap((trial) =>
       trial.state === 'failed' ? [] : configurationKey(trial.configuration),
     ),
   ).size
-  const detail = tried === 1 ? 'the one configuration tried' : `all ${tried} configurations tried`
+  const detail =
+    triedCount === 1 ? 'the one configuration tried' : `all ${triedCount} configurations tried`
   return findNoneServed({ trials }) ?? { reason: 'space-exhausted', detail }
 }
 
