@@ -275,7 +275,7 @@ function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
   return { verdict: 'violated', summary: `the SLO is violated at ${rate}: ${cause}` }
 }
 
-/** Lowest rate whose open window violated the SLO; undefined without one. */
+/** Finds the lowest rate whose open window violated the SLO; undefined without one. */
 function findLowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
   const violatedPoints = selectOpenPoints(points).filter(
     (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),

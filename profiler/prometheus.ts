@@ -88,20 +88,20 @@ const parseNumber = (text: string): number => Number(text.replace(/^([+-]?)Inf$/
 
 const parseSeries = (text: string): Series[] => text.split('\n').flatMap(parseLine)
 
-/** Declared type of a metric: 'counter', 'gauge', 'histogram', 'summary'. */
+/** Finds the declared type of a metric: 'counter', 'gauge', 'histogram', 'summary'. */
 const findType = (text: string, name: string): string | undefined =>
   text
     .split('\n')
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
     .find((match) => match?.[1] === name)?.[2]
 
-/** Largest value. A page may have more values than Math.max takes arguments. */
+/** Finds the largest value. A page may have more values than Math.max takes arguments. */
 const findMax = (values: readonly number[]): number =>
   values.reduce((max, value) => Math.max(max, value), Number.NEGATIVE_INFINITY)
 
 /**
- * Largest finite value of a metric's series on one page; undefined without one. Servers of several
- * ranks report the same metric once per rank.
+ * Finds the largest finite value of a metric's series on one page; undefined without one. Servers
+ * of several ranks report the same metric once per rank.
  */
 export function findMaxSeriesValue(text: string, name: string): number | undefined {
   const values = parseSeries(text).flatMap((one) =>
@@ -134,7 +134,7 @@ export function hasMetric({ name, labels = {} }: MetricSelector, text: string): 
   return metricSeries.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
 }
 
-/** Names of all metrics on a page. */
+/** Lists the names of all metrics on a page. */
 export const listMetricNames = (text: string): string[] => [
   ...new Set(parseSeries(text).map(({ name }) => name)),
 ]
@@ -190,7 +190,7 @@ const hasObservations = (name: string, scrapes: Scrapes): boolean =>
     parseSeries(scrapes.at(-1)!.text).some((one) => one.name === part),
   )
 
-/** Mean of the observations of a histogram or summary in the window. */
+/** Computes the mean of the observations of a histogram or summary in the window. */
 function computeObservedMean(
   { name, labels }: MetricSelector,
   servers: readonly Scrapes[],
@@ -202,7 +202,7 @@ function computeObservedMean(
 }
 
 /**
- * Quantile of the observations in the window, from a histogram's buckets.
+ * Computes the quantile of the observations in the window, from a histogram's buckets.
  * @returns undefined without buckets, without observations, or for a quantile outside 0 to 1
  */
 function computeQuantile(
@@ -243,15 +243,15 @@ function computeQuantile(
 const hasLabels = ({ labels }: Series, required: Readonly<Record<string, string>>): boolean =>
   Object.entries(required).every(([key, value]) => labels[key] === value)
 
-/** Values of the series with this name and these labels. */
+/** Selects the values of the series with this name and these labels. */
 const selectValues = ({ name, labels = {} }: MetricSelector, text: string): number[] =>
   parseSeries(text)
     .filter((one) => one.name === name && hasLabels(one, labels))
     .map(({ value }) => value)
 
 /**
- * Sum of the increases of all matching series. A counter that decreased was reset, for example
- * because a process of the server restarted: then its whole new value is the increase.
+ * Computes the sum of the increases of all matching series. A counter that decreased was reset, for
+ * example because a process of the server restarted: then its whole new value is the increase.
  */
 function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes): number {
   const tabulateSeries = ({ text }: Scrape) =>

@@ -51,7 +51,7 @@ function findJsonFault(text: string): string | undefined {
   }
 }
 
-/** First placeholder with an unknown name. */
+/** Finds the first placeholder with an unknown name. */
 function findUnknownPlaceholder(template: string): Problem | undefined {
   const names = [...template.matchAll(placeholderPattern)].map(([, name]) => name!)
   const unknown = names.find((name) => !Object.hasOwn(examples, name))

@@ -26,7 +26,7 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
   return withRecognition(orderByTrace(loadLazily(name, options), name), name, options)
 }
 
-/** A protocol whose module is loaded on first use. */
+/** Creates a protocol whose module is loaded on first use. */
 function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const resolved = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }

@@ -41,11 +41,11 @@ export function sampleItemCount(counts: ItemCounts, uniform: Uniform): number {
 
 /**
  * Samples the number of items of each body of a pool.
- * @param available items of the source; all are used where no number of bodies is requested
+ * @param itemCount items of the source; all are used where no number of bodies is requested
  */
 export function sampleBodySizes(
   { kind, count, items, seed, order }: ItemSource,
-  available: number,
+  itemCount: number,
 ): number[] {
   if (count !== undefined && (!Number.isInteger(count) || count < 1))
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
@@ -57,10 +57,14 @@ export function sampleBodySizes(
   const uniform = createUniform(seed ^ sizeSeed)
   const sampleCount = () => (items === undefined ? 1 : sampleItemCount(items, uniform))
   if (count !== undefined || kind !== 'texts')
-    return Array.from({ length: count ?? Math.min(defaultCounts.bodies, available) }, sampleCount)
+    return Array.from({ length: count ?? Math.min(defaultCounts.bodies, itemCount) }, sampleCount)
   const sizes: number[] = []
-  for (let used = 0; used < available && sizes.length < maxBodies; used += sizes.at(-1)!)
-    sizes.push(sampleCount())
+  let usedItems = 0
+  while (usedItems < itemCount && sizes.length < maxBodies) {
+    const size = sampleCount()
+    sizes.push(size)
+    usedItems += size
+  }
   return sizes
 }
 

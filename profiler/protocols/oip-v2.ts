@@ -148,7 +148,8 @@ export function parseOutputs(metadata: unknown): DeclaredTensor[] {
 }
 
 /**
- * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
+ * Resolves the shape for a number of items. Throws a PayloadError for several items where the batch
+ * is fixed.
  */
 export function resolveShape(input: OipInput, items: number): number[] {
   checkItems(input, items)
@@ -164,10 +165,10 @@ export async function drawValues(
   const values: (string | Buffer | number | boolean)[] = []
   const length = countElements(input.shape)
   for (let item = 0; item < items; item++) {
-    if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
+    if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.nextText())
     else if (input.kind === 'image')
-      for (let i = 0; i < length; i++) values.push(await content.image())
-    else for (const value of await content.numbers(input)) values.push(value)
+      for (let i = 0; i < length; i++) values.push(await content.nextImage())
+    else for (const value of await content.nextNumbers(input)) values.push(value)
   }
   return values
 }

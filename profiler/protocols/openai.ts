@@ -218,11 +218,11 @@ async function fetchContext(
   return readTokenCount(isRecord(settings) ? settings.n_ctx : undefined)
 }
 
-/** A reported number of tokens; undefined for another value. */
+/** Reads a reported number of tokens; undefined for another value. */
 const readTokenCount = (value: unknown): number | undefined =>
   Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
 
-/** Name of the model in the first chunk of a stream that has one. */
+/** Extracts the name of the model from the first chunk of a stream that has one. */
 const extractModel = (answer: string): string | undefined =>
   /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
@@ -287,9 +287,9 @@ const parseRequestBody = ({ body }: RequestBody) => JSON.parse(String(body)) as 
 const maxBoundaryTokens = 2
 
 /**
- * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag
- * to the requested name. Gateways answer with the name on the server behind them (`alias`). TGI
- * accepts the name `tgi` for any model.
+ * Finds the model that the stream names, where it is not the requested one. Servers may add a
+ * folder or a tag to the requested name. Gateways answer with the name on the server behind them
+ * (`alias`). TGI accepts the name `tgi` for any model.
  */
 function findOtherModel(answer: string, requested: string, alias?: string): string | undefined {
   const answeringModel = extractModel(answer)
@@ -348,7 +348,7 @@ interface Completions {
   readonly ignoreEos?: boolean
 }
 
-/** The Responses API reports its usage without `stream_options`. */
+/** Builds a request for a stream. The Responses API reports its usage without `stream_options`. */
 function buildStreamRequest(body: Record<string, unknown>, call: Call): RequestBody {
   const usage =
     call === 'responses' || body.stream_options !== undefined

@@ -25,7 +25,7 @@ export async function buildPool<T extends { readonly byteLength: number }>(
   buildBody: (content: Content, items: number) => Promise<T>,
 ): Promise<T[]> {
   const content = await openContent(source)
-  const sizes = sampleBodySizes(source, content.available)
+  const sizes = sampleBodySizes(source, content.itemCount)
   const pool: T[] = []
   const distinct = new Set<T>()
   let bytes = 0

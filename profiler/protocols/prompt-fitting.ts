@@ -113,7 +113,7 @@ async function calibrateCount(
   return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
 
-/** A prompt with another text, that asks for an answer of one token. */
+/** Creates a prompt with another text, that asks for an answer of one token. */
 const replaceText = (prompt: Prompt, text: string): Prompt => ({
   ...prompt,
   text,

@@ -60,7 +60,7 @@ export async function recognise(
   return (hasAnswered && !options.http2) || isGrpc ? undefined : recogniseOverGrpc()
 }
 
-/** Why a gRPC server matches none of the protocols. */
+/** Explains why a gRPC server matches none of the protocols. */
 export async function explainUnrecognised(
   url: string,
   options: ProtocolOptions,

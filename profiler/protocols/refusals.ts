@@ -67,7 +67,7 @@ export function createRefusalError(
   )
 }
 
-/** Hint with the URL or path to use instead of the redirected one. */
+/** Builds a hint with the URL or path to use instead of the redirected one. */
 export function buildRedirectHint(from: string, location: string | undefined): string {
   const why = 'the time of a redirect would count as latency'
   const fromAddress = parseServerAddress(from)
@@ -91,7 +91,7 @@ const resolveRedirect = (from: string, location: string): ServerAddress | undefi
         : '',
   )
 
-/** Part of a path before the requested path, where it ends with that; else ''. */
+/** Extracts the part of a path before the requested path, where it ends with that; else ''. */
 const extractPrefix = (requested: string, path: string): string =>
   path.endsWith(requested) ? path.slice(0, -requested.length) : ''
 
@@ -139,7 +139,7 @@ const rejectionPattern = new RegExp(
 )
 /** A set of names as Python prints it: {'ignore_eos', 'seed'}. */
 const namesInBraces = /\{('\w+'(?:, '\w+')*)\}/g
-/** Field that a refusal names; what it quotes of the request stands in braces. */
+/** Finds the field that a refusal names; what it quotes of the request stands in braces. */
 function findRejectedField(text: string): string | undefined {
   const [, before, after] = rejectionPattern.exec(text.replace(namesInBraces, '$1')) ?? []
   return before ?? after
@@ -205,7 +205,7 @@ function parseDocument(text: string): unknown {
   }
 }
 
-/** Hint for a good status whose body is not JSON. */
+/** Returns a hint for a good status whose body is not JSON. */
 export function getHtmlHint(text: string): string | undefined {
   if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text))
     return `this is an HTML page: is the path that of the inference call? ${pathHint}`

@@ -79,7 +79,7 @@ function createDialect(options: ProtocolOptions): Dialect {
         signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await buildJsonPool(source, async (content, items) => {
         // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
-        if (!inputs.every(({ batched }) => batched))
+        if (!inputs.every(({ hasBatchDimension }) => hasBatchDimension))
           return { ...signatureName, inputs: await drawColumns(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
@@ -135,7 +135,7 @@ function flattenLists(value: unknown): Pick<OutputTensor, 'shape' | 'data'> {
 }
 
 /**
- * Whole tensors by input. Throws a PayloadError for several items where an input has no batch
+ * Draws whole tensors by input. Throws a PayloadError for several items where an input has no batch
  * dimension.
  */
 async function drawColumns(
@@ -148,18 +148,18 @@ async function drawColumns(
     checkItems(input, items)
     const values: unknown[] = []
     for (let item = 0; item < items; item++) values.push(await drawValue(input, content))
-    columns[input.name] = input.batched ? values : values[0]
+    columns[input.name] = input.hasBatchDimension ? values : values[0]
   }
   return columns
 }
 
 async function drawValue(input: TensorInput, content: Content): Promise<unknown> {
-  if (input.kind === 'text') return nestValues(input.shape, () => content.text())
+  if (input.kind === 'text') return nestValues(input.shape, () => content.nextText())
   if (input.kind === 'image') {
-    const b64 = (await content.image()).toString('base64')
+    const b64 = (await content.nextImage()).toString('base64')
     return nestValues(input.shape, () => ({ b64 }))
   }
-  const values = await content.numbers(input)
+  const values = await content.nextNumbers(input)
   let next = 0
   return nestValues(input.shape, () => values[next++])
 }
@@ -253,7 +253,7 @@ function parseInputs(protocol: string, url: string, signature: unknown): TensorF
       : [-1]
     const tensor = describeInput(name, toOipDatatype(dtype), declaredShape)
     // The list of instances represents the batch dimension.
-    return { ...tensor, dtype, shape: tensor.shape.slice(tensor.batched ? 1 : 0) }
+    return { ...tensor, dtype, shape: tensor.shape.slice(tensor.hasBatchDimension ? 1 : 0) }
   })
 }
 

@@ -63,7 +63,8 @@ export function describeDevices(
 const maxUnreportedSpeedRatio = 1.25
 
 /**
- * Reports that CPU costs are scaled to this machine, where its cores differ from the reference core.
+ * Reports that CPU costs are scaled to this machine, where its cores differ from the reference
+ * core.
  */
 export function describeCoreSpeed({ cores = referenceCores }: Experiment): string[] {
   const { speed } = cores

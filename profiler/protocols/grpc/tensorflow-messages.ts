@@ -191,16 +191,18 @@ const buildTensorProto = (
 
 async function buildTensor(input: TensorFlowInput, content: Content, items: number) {
   checkItems(input, items)
-  const shape = input.batched ? [items, ...input.shape] : [...input.shape]
+  const shape = input.hasBatchDimension ? [items, ...input.shape] : [...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
     for (let i = 0; i < countElements(shape); i++)
-      elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
+      elements.push(
+        input.kind === 'text' ? Buffer.from(content.nextText()) : await content.nextImage(),
+      )
     return buildTensorProto(input.dtype, shape, { string_val: elements })
   }
   const values: (number | boolean)[] = []
   for (let item = 0; item < items; item++)
-    for (const value of await content.numbers(input)) values.push(value)
+    for (const value of await content.nextNumbers(input)) values.push(value)
   return buildTensorProto(input.dtype, shape, {
     tensor_content: encodeNumbers(toOipDatatype(input.dtype), values),
   })
