@@ -74,6 +74,6 @@ export function findInterference(
 export const overlapsAny = (spans: TimeSpans, fromMs: number, toMs: number): boolean =>
   spans.some(([from, to]) => fromMs <= to && from <= toMs)
 
-/** Total length of the spans, ms. */
+/** Adds the lengths of the spans, ms. */
 export const sumSpansMs = (spans: TimeSpans): number =>
   spans.reduce((sum, [from, to]) => sum + to - from, 0)

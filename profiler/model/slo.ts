@@ -318,13 +318,13 @@ export const latency = (ms: number): string =>
 /** Formats a limit as configured: 12.5 ms. */
 const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 
-/** p99, p99.9. */
+/** Formats a percentile: p99, p99.9. */
 export const percentileName = (percentile: number): string =>
   `p${Number((percentile * 100).toFixed(4))}`
 
 /**
- * Bounded percentile: 'p99', 'TTFT p99'; of a joint SLO 'p99 of TTFT and TPOT'; with classes 'p99
- * of each class'.
+ * Formats the bounded percentile: 'p99', 'TTFT p99'; of a joint SLO 'p99 of TTFT and TPOT'; with
+ * classes 'p99 of each class'.
  */
 export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
@@ -336,22 +336,22 @@ export function sloName({ percentile, metric, limits, classes }: Slo): string {
 const joinTitles = (limits: readonly SloLimit[]): string =>
   [...new Set(limits.map(({ metric }) => latencyMetrics[metric].title))].join(' and ')
 
-/** One limit among others: 'TTFT', 'chat TTFT'. */
+/** Formats the name of one limit among others: 'TTFT', 'chat TTFT'. */
 export const limitTitle = ({
   metric,
   requestClass,
 }: Pick<SloLimit, 'metric' | 'requestClass'>): string =>
   [requestClass, latencyMetrics[metric].title].filter((word) => word !== undefined).join(' ')
 
-/** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
+/** Formats the limits alone: '50 ms'; of a joint SLO as `sloText`. */
 export const sloLimit = (slo: Slo): string =>
   slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo)
 
 /**
- * The whole SLO: 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint SLO 'TTFT <= 200 ms and TPOT <=
- * 30 ms for 99 % of requests'; with limits of classes 'chat: TTFT <= 200 ms, other: E2E <= 9000 ms,
- * each for 99 % of its requests'. Another `limitMs` scales all limits of a joint SLO (DistServe's
- * "SLO scale").
+ * Formats the whole SLO: 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint SLO 'TTFT <= 200 ms and
+ * TPOT <= 30 ms for 99 % of requests'; with limits of classes 'chat: TTFT <= 200 ms, other: E2E <=
+ * 9000 ms, each for 99 % of its requests'. Another `limitMs` scales all limits of a joint SLO
+ * (DistServe's "SLO scale").
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
@@ -370,8 +370,8 @@ export function sloText(slo: Slo): string {
 const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
 
 /**
- * The SLO as a flag of the command line: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'.
- * Flags have no classes, so it has the strictest limit of each latency.
+ * Formats the SLO as a flag of the command line: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms
+ * tpot<30ms'. Flags have no classes, so it has the strictest limit of each latency.
  */
 export function sloFlag(slo: Slo): string {
   const p = percentileName(slo.percentile)
@@ -396,8 +396,8 @@ function countDecimals(value: number, limit: number, min: number): number {
 }
 
 /**
- * A latency at the SLO percentile: '43 ms'; for a joint SLO '82 % of the limits'. A value over the
- * limit is shown as such.
+ * Formats a latency at the SLO percentile: '43 ms'; for a joint SLO '82 % of the limits'. A value
+ * over the limit is shown as such.
  */
 export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   if (!Number.isFinite(ms)) return latency(ms)

@@ -93,9 +93,9 @@ function computeLogImprovement(
 const maxReplicasSummed = 64
 
 /**
- * ln E[max(0, referenceLogCost − ln(fleet price))] with replicas = ceil(demand / rate): an exact
- * sum over replica counts n, with P(at most n replicas) = P(rate ≥ demand / n). A fleet of more
- * than 64 replicas is treated as continuous.
+ * Computes ln E[max(0, referenceLogCost − ln(fleet price))] with replicas = ceil(demand / rate): an
+ * exact sum over replica counts n, with P(at most n replicas) = P(rate ≥ demand / n). A fleet of
+ * more than 64 replicas is treated as continuous.
  */
 function computeLogDemandImprovement(
   demand: Demand,

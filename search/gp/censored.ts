@@ -80,7 +80,7 @@ export function fitCensoredGp(
   return { gp: { ...gp, logLikelihood: gp.logLikelihood + corrections }, sites }
 }
 
-/** +1 for a lower bound, -1 for an upper bound. */
+/** Returns +1 for a lower bound, -1 for an upper bound. */
 const getBoundSign = (point: TrainingPoint): number => (point.bound === 'lower' ? 1 : -1)
 
 /** Updates all sites once, damped and in parallel, and finds the largest change of a precision. */

@@ -85,7 +85,7 @@ interface Geometry {
 
 const countGroups = (spec: GpSpec): number => Math.max(...spec.groups, -1) + 1
 
-/** Squared distances, trend part of K and residuals of training data. */
+/** Computes the squared distances, the trend part of K and residuals of training data. */
 export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
   const n = X.rows
   const G = countGroups(spec)
@@ -150,7 +150,7 @@ function computePairs({ n, G, distances }: Geometry, lengthscales: Float64Array)
 
 const isUnknown = (known: number | undefined): boolean => known === undefined || Number.isNaN(known)
 
-/** K, its factor and α. Undefined where K is not positive definite. */
+/** Computes K, its factor and α. Undefined where K is not positive definite. */
 function factorise(
   g: Geometry,
   h: Hyperparameters,
@@ -183,7 +183,7 @@ export const unpack = (theta: Float64Array): Hyperparameters => ({
   noiseVariance: Math.exp(theta[theta.length - 1]!),
 })
 
-/** θ of hyperparameters. */
+/** Packs hyperparameters into θ. */
 export const pack = ({
   signalVariance,
   lengthscales,
@@ -192,8 +192,8 @@ export const pack = ({
   Float64Array.from([signalVariance, ...lengthscales, noiseVariance], Math.log)
 
 /**
- * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq.
- * 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Undefined where K is not positive definite.
+ * Computes ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and
+ * Williams, eq. 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Undefined where K is not positive definite.
  */
 export function computeLogLikelihood(
   g: Geometry,
@@ -224,7 +224,7 @@ export function computeLogLikelihood(
 }
 
 /**
- * The process conditioned on data at given hyperparameters. Where K is not positive definite, all
+ * Conditions the process on data at given hyperparameters. Where K is not positive definite, all
  * noise variances become 1.
  * @throws Error where K is not positive definite even then
  */
@@ -291,7 +291,7 @@ export function conditionGp(
 const subsetSize = 32
 const minObservationsForSubset = 64
 
-/** Factor of an evenly spaced subset of the observations (subset of data). */
+/** Factorises an evenly spaced subset of the observations (subset of data). */
 function factoriseSubset({ k }: Factor, { n, residual }: Geometry): TrainingFactor {
   const indices = Int32Array.from({ length: subsetSize }, (_, i) =>
     Math.floor((i * n) / subsetSize),

@@ -94,8 +94,8 @@ const minWeakSdRatio = 1.5
 const maxInformationAtMean = 4
 
 /**
- * The device-model prior at calibrated factors. Gauss-Newton starts from f = 0, and from the best
- * point with one factor moved by a standard deviation: behind a bottleneck a factor has no
+ * Calibrates the factors of the device-model prior. Gauss-Newton starts from f = 0, and from the
+ * best point with one factor moved by a standard deviation: behind a bottleneck a factor has no
  * gradient.
  * @param points measured ln(rate); a bound that the prediction satisfies has no residual
  */
@@ -134,7 +134,7 @@ export function calibrateFactors(
     return loss + shift.reduce((sum, v, i) => sum + (v / priorSds[i]!) ** 2, 0)
   }
 
-  /** Gauss-Newton steps, each halved until the misfit decreases. */
+  /** Takes Gauss-Newton steps, each halved until the misfit decreases. */
   function descend(from: FactorFit): FactorFit {
     let fit = from
     for (let step = 0; step < maxGaussNewtonSteps; step++) {
@@ -172,8 +172,9 @@ export function calibrateFactors(
   }
 
   /**
-   * The marginal posterior of a factor, summed on a grid with the other factors fixed. Undefined
-   * where the sensitivities describe it as well, or where the data carry less than the prior.
+   * Computes the marginal posterior of a factor, summed on a grid with the other factors fixed.
+   * Undefined where the sensitivities describe it as well, or where the data carry less than the
+   * prior.
    */
   function findWeaklyIdentified(
     fit: FactorFit,
@@ -213,7 +214,7 @@ export function calibrateFactors(
     if (linearSd === 0 || calibratedLogRate === undefined) return (linear) => linear
     return (linear) => {
       const zScore = linear / linearSd
-      /** The prior at the point of `zScore` standard deviations along a direction. */
+      /** Computes the prior at the point of `zScore` standard deviations along a direction. */
       const moveAlong = (direction: readonly number[]) =>
         factors.applyFactors(
           logFactors.map(
@@ -236,13 +237,15 @@ export function calibrateFactors(
     }
   }
 
-  /** Standard deviation of the linearised ln(rate) with the given sensitivities. */
+  /** Computes the standard deviation of the linearised ln(rate) with the given sensitivities. */
   function computeSdAlong(sensitivities: readonly number[]): number {
     return Math.hypot(...sensitivities.map((v, i) => v * calibratedSds[i]!))
   }
 }
 
-/** (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss. */
+/**
+ * Computes (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss.
+ */
 function computeGaussNewtonStep(
   points: readonly CalibrationPoint[],
   priorSds: readonly number[],
@@ -273,14 +276,17 @@ function computeGaussNewtonStep(
   return factor && backwardSolve(factor, k, forwardSolve(factor, k, gradient))
 }
 
-/** Measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
+/** Computes measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
 function computeResidual({ target, bound }: CalibrationPoint, logRate: number): number {
   const residual = target - logRate
   if (bound === undefined) return residual
   return bound === 'upper' ? Math.min(0, residual) : Math.max(0, residual)
 }
 
-/** Fisher information of the points about one factor, from the sensitivities (1 / variance). */
+/**
+ * Computes the Fisher information of the points about one factor, from the sensitivities (1 /
+ * variance).
+ */
 function computeInformation(
   points: readonly CalibrationPoint[],
   prior: ShiftedPrior,
@@ -300,6 +306,6 @@ function computeInformation(
 const computeErrorSd = ({ noise = 0 }: CalibrationPoint): number =>
   Math.sqrt(discrepancySd ** 2 + (Number.isNaN(noise) ? 0 : noise))
 
-/** Twice the pseudo-Huber loss of a standardised residual: z² for small z. */
+/** Computes twice the pseudo-Huber loss of a standardised residual: z² for small z. */
 const computePseudoHuber = (z: number) =>
   2 * huberThreshold ** 2 * (Math.sqrt(1 + (z / huberThreshold) ** 2) - 1)

@@ -100,7 +100,10 @@ function buildSurrogate(
   }
 }
 
-/** ln rate of each trial that served; the rate of a pruned trial is an upper bound. */
+/**
+ * Creates points of the ln rate of each trial that served; the rate of a pruned trial is an upper
+ * bound.
+ */
 const createRatePoints = (observations: readonly Observation[]): TrainingPoint[] =>
   observations.flatMap((o) =>
     o.state === 'complete' && o.rate && o.rate.value > 0
@@ -119,7 +122,7 @@ const createRatePoints = (observations: readonly Observation[]): TrainingPoint[]
  */
 const hasServed = (o: Observation): boolean => o.state === 'complete' && o.rate?.value !== 0
 
-/** Probit regression of whether a configuration serves, from the first failure on. */
+/** Fits a probit regression of whether a configuration serves, from the first failure on. */
 function fitServes(
   problem: Problem,
   observations: readonly Observation[],

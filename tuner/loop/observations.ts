@@ -20,8 +20,8 @@ import { isSearchTrial } from './trial-status.ts'
 type CompleteTrial = Extract<FinishedTrial, { state: 'complete' }>
 
 /**
- * Standard deviation of ln(capacity) that the 90 % interval implies; undefined where it is empty or
- * unbounded.
+ * Computes the standard deviation of ln(capacity) that the 90 % interval implies; undefined where
+ * it is empty or unbounded.
  */
 export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefined {
   const [low, high] = capacityCi90Rps

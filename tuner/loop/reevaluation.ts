@@ -108,7 +108,10 @@ export function createUnlimitedHost(): HostContext {
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }
 
-/** Host context to display or rank an experiment again. Files that it names may be missing. */
+/**
+ * Creates a host context to display or rank an experiment again. Files that it names may be
+ * missing.
+ */
 export const createReadOnlyHost = (): HostContext => ({
   ...createUnlimitedHost(),
   isReadOnly: true,

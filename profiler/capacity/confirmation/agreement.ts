@@ -157,7 +157,8 @@ export class MeasurementAgreement {
   }
 
   /**
-   * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   * Describes the variation of the windows at a rate. Undefined where all measurements agree, or
+   * without windows.
    * @param spanS wall-clock time from the first to the end of the last window
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
@@ -199,8 +200,8 @@ export class MeasurementAgreement {
   }
 
   /**
-   * Speed of a window relative to the first one at its rate. 1 for streams: their many concurrent
-   * requests have no comparable steps.
+   * Measures the speed of a window relative to the first one at its rate. 1 for streams: their many
+   * concurrent requests have no comparable steps.
    */
   private measureSpeed(run: LoadRun, rateRps: number): number {
     if (run.stream !== undefined) return 1

@@ -186,7 +186,7 @@ export class RateEvidence {
           this.spanS >= (1 - timeRounding) * computeMinSpanS(seconds)
   }
 
-  /** Time without load before the next window, seconds; 0 before any window counts. */
+  /** Computes the time without load before the next window, seconds; 0 before any window counts. */
   computeRestS(windowS: number): number {
     const { seconds, agreement } = this.options
     if (agreement === undefined || agreement.agrees || this.windows.counted === undefined) return 0
@@ -200,10 +200,10 @@ export class RateEvidence {
   }
 
   /**
-   * Rate at which the percentile would be well within the limit, given the assumed utilization of
-   * this rate. Waits grow as u / (1 - u) with the utilization u (Kingman, Mathematical Proceedings
-   * of the Cambridge Philosophical Society 57 (1961)). Infinity where the percentile already is
-   * well within the limit, and where it is infinite because of errors.
+   * Estimates the rate at which the percentile would be well within the limit, given the assumed
+   * utilization of this rate. Waits grow as u / (1 - u) with the utilization u (Kingman,
+   * Mathematical Proceedings of the Cambridge Philosophical Society 57 (1961)). Infinity where the
+   * percentile already is well within the limit, and where it is infinite because of errors.
    * @param unloadedMs latency without waiting
    */
   estimateProvableRps(unloadedMs: number): number {

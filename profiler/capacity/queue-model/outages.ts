@@ -337,7 +337,10 @@ function createStratified(uniform: Uniform): Uniform {
   }
 }
 
-/** Quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from 1.5. */
+/**
+ * Computes a quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from
+ * 1.5.
+ */
 function computeGammaQuantile(shape: number, probability: number): number {
   return shape * (1 - 1 / (9 * shape) + probit(probability) / (3 * Math.sqrt(shape))) ** 3
 }

@@ -90,8 +90,9 @@ const maxOutageRunFactor = 8
 const maxRequestsPerWindow = 8000
 
 /**
- * Log prior density of ln slowness: a mixture of two normals, whose standard deviations are once
- * and three times the model discrepancy, and of a wide normal for models that may be wrong.
+ * Computes the log prior density of ln slowness: a mixture of two normals, whose standard
+ * deviations are once and three times the model discrepancy, and of a wide normal for models that
+ * may be wrong.
  */
 const computeLogSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(

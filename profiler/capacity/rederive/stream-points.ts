@@ -85,7 +85,10 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
     summaries: Parameters<typeof countNotObservable>[0],
     requestClass?: string,
   ) => countNotObservable(summaries, selectLimits(resolveLimits(slo), requestClass))
-  /** Latency figures that the SLO constrains; under several limits, scaled to the first limit. */
+  /**
+   * Selects the latency figures that the SLO constrains; under several limits, scaled to the first
+   * limit.
+   */
   const selectSummary = (
     summaries: Pick<StreamSummary, SloLimit['metric']>,
     requestClass?: string,

@@ -82,7 +82,7 @@ export class Evidence {
     return estimateSpeedUpPerS(logs.filter((_, i) => this.counted[i]!.steady))
   }
 
-  /** Service logs of closed loops, memoised. */
+  /** Extracts the service logs of closed loops, memoised. */
   extractLoopLogs(loops: readonly LoadRun[]): ServiceLog[] {
     return loops.map((loop) => {
       const log =

@@ -138,7 +138,7 @@ function createCapacityGrid(windows: readonly ObservedWindow[]): number[] {
   )
 }
 
-/** ln likelihood of the violations in a window, by the curve q(r). */
+/** Computes the ln likelihood of the violations in a window, by the curve q(r). */
 function computeLnLikelihood(
   { rateRps, nEff, violationShare }: ObservedWindow,
   capacity: number,
@@ -169,8 +169,8 @@ function averageOverThroughput(
 }
 
 /**
- * Prior density of ln capacity given the overload throughput. The idle share 1 - C / µ is
- * log-normal about its heavy-traffic value, at which waits reach the limit. With a small
+ * Computes the prior density of ln capacity given the overload throughput. The idle share 1 - C / µ
+ * is log-normal about its heavy-traffic value, at which waits reach the limit. With a small
  * probability something else limits the capacity; it is then uniform below that value.
  */
 function computeCapacityDensity(

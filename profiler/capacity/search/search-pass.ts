@@ -121,7 +121,7 @@ export class SearchPass {
       : boundByWindows(posterior, evidence.windowRates)
   }
 
-  /** Lower bound only: the highest rate that met the SLO. */
+  /** Bounds the capacity only from below, by the highest rate that met the SLO. */
   boundByMetRate(): ReportedCapacity {
     return boundBelow(this.posterior, this.evidence.rates.metRps)
   }
