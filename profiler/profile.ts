@@ -28,7 +28,7 @@ import type { OnReason } from './protocols/protocol.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, prepareOnceAnswering } from './protocols/until-serving.ts'
-import { computeOverShare } from './statistics/dependence.ts'
+import { computeViolationShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import {
   chooseTablePercentiles,
@@ -236,7 +236,7 @@ async function summariseSteadyWindow(
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()
-  const { nEff, over, dispersion } = computeOverShare(run.latencyMs, slo.limitMs)
+  const { nEff, violations, dispersion } = computeViolationShare(run.latencyMs, slo.limitMs)
   return {
     point,
     percentiles: chooseTablePercentiles(sorted.length).map((percentile) => ({
@@ -247,7 +247,7 @@ async function summariseSteadyWindow(
     histogram: computeLatencyHistogram(run.latencyMs, histogramBins),
     hdrHistogram: encodeHdrHistogram(run.latencyMs),
     nEff,
-    proven: provesPercentile(nEff, over / dispersion, slo.percentile),
+    proven: provesPercentile(nEff, violations / dispersion, slo.percentile),
   }
 }
 

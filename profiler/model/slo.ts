@@ -219,7 +219,10 @@ export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
 /** Counts how many requests may exceed the limit with the percentile still within it. */
-export const countMaxOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
+export const countMaxViolations = (
+  { percentile }: Pick<Slo, 'percentile'>,
+  requests: number,
+): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
@@ -280,13 +283,14 @@ export const isInvalidWindow = (point: LoadPoint, slo: Slo): boolean =>
   (point.generatorSaturated && !exceedsErrorRate(excludeTimeouts(point), slo))
 
 /**
- * As `meetsSlo`, for a window of which only counts are known. `over` requests failed or exceeded
- * the limit.
+ * As `meetsSlo`, for a window of which only counts are known: `violations` is the number of
+ * requests that failed or exceeded the limit.
  */
 export const countsMeetSlo = (
-  { over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number },
+  { violations, ...window }: Omit<Window, 'sloMs'> & { readonly violations: number },
   slo: Slo,
-): boolean => over <= countMaxOver(slo, window.requests) && !exceedsErrorRate(window, slo)
+): boolean =>
+  violations <= countMaxViolations(slo, window.requests) && !exceedsErrorRate(window, slo)
 
 /**
  * Whether a window surely meets the SLO by its interval (true), surely violates it (false), or

@@ -53,11 +53,11 @@ function computeBatchMeans(values: ArrayLike<number>, m: number, batches: number
   })
 }
 
-export interface OverShare {
+export interface ViolationShare {
   /** Number of requests. */
   readonly n: number
   /** Requests that failed or exceeded the limit. */
-  readonly over: number
+  readonly violations: number
   readonly dispersion: number
   /** Effective sample size: independent requests with the same information. */
   readonly nEff: number
@@ -69,17 +69,17 @@ export interface OverShare {
  * of the slowest share. The second one is a conservative estimate where few requests are over the
  * limit.
  */
-export function computeOverShare(
+export function computeViolationShare(
   latencyMs: Float64Array,
   limitMs: number,
   slowestShare = 0.1,
-): OverShare {
+): ViolationShare {
   const n = latencyMs.length
   const markOver = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
   const marks = markOver(limitMs)
-  const over = marks.reduce((sum, mark) => sum + mark, 0)
+  const violations = marks.reduce((sum, mark) => sum + mark, 0)
   const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
   const slowMs = Math.min(limitMs, selectQuantile(sorted, 1 - slowestShare))
   const dispersion = Math.max(computeDispersion(marks), computeDispersion(markOver(slowMs)))
-  return { n, over, dispersion, nEff: n / dispersion }
+  return { n, violations, dispersion, nEff: n / dispersion }
 }

@@ -10,7 +10,7 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
 import { computeCriticalStandardErrors } from '../../statistics/change-detector.ts'
-import { computeOverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { doSharesDiffer, formatShare } from '../consistency-checks.ts'
 import {
@@ -26,7 +26,7 @@ interface WindowViolations {
   readonly seconds: number
   readonly n: number
   /** Requests that failed or exceeded the limit. */
-  readonly over: number
+  readonly violations: number
   /** Effective sample size. */
   readonly nEff: number
   readonly met: boolean
@@ -79,9 +79,9 @@ export function extractEarlierMeasurement({
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
     // Points store no count of violations; the goodput times the length is the number within the
     // limit.
-    const over = point.requests - Math.round(point.goodputRps * point.seconds)
+    const violations = point.requests - Math.round(point.goodputRps * point.seconds)
     const nEff = point.requests / latencies.dispersion
-    return countViolations(point, slo, { load, over, nEff })
+    return countViolations(point, slo, { load, violations, nEff })
   })
   return { windows, unloaded: { requests, p50Ms, p90Ms } }
 }
@@ -93,7 +93,7 @@ function countViolations(
   {
     load: { rateRps, durationS },
     ...counts
-  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'over' | 'nEff'>,
+  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'violations' | 'nEff'>,
 ): WindowViolations[] {
   const met = !point.cut && meetsSlo(point, slo)
   if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
@@ -141,8 +141,8 @@ export class MeasurementAgreement {
     const { load } = run
     if (load.kind !== 'open') return
     const { rateRps } = load
-    const { over, nEff } = computeOverShare(run.latencyMs, slo.limitMs)
-    this.windows.push(...countViolations(point, slo, { load, over, nEff }))
+    const { violations, nEff } = computeViolationShare(run.latencyMs, slo.limitMs)
+    this.windows.push(...countViolations(point, slo, { load, violations, nEff }))
     this.ownWindows.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
     this.findViolation()
   }
@@ -244,7 +244,7 @@ export const findOtherUnloaded = (
 
 const poolViolations = (windows: readonly WindowViolations[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
-  over: windows.reduce((sum, { over }) => sum + over, 0),
+  violations: windows.reduce((sum, { violations }) => sum + violations, 0),
   nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),
 })
 

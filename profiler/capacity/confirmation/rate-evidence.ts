@@ -266,10 +266,10 @@ export class RateEvidence {
     readonly metEValue: number
     readonly violatedEValue: number
   } {
-    const eValuesByClass = this.windows.counted!.shares.map(({ n, over, dispersion }) =>
+    const eValuesByClass = this.windows.counted!.shares.map(({ n, violations, dispersion }) =>
       computeEValues(
         (timeFactor * n) / dispersion,
-        (timeFactor * over) / dispersion,
+        (timeFactor * violations) / dispersion,
         1 - this.options.slo.percentile,
       ),
     )

@@ -2,7 +2,7 @@
 import { summariseRun } from '../../load/load-point.ts'
 import { hasMissingSends } from '../../load/window-validity.ts'
 import { countWithin, isInvalidWindow, meetsSlo, type Slo, splitByClass } from '../../model/slo.ts'
-import { computeOverShare, type OverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare, type ViolationShare } from '../../statistics/dependence.ts'
 import { OutageScreen } from '../outage-screen.ts'
 import { findOutageSpans } from '../outage-spans.ts'
 import type { PlayedLoad } from '../session.ts'
@@ -29,7 +29,7 @@ interface CountedWindows {
   /** Concatenated. */
   readonly played: PlayedLoad
   /** Violations of each request class. */
-  readonly shares: readonly OverShare[]
+  readonly shares: readonly ViolationShare[]
   /** Total length of the windows, and that of the longest, seconds. */
   readonly totalS: number
   readonly longestS: number
@@ -124,7 +124,7 @@ export class RateWindows {
     this.counted = {
       played: { run: allWindows, point: summariseRun(allWindows, slo) },
       shares: splitByClass(allWindows, slo).map(({ latencyMs }) =>
-        computeOverShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
+        computeViolationShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
       ),
       totalS: this.countedS + seconds,
       longestS: Math.max(counted?.longestS ?? 0, seconds),

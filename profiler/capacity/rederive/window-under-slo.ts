@@ -9,7 +9,7 @@ import type { LatencyMetric } from '../../model/latency-metrics.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import {
   countFailed,
-  countMaxOver,
+  countMaxViolations,
   countNotObservable,
   exceedsErrorRate,
   isInvalidWindow,
@@ -46,12 +46,12 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
       : 1
   const isViolated = parts.some(
     ({ requests, violations: [min] }) =>
-      min > countMaxOver(slo, Math.round(plannedPerSent * requests)),
+      min > countMaxViolations(slo, Math.round(plannedPerSent * requests)),
   )
   if (isViolated) return verdictIfViolated
   const isMet =
     !point.cut &&
-    parts.every(({ requests, violations: [, max] }) => max <= countMaxOver(slo, requests))
+    parts.every(({ requests, violations: [, max] }) => max <= countMaxViolations(slo, requests))
   return isMet ? true : undefined
 }
 

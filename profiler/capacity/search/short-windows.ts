@@ -2,7 +2,7 @@
 import { max, mean, min, sampleVariance } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, type Slo, splitByClass } from '../../model/slo.ts'
-import { computeOverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare } from '../../statistics/dependence.ts'
 
 /** Effective sample size of requests, and the share of them over the limit, 0 to 1. */
 interface Violations {
@@ -48,11 +48,11 @@ export function summariseWindow(run: LoadRun, slo: Slo, rampS: number): Observed
   )
   const countViolations = (requests: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
     const afterRamp = requests.latencyMs.filter((_, i) => requests.sentMs[i]! >= rampMs)
-    const { n, over, nEff } = computeOverShare(
+    const { n, violations, nEff } = computeViolationShare(
       afterRamp.length >= minRequests ? afterRamp : requests.latencyMs,
       slo.limitMs,
     )
-    return { nEff, violationShare: exceedsErrors ? 1 : n === 0 ? 0 : over / n }
+    return { nEff, violationShare: exceedsErrors ? 1 : n === 0 ? 0 : violations / n }
   }
   const classes = splitByClass(run, slo).flatMap((classRun) =>
     classRun.requestClass === undefined
