@@ -72,7 +72,7 @@ export class AnswerCheck {
       if (this.firstFault !== undefined) return
       try {
         const fault = this.target?.findFault?.(this.target.bodies[body]!, answer)
-        if (fault === undefined) this.checkAnswer(body, await this.client.read(answer))
+        if (fault === undefined) this.checkAnswer(body, await this.client.parse(answer))
         else this.firstFault = describeWrongAnswer(body, fault)
       } catch (error) {
         this.firstFault = `request ${body} got an unreadable answer: ${(error as Error).message}`

@@ -120,13 +120,13 @@ export function createHttpProtocol(
         if (await deniesReadiness(buildUrl(path), options, signal, onReason)) return false
       return true
     },
-    answers: {
+    answerClient: {
       isResultFromModelOnly: dialect.extractResult !== undefined,
-      ask: async (target, body, signal) =>
+      fetch: async (target, body, signal) =>
         Buffer.from(await fetchAnswer(name, target, target.bodies[body]!, signal)),
-      read: async (answer) =>
+      parse: async (answer) =>
         interpretAnswer(dialect, readDocument(dialect, Buffer.from(answer).toString())),
-      fromDocument: async (document) => interpretAnswer(dialect, document),
+      interpret: async (document) => interpretAnswer(dialect, document),
     },
     async prepare(
       url: string,

@@ -61,11 +61,11 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       if (ok || loading || options.healthPath !== undefined) return ok
       return (await checkReadiness('openai', buildUrl(modelsPath), options, signal, onReason)).ok
     },
-    answers: {
+    answerClient: {
       isResultFromModelOnly: false,
-      ask: async (target, body, signal) =>
+      fetch: async (target, body, signal) =>
         Buffer.from(await fetchAnswer('openai', target, target.bodies[body]!, signal)),
-      read: async (answer) => {
+      parse: async (answer) => {
         const stream = new TokenStream()
         stream.push(Buffer.from(answer), 0)
         if (stream.failure !== undefined)
@@ -76,7 +76,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
           generated: true,
         }
       },
-      fromDocument: async (document) => ({
+      interpret: async (document) => ({
         document,
         result: isRecord(document) ? document.text : document,
         generated: true,

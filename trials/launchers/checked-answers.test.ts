@@ -82,9 +82,9 @@ function serving(
       nowMs += ms
     },
   }
-  const reading: AnswerClient = {
+  const answerClient: AnswerClient = {
     isResultFromModelOnly: tensors,
-    ask: async (target, body) => {
+    fetch: async (target, body) => {
       served.asked++
       served.bodies.push(body)
       nowMs += answerMs
@@ -92,8 +92,8 @@ function serving(
       if (answer === 'refused') throw new Error('503')
       return Buffer.from(JSON.stringify(answer))
     },
-    read: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
-    fromDocument: async (document) => answered(document),
+    parse: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
+    interpret: async (document) => answered(document),
   }
   const inner: Launcher = {
     name: 'fake',
@@ -130,7 +130,7 @@ function serving(
     },
   }
   return Object.assign(served, {
-    launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }),
+    launcher: withCheckedAnswers(inner, { rules, template, answerClient, store, clock }),
   })
 }
 const answered = (document: unknown): ParsedAnswer => ({ document, result: document })

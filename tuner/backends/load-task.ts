@@ -114,7 +114,9 @@ export async function runLoadTask(
         })
       : await speaking.prepare(url, model, payload, signal)
     const check =
-      answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
+      answers &&
+      speaking.answerClient &&
+      new AnswerCheck(answers.spec, speaking.answerClient, target)
     const sample = check && {
       bodies: answers.bodies,
       onSample: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
