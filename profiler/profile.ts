@@ -117,7 +117,7 @@ export interface Profile {
 const histogramBins = 24
 /**
  * Rates of the load curve below the capacity, as shares of it, and the length of their windows, as
- * a share of the steady window.
+ * a share of the steady window. Assumed.
  */
 const curveShares = [0.25, 0.5, 0.75]
 const curveDurationShare = 0.15

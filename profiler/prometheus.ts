@@ -104,8 +104,8 @@ const findMax = (values: readonly number[]): number =>
  * of several ranks report the same metric once per rank.
  */
 export function findMaxSeriesValue(text: string, name: string): number | undefined {
-  const values = parseSeries(text).flatMap((one) =>
-    one.name === name && Number.isFinite(one.value) ? [one.value] : [],
+  const values = parseSeries(text).flatMap((series) =>
+    series.name === name && Number.isFinite(series.value) ? [series.value] : [],
   )
   return values.length === 0 ? undefined : findMax(values)
 }
@@ -128,10 +128,13 @@ export function parseMetric(text: string): MetricSelector | undefined {
 export function hasMetric({ name, labels = {} }: MetricSelector, text: string): boolean {
   const { quantile, ...otherLabels } = labels
   const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
-  const series = parseSeries(text)
-  const metricSeries = series.filter((one) => one.name === name || parts.includes(one.name))
+  const metricSeries = parseSeries(text).filter(
+    (series) => series.name === name || parts.includes(series.name),
+  )
   if (metricSeries.length === 0) return findType(text, name) !== undefined
-  return metricSeries.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
+  return metricSeries.some((series) =>
+    hasLabels(series, series.name === name ? labels : otherLabels),
+  )
 }
 
 /** Lists the names of all metrics on a page. */
@@ -187,7 +190,7 @@ const sum = (values: readonly number[]) => values.reduce((all, value) => all + v
 /** Whether the metric is a histogram or summary with a sum and a count. */
 const hasObservations = (name: string, scrapes: Scrapes): boolean =>
   [`${name}_sum`, `${name}_count`].every((part) =>
-    parseSeries(scrapes.at(-1)!.text).some((one) => one.name === part),
+    parseSeries(scrapes.at(-1)!.text).some((series) => series.name === part),
   )
 
 /** Computes the mean of the observations of a histogram or summary in the window. */
@@ -213,8 +216,8 @@ function computeQuantile(
   const bucket = `${name}_bucket`
   const bounds = new Set(
     servers.flatMap((scrapes) =>
-      parseSeries(scrapes.at(-1)!.text).flatMap((one) =>
-        one.name === bucket ? [one.labels.le!] : [],
+      parseSeries(scrapes.at(-1)!.text).flatMap((series) =>
+        series.name === bucket ? [series.labels.le!] : [],
       ),
     ),
   )
@@ -230,6 +233,7 @@ function computeQuantile(
     .sort((a, b) => a.upper - b.upper)
   const total = cumulative.at(-1)?.count ?? 0
   const rank = Number(quantile) * total
+  // Negated, so that a count of NaN has no quantile.
   if (!(total > 0 && rank >= 0 && rank <= total)) return undefined
   const bucketIndex = cumulative.findIndex(({ count }) => count >= rank)
   const below = cumulative[bucketIndex - 1] ?? { upper: 0, count: 0 }
@@ -246,7 +250,7 @@ const hasLabels = ({ labels }: Series, required: Readonly<Record<string, string>
 /** Selects the values of the series with this name and these labels. */
 const selectValues = ({ name, labels = {} }: MetricSelector, text: string): number[] =>
   parseSeries(text)
-    .filter((one) => one.name === name && hasLabels(one, labels))
+    .filter((series) => series.name === name && hasLabels(series, labels))
     .map(({ value }) => value)
 
 /**
@@ -257,8 +261,8 @@ function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes
   const tabulateSeries = ({ text }: Scrape) =>
     new Map(
       parseSeries(text)
-        .filter((one) => one.name === name && hasLabels(one, labels))
-        .map((one) => [JSON.stringify(Object.entries(one.labels).sort()), one.value]),
+        .filter((series) => series.name === name && hasLabels(series, labels))
+        .map((series) => [JSON.stringify(Object.entries(series.labels).sort()), series.value]),
     )
   const pages = scrapes.map(tabulateSeries)
   let increase = 0
@@ -271,7 +275,7 @@ function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes
   return increase
 }
 
-/** Mean over the scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
+/** Computes the mean over scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
 function computeGaugeMean(metric: MetricSelector, scrapes: Scrapes): number {
   const perScrape = scrapes
     .map(({ text }) => selectValues(metric, text))

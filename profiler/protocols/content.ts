@@ -214,6 +214,7 @@ export function matchInputs<Input extends TensorInput>(
       ? `${description.slice(0, maxDescriptionChars)}…`
       : description
   const values = inputs.reduce((sum, { shape }) => sum + countElements(shape), 0)
+  // Negated, so that a size that is no number (NaN) is refused.
   if (
     !(values <= maxValues) ||
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))

@@ -267,7 +267,7 @@ interface HttpRequest {
   readonly isProbe?: boolean
 }
 
-/** Limits on the body of a probe, in bytes and in time. */
+/** Limits on the body of a probe, in bytes and in time. Assumed. */
 const maxProbeBytes = 4096
 const maxProbeMs = 500
 
