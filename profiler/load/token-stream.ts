@@ -154,7 +154,7 @@ function joinToolCallTexts(delta: unknown): string {
     getField(delta, 'function_call'),
   ]
   return functions
-    .flatMap((each) => [getField(each, 'name'), getField(each, 'arguments')].filter(isText))
+    .flatMap((call) => [getField(call, 'name'), getField(call, 'arguments')].filter(isText))
     .join('')
 }
 

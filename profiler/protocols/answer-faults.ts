@@ -97,9 +97,9 @@ function findDeclarationFault(
   items = 1,
 ): string | undefined {
   if (declared.length === 0) return undefined
-  const output = declared.find((one) => one.name === name)
+  const output = declared.find((tensor) => tensor.name === name)
   if (!output)
-    return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
+    return `is none of the model's, which are ${declared.map((tensor) => tensor.name).join(', ')}`
   if (output.datatype !== datatype) return `is ${datatype}, and the model's is ${output.datatype}`
   // No dimensions where the server does not know them; MLServer answers [n, 1] where [-1] is
   // declared.
@@ -159,7 +159,7 @@ export function findDocumentFault(value: unknown, location = 'it', depth = 0): s
   const ofLocation = location === 'it' ? '' : ` of ${location}`
   const error = errorFields
     .map((name) => value[name])
-    .find((one) => one !== undefined && one !== null && one !== false && one !== '')
+    .find((field) => field !== undefined && field !== null && field !== false && field !== '')
   if (error !== undefined) return `with the error${ofLocation} ${JSON.stringify(error)}`
   if (Array.isArray(errors) && errors.length > 0)
     return `with the error${ofLocation} ${JSON.stringify(errors[0])}`
@@ -193,7 +193,8 @@ function findListFault(
   location: string,
   depth: number,
 ): string | undefined {
-  const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)
+  const isNumeric =
+    list.length > 0 && list.every((value) => typeof value === 'number' || value === null)
   if (isNumeric && list.includes(null)) return `${location} holds null in place of a number`
   if (typeof list[0] === 'number') return undefined
   for (const [i, one] of list.entries()) {

@@ -83,7 +83,7 @@ const extractFirstWord = (text: string): string => text.trim().split(/\s+/, 1)[0
 
 function collectLeaves(value: unknown, path: string, leaves: Record<string, unknown[]>): void {
   if (Array.isArray(value)) {
-    for (const one of value) collectLeaves(one, `${path}[]`, leaves)
+    for (const element of value) collectLeaves(element, `${path}[]`, leaves)
     return
   }
   if (isRecord(value)) {
@@ -252,7 +252,7 @@ export function findDifference(
   answer: ParsedAnswer,
   comparison: Comparison,
 ): Difference | undefined {
-  const leaves = golden.answers.find((one) => one.body === body)?.leaves
+  const leaves = golden.answers.find((goldenAnswer) => goldenAnswer.body === body)?.leaves
   if (leaves === undefined) return undefined
   const { configuration, isResultFromModelOnly, tolerance, toleranceAt } = comparison
   const actual = extractLeaves(answer)
@@ -266,7 +266,7 @@ export function findDifference(
       continue
     const userTolerance = toleranceAt?.(path) ?? tolerance
     const scale = findMaxMagnitude(
-      golden.answers.map((one) => one.leaves),
+      golden.answers.map((goldenAnswer) => goldenAnswer.leaves),
       path,
     )
     const mustBeEqual = userTolerance === undefined && areLabels(a, b)

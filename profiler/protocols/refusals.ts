@@ -172,13 +172,13 @@ function parseValidationErrors(
 ): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
   const document = parseDocument(text)
   const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
-  return list.flatMap((one) => {
-    if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
+  return list.flatMap((error) => {
+    if (!isRecord(error) || !Array.isArray(error.loc) || typeof error.msg !== 'string') return []
     return [
       {
-        loc: one.loc.map(String),
-        msg: one.msg,
-        ...(typeof one.type === 'string' && { type: one.type }),
+        loc: error.loc.map(String),
+        msg: error.msg,
+        ...(typeof error.type === 'string' && { type: error.type }),
       },
     ]
   })
@@ -192,7 +192,7 @@ export function extractMessage(text: string): string {
   if (!isRecord(answer)) return text
   const { error, message, detail } = answer
   const words = [error, message, detail, isRecord(error) ? error.message : undefined].find(
-    (each) => typeof each === 'string',
+    (candidate) => typeof candidate === 'string',
   )
   return (words as string | undefined) ?? text
 }

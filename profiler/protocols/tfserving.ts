@@ -107,7 +107,7 @@ function findSignatureFault(
   const inRows = Array.isArray(predictions)
   const rows: readonly unknown[] = inRows ? predictions : [columns]
   const namedRow = rows.find(
-    (one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string',
+    (row): row is Record<string, unknown> => isRecord(row) && typeof row.b64 !== 'string',
   )
   if (namedRow === undefined && names.length > 1)
     return `without the names of its outputs, which are ${names.join(', ')}`
@@ -117,7 +117,7 @@ function findSignatureFault(
   const missing = namedRow && names.find((name) => !(name in namedRow))
   if (missing !== undefined) return `without its output '${missing}'`
   const selectValues = (name: string) => {
-    const values = namedRow === undefined ? rows : rows.map((one) => getPath(one, name))
+    const values = namedRow === undefined ? rows : rows.map((row) => getPath(row, name))
     return inRows ? values : values[0]
   }
   return findTensorsFault(

@@ -127,7 +127,9 @@ export function computeGains(speeds: readonly number[]): {
   readonly early: number
   readonly late: number
 } {
-  const [first, middle, last] = cutIntoThirds(speeds).map((each) => Math.log(computeMidmean(each)))
+  const [first, middle, last] = cutIntoThirds(speeds).map((third) =>
+    Math.log(computeMidmean(third)),
+  )
   return { total: last! - first!, early: middle! - first!, late: last! - middle! }
 }
 

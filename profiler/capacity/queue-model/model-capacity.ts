@@ -274,9 +274,9 @@ export function shrinkSimulationNoise(
   let variance = 0
   let simulationVariance = 0
   for (const [i, weight] of weights.entries())
-    for (const each of simulated) {
-      variance += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
-      simulationVariance += (weight * each.simulationVariance[i]!) / n
+    for (const model of simulated) {
+      variance += (weight * (model.logs[i]! - means[i]!) ** 2) / (n - 1)
+      simulationVariance += (weight * model.simulationVariance[i]!) / n
     }
   const remainingShare =
     variance > 0
