@@ -150,7 +150,7 @@ export function estimatePosterior(
   const windows = runs.map((run, i) => prepareWindow(run, slo, outages[i]!))
   // Full-queue refusals are part of the model; other failures are a constant share.
   const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
-  const outageCount = sum(outages.map((outagesOfWindow) => outagesOfWindow.length))
+  const outageCount = sum(outages.map((outagesOfRun) => outagesOfRun.length))
   // Where every service time is known, or there are outages, the largest error is that of the
   // sample, not of the model. More bootstrap samples represent it better.
   const modelCount =
@@ -246,8 +246,9 @@ function computeOutageProbability(
   outages: SeparatedOutages['outages'],
   windows: number,
 ): number {
-  const count = sum(outages.map((outagesOfWindow) => outagesOfWindow.length))
-  if (count === 0 || outages.slice(0, windows).some((outagesOfWindow) => outagesOfWindow.length > 0)) return 1
+  const count = sum(outages.map((outagesOfRun) => outagesOfRun.length))
+  if (count === 0 || outages.slice(0, windows).some((outagesOfRun) => outagesOfRun.length > 0))
+    return 1
   const countSteps = (logs: readonly ServiceLog[]) => sum(logs.map(({ tookMs }) => tookMs.length))
   const byChance = (countSteps(typical.slice(windows)) / countSteps(typical)) ** count
   return byChance / (1 + byChance)
