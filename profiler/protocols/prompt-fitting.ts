@@ -79,10 +79,13 @@ async function calibrateCount(
     )[0]!
   }
   const calibrate = async (short: Prompt, long: Prompt) => {
-    const [a, b] = [await countByServer(short), await countByServer(long)]
-    if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
-    const perToken = Math.max(1, (b - a) / Math.max(1, countOwn(long.text) - countOwn(short.text)))
-    return { perToken, perMessage: Math.max(0, a - perToken * countOwn(short.text)) }
+    const shortTokens = await countByServer(short)
+    const longTokens = await countByServer(long)
+    if (shortTokens === undefined || longTokens === undefined)
+      return { perToken: 1, perMessage: 0 }
+    const ownDifference = countOwn(long.text) - countOwn(short.text)
+    const perToken = Math.max(1, (longTokens - shortTokens) / Math.max(1, ownDifference))
+    return { perToken, perMessage: Math.max(0, shortTokens - perToken * countOwn(short.text)) }
   }
   if (spec.file !== undefined) {
     // Texts of a file vary, so the largest count among some of the longer ones is used.

@@ -94,12 +94,12 @@ function isSimilar(
   b: readonly number[],
 ): boolean {
   return all.every((values) => {
-    const [x, y] = [computeMoments(values, a), computeMoments(values, b)]
+    const [momentsA, momentsB] = [computeMoments(values, a), computeMoments(values, b)]
     return (
-      Math.abs(x.mean - y.mean) <=
+      Math.abs(momentsA.mean - momentsB.mean) <=
       Math.max(
-        2 * Math.sqrt(x.variance / a.length + y.variance / b.length),
-        0.01 * (x.mean + y.mean) * 0.5,
+        2 * Math.sqrt(momentsA.variance / a.length + momentsB.variance / b.length),
+        0.01 * (momentsA.mean + momentsB.mean) * 0.5,
       )
     )
   })
