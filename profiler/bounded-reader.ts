@@ -21,7 +21,7 @@ export class BoundError extends Error {
   }
 }
 
-/** Hint of a BoundError; undefined for other errors. */
+/** Returns the hint of a BoundError; undefined for other errors. */
 export const getHint = (error: unknown): string | undefined =>
   error instanceof BoundError ? error.hint : undefined
 
@@ -42,18 +42,18 @@ export type FileKind = keyof typeof maxFileBytes
 const fileVariable = 'TUNE_MAX_FILE_MIB'
 
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
-/** Limit on one answer of a server, bytes. */
+/** Returns the limit on one answer of a server, bytes. */
 export const getMaxAnswerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
 
 /**
- * Number of answers that may be in memory at once for a comparison: together at most the limit on
- * one answer, but at least one.
+ * Returns the number of answers that may be in memory at once for a comparison: together at most
+ * the limit on one answer, but at least one.
  * @param bytes size of one answer
  */
 export const limitAnswersInMemory = (bytes: number): number =>
   Math.max(1, Math.floor(getMaxAnswerBytes() / Math.max(1, bytes)))
 
-/** Limit set in the environment, in MiB; returned in bytes. */
+/** Reads a limit in MiB from the environment, and returns it in bytes. */
 function readLimit(variable: string): number | undefined {
   const limitMiB = Number(process.env[variable])
   return limitMiB > 0 ? limitMiB * MiB : undefined
@@ -214,11 +214,13 @@ function decodeText(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'
   }
 }
 
-/** Line of a position, from 1. */
+/** Finds the line of a position, from 1. */
 const findLine = (bytes: Buffer, at: number): number =>
   bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
 
-/** Position of the first byte that is no valid UTF-8: where decoding and encoding changes it. */
+/**
+ * Finds the position of the first byte that is no valid UTF-8: decoding and encoding changes it.
+ */
 function findInvalidByte(bytes: Buffer): number {
   const reencoded = Buffer.from(bytes.toString('utf8'))
   const at = bytes.findIndex((byte, i) => byte !== reencoded[i])
@@ -243,7 +245,7 @@ const createTooLongError = (path: string, maxBytes: number, size?: number): Boun
 
 const formatMebibytes = (bytes: number): string => `${Math.round((bytes / MiB) * 10) / 10} MiB`
 
-/** Error for an answer over the limit. */
+/** Creates the error for an answer over the limit. */
 export const createAnswerTooLongError = (maxBytes: number): BoundError =>
   new BoundError(
     '',
@@ -326,17 +328,17 @@ function countBrackets(text: string): number {
   return count
 }
 
-/** Largest number of brackets that are open at once, outside strings. */
+/** Counts the largest number of brackets that are open at once, outside strings. */
 function measureNesting(text: string): number {
   let open = 0
   let max = 0
-  let quoted = false
+  let isQuoted = false
   for (let i = 0; i < text.length; i++) {
     const letter = text.charCodeAt(i)
-    if (quoted) {
+    if (isQuoted) {
       if (letter === backslash) i++
-      else if (letter === quote) quoted = false
-    } else if (letter === quote) quoted = true
+      else if (letter === quote) isQuoted = false
+    } else if (letter === quote) isQuoted = true
     else if (letter === bracket || letter === brace) max = Math.max(max, ++open)
     else if (letter === closingBracket || letter === closingBrace) open--
   }

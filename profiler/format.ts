@@ -1,6 +1,9 @@
 /** Formats rates for people. Latencies and SLOs are formatted by model/slo.ts. */
 
-/** Formats a number with three significant digits and no exponent: 0.114, 21.3, 212, 1,830. */
+/**
+ * Formats a number with three significant digits, without exponent and trailing zeros: 0.114, 21.3,
+ * 212, 1,830.
+ */
 export function significant(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
   if (value === 0) return '0'
@@ -22,5 +25,5 @@ export function grouped(value: number, digits: number): string {
   return decimals === undefined ? thousands : `${thousands}.${decimals}`
 }
 
-/** '1,811 req/s', '82.8 req/s'. */
+/** Formats a rate: '1,811 req/s', '82.8 req/s'. */
 export const rate = (rps: number): string => `${significant(rps)} req/s`

@@ -49,11 +49,11 @@ export async function playSweep(
   )
   const points: LoadPoint[] = []
   for (const [i, load] of loads.entries()) {
-    const played =
+    const { point } =
       'connections' in load
         ? await session.playClosed(load.connections, durationS, 'curve')
         : await session.playOpen(load.rateRps, durationS, seed + i, 'curve', arrivals)
-    points.push(played.point)
+    points.push(point)
   }
   return points
 }
@@ -78,8 +78,8 @@ export function judgeSweep(
       verdict: 'failed',
       summary: `no request succeeded${first ? `: ${describeErrors(first)}` : ''}`,
     }
-  const met = points.filter((point) => meetsSlo(point, slo))
-  const highest = met.reduce<LoadPoint | undefined>(
+  const metPoints = points.filter((point) => meetsSlo(point, slo))
+  const highest = metPoints.reduce<LoadPoint | undefined>(
     (a, b) => (a && a.achievedRps >= b.achievedRps ? a : b),
     undefined,
   )

@@ -2,12 +2,12 @@
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The strings of a list; empty for another value. */
+/** Selects the strings of a list; empty for another value. */
 export const selectStrings = (list: unknown): string[] =>
-  Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
+  Array.isArray(list) ? list.filter((value) => typeof value === 'string') : []
 
-/** The strings of one field in a list of records; empty for another value. */
+/** Selects the strings of one field in a list of records; empty for another value. */
 export const pluckStrings = (name: string, list: unknown): string[] =>
   selectStrings(
-    Array.isArray(list) ? list.map((one) => (isRecord(one) ? one[name] : undefined)) : undefined,
+    Array.isArray(list) ? list.map((row) => (isRecord(row) ? row[name] : undefined)) : undefined,
   )

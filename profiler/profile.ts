@@ -28,7 +28,7 @@ import type { OnReason } from './protocols/protocol.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, prepareOnceAnswering } from './protocols/until-serving.ts'
-import { computeOverShare } from './statistics/dependence.ts'
+import { computeViolationShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import {
   chooseTablePercentiles,
@@ -117,7 +117,7 @@ export interface Profile {
 const histogramBins = 24
 /**
  * Rates of the load curve below the capacity, as shares of it, and the length of their windows, as
- * a share of the steady window.
+ * a share of the steady window. Assumed.
  */
 const curveShares = [0.25, 0.5, 0.75]
 const curveDurationShare = 0.15
@@ -236,7 +236,7 @@ async function summariseSteadyWindow(
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()
-  const { nEff, over, dispersion } = computeOverShare(run.latencyMs, slo.limitMs)
+  const { nEff, violations, dispersion } = computeViolationShare(run.latencyMs, slo.limitMs)
   return {
     point,
     percentiles: chooseTablePercentiles(sorted.length).map((percentile) => ({
@@ -247,7 +247,7 @@ async function summariseSteadyWindow(
     histogram: computeLatencyHistogram(run.latencyMs, histogramBins),
     hdrHistogram: encodeHdrHistogram(run.latencyMs),
     nEff,
-    proven: provesPercentile(nEff, over / dispersion, slo.percentile),
+    proven: provesPercentile(nEff, violations / dispersion, slo.percentile),
   }
 }
 
@@ -275,12 +275,14 @@ function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
   return { verdict: 'violated', summary: `the SLO is violated at ${rate}: ${cause}` }
 }
 
-/** Lowest rate whose open window violated the SLO; undefined without one. */
+/** Finds the lowest rate whose open window violated the SLO; undefined without one. */
 function findLowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
-  const violated = selectOpenPoints(points).filter(
+  const violatedPoints = selectOpenPoints(points).filter(
     (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
   )
-  return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
+  return violatedPoints.length === 0
+    ? undefined
+    : Math.min(...violatedPoints.map(({ load }) => load.rateRps))
 }
 
 type OpenPoint = LoadPoint & { readonly load: OpenLoad }
@@ -296,8 +298,8 @@ function describeUnobservedOutages(points: readonly LoadPoint[]): string {
     (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
     0,
   )
-  const shown = openS < 10 ? openS.toFixed(1) : openS.toFixed(0)
-  return `the server was observed under open load for ${shown} s: outages rarer than one per ${shown} s would have gone unnoticed`
+  const secondsText = openS < 10 ? openS.toFixed(1) : openS.toFixed(0)
+  return `the server was observed under open load for ${secondsText} s: outages rarer than one per ${secondsText} s would have gone unnoticed`
 }
 
 /** Summarises a measurement in one sentence. */

@@ -44,11 +44,11 @@ function splitSeries(
 }
 
 function findClosingBrace(text: string): number {
-  let quoted = false
+  let isQuoted = false
   for (let i = 1; i < text.length; i++) {
-    if (quoted && text[i] === '\\') i++
-    else if (text[i] === '"') quoted = !quoted
-    else if (text[i] === '}' && !quoted) return i
+    if (isQuoted && text[i] === '\\') i++
+    else if (text[i] === '"') isQuoted = !isQuoted
+    else if (text[i] === '}' && !isQuoted) return i
   }
   return -1
 }
@@ -88,24 +88,24 @@ const parseNumber = (text: string): number => Number(text.replace(/^([+-]?)Inf$/
 
 const parseSeries = (text: string): Series[] => text.split('\n').flatMap(parseLine)
 
-/** Declared type of a metric: 'counter', 'gauge', 'histogram', 'summary'. */
+/** Finds the declared type of a metric: 'counter', 'gauge', 'histogram', 'summary'. */
 const findType = (text: string, name: string): string | undefined =>
   text
     .split('\n')
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
     .find((match) => match?.[1] === name)?.[2]
 
-/** Largest value. A page may have more values than Math.max takes arguments. */
+/** Finds the largest value. A page may have more values than Math.max takes arguments. */
 const findMax = (values: readonly number[]): number =>
   values.reduce((max, value) => Math.max(max, value), Number.NEGATIVE_INFINITY)
 
 /**
- * Largest finite value of a metric's series on one page; undefined without one. Servers of several
- * ranks report the same metric once per rank.
+ * Finds the largest finite value of a metric's series on one page; undefined without one. Servers
+ * of several ranks report the same metric once per rank.
  */
 export function findMaxSeriesValue(text: string, name: string): number | undefined {
-  const values = parseSeries(text).flatMap((one) =>
-    one.name === name && Number.isFinite(one.value) ? [one.value] : [],
+  const values = parseSeries(text).flatMap((series) =>
+    series.name === name && Number.isFinite(series.value) ? [series.value] : [],
   )
   return values.length === 0 ? undefined : findMax(values)
 }
@@ -128,13 +128,16 @@ export function parseMetric(text: string): MetricSelector | undefined {
 export function hasMetric({ name, labels = {} }: MetricSelector, text: string): boolean {
   const { quantile, ...otherLabels } = labels
   const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
-  const series = parseSeries(text)
-  const named = series.filter((one) => one.name === name || parts.includes(one.name))
-  if (named.length === 0) return findType(text, name) !== undefined
-  return named.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
+  const metricSeries = parseSeries(text).filter(
+    (series) => series.name === name || parts.includes(series.name),
+  )
+  if (metricSeries.length === 0) return findType(text, name) !== undefined
+  return metricSeries.some((series) =>
+    hasLabels(series, series.name === name ? labels : otherLabels),
+  )
 }
 
-/** Names of all metrics on a page. */
+/** Lists the names of all metrics on a page. */
 export const listMetricNames = (text: string): string[] => [
   ...new Set(parseSeries(text).map(({ name }) => name)),
 ]
@@ -187,10 +190,10 @@ const sum = (values: readonly number[]) => values.reduce((all, value) => all + v
 /** Whether the metric is a histogram or summary with a sum and a count. */
 const hasObservations = (name: string, scrapes: Scrapes): boolean =>
   [`${name}_sum`, `${name}_count`].every((part) =>
-    parseSeries(scrapes.at(-1)!.text).some((one) => one.name === part),
+    parseSeries(scrapes.at(-1)!.text).some((series) => series.name === part),
   )
 
-/** Mean of the observations of a histogram or summary in the window. */
+/** Computes the mean of the observations of a histogram or summary in the window. */
 function computeObservedMean(
   { name, labels }: MetricSelector,
   servers: readonly Scrapes[],
@@ -202,7 +205,7 @@ function computeObservedMean(
 }
 
 /**
- * Quantile of the observations in the window, from a histogram's buckets.
+ * Computes the quantile of the observations in the window, from a histogram's buckets.
  * @returns undefined without buckets, without observations, or for a quantile outside 0 to 1
  */
 function computeQuantile(
@@ -213,8 +216,8 @@ function computeQuantile(
   const bucket = `${name}_bucket`
   const bounds = new Set(
     servers.flatMap((scrapes) =>
-      parseSeries(scrapes.at(-1)!.text).flatMap((one) =>
-        one.name === bucket ? [one.labels.le!] : [],
+      parseSeries(scrapes.at(-1)!.text).flatMap((series) =>
+        series.name === bucket ? [series.labels.le!] : [],
       ),
     ),
   )
@@ -230,6 +233,7 @@ function computeQuantile(
     .sort((a, b) => a.upper - b.upper)
   const total = cumulative.at(-1)?.count ?? 0
   const rank = Number(quantile) * total
+  // Negated, so that a count of NaN has no quantile.
   if (!(total > 0 && rank >= 0 && rank <= total)) return undefined
   const bucketIndex = cumulative.findIndex(({ count }) => count >= rank)
   const below = cumulative[bucketIndex - 1] ?? { upper: 0, count: 0 }
@@ -243,22 +247,22 @@ function computeQuantile(
 const hasLabels = ({ labels }: Series, required: Readonly<Record<string, string>>): boolean =>
   Object.entries(required).every(([key, value]) => labels[key] === value)
 
-/** Values of the series with this name and these labels. */
+/** Selects the values of the series with this name and these labels. */
 const selectValues = ({ name, labels = {} }: MetricSelector, text: string): number[] =>
   parseSeries(text)
-    .filter((one) => one.name === name && hasLabels(one, labels))
+    .filter((series) => series.name === name && hasLabels(series, labels))
     .map(({ value }) => value)
 
 /**
- * Sum of the increases of all matching series. A counter that decreased was reset, for example
- * because a process of the server restarted: then its whole new value is the increase.
+ * Computes the sum of the increases of all matching series. A counter that decreased was reset, for
+ * example because a process of the server restarted: then its whole new value is the increase.
  */
 function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes): number {
   const tabulateSeries = ({ text }: Scrape) =>
     new Map(
       parseSeries(text)
-        .filter((one) => one.name === name && hasLabels(one, labels))
-        .map((one) => [JSON.stringify(Object.entries(one.labels).sort()), one.value]),
+        .filter((series) => series.name === name && hasLabels(series, labels))
+        .map((series) => [JSON.stringify(Object.entries(series.labels).sort()), series.value]),
     )
   const pages = scrapes.map(tabulateSeries)
   let increase = 0
@@ -271,7 +275,7 @@ function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes
   return increase
 }
 
-/** Mean over the scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
+/** Computes the mean over scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
 function computeGaugeMean(metric: MetricSelector, scrapes: Scrapes): number {
   const perScrape = scrapes
     .map(({ text }) => selectValues(metric, text))

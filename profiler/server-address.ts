@@ -52,10 +52,10 @@ export function parseServerAddress(url: string): ServerAddress | undefined {
 function parseSocketAddress(url: string): ServerAddress | undefined {
   const [, plain, plainPath = '', plainQuery = ''] = plainSocket.exec(url) ?? []
   if (plain !== undefined) return buildSocketAddress(plain, plainPath, plainQuery)
-  const [, encoded, path = '', query = ''] = encodedSocket.exec(url) ?? []
-  return encoded === undefined
+  const [, encodedSocketPath, path = '', query = ''] = encodedSocket.exec(url) ?? []
+  return encodedSocketPath === undefined
     ? undefined
-    : buildSocketAddress(decodeURIComponent(encoded), path, query)
+    : buildSocketAddress(decodeURIComponent(encodedSocketPath), path, query)
 }
 
 const buildSocketAddress = (socketPath: string, path: string, query: string): ServerAddress => ({
@@ -89,10 +89,10 @@ export function resolveServerPath(
   serverPath: string,
 ): string {
   const [path = '', pathQuery] = serverPath.split(/\?(.*)/s)
-  const encoded = new URL(path, 'http://localhost').pathname
+  const encodedPath = new URL(path, 'http://localhost').pathname
   const search =
     pathQuery === undefined ? query : `?${pathQuery}${query === '' ? '' : `&${query.slice(1)}`}`
-  return `${removeOverlap(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
+  return `${removeOverlap(base.replace(/\/+$/, ''), callPath)}${encodedPath}${search}`
 }
 
 /** Removes from a path its longest end that is a beginning of the call's path. */

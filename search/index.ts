@@ -15,7 +15,7 @@ const samplers: Readonly<Record<SamplerName, Sampler>> = {
 }
 
 /**
- * The sampler with a name, by default `gp`.
+ * Creates the sampler with a name, by default `gp`.
  * @throws RangeError for an unknown name; the message lists the known names
  */
 export function createSampler(name: string = samplerNames[0]): Sampler {

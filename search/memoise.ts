@@ -1,7 +1,7 @@
 /** Memoisation by object identity. The keys must not change afterwards. */
 import type { Observation, Problem } from './types.ts'
 
-/** `compute` with its values, except undefined, cached for the lifetime of their keys. */
+/** Caches the values of `compute`, except undefined, for the lifetime of their keys. */
 export function memoise<K extends object, V>(compute: (key: K) => V): (key: K) => V {
   const cache = new WeakMap<K, V>()
   return (key) => {
@@ -14,7 +14,7 @@ export function memoise<K extends object, V>(compute: (key: K) => V): (key: K) =
 }
 
 /**
- * `compute` with the last value of each problem cached, because the stop rule and the next
+ * Caches the last value of `compute` for each problem, because the stop rule and the next
  * suggestion need the same fit. Earlier values are dropped, as they grow with the square of the
  * number of trials. Observations may only be appended, and must stay the same objects.
  */

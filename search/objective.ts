@@ -18,8 +18,9 @@ export interface Power {
 }
 
 /**
- * Energy of one request at a capacity, J. This is an upper bound, because power is measured in the
- * busiest seconds. Undefined where no component reports its power, or the capacity is 0.
+ * Computes the energy of one request at a capacity, J. This is an upper bound, because power is
+ * measured in the busiest seconds. Undefined where no component reports its power, or the capacity
+ * is 0.
  */
 export function computeJoulesPerRequest(
   { gpuWatts, cpuWatts }: Power,
@@ -305,7 +306,7 @@ export const defaultObjectiveKind = {
   withDemand: 'price-for-demand',
 } as const satisfies Record<string, ObjectiveKind>
 
-/** The entry of a kind. Its methods take the settings that the kind requires. */
+/** Returns the entry of a kind. Its methods take the settings that the kind requires. */
 const getEntry = (kind: ObjectiveKind) =>
   objectives[kind] as Entry<RequiredInput> & Entry<'nothing'>
 type AllSettings = Demand & PriceBound & Partial<MetricName>
@@ -314,7 +315,7 @@ const withSettings = (objective: Objective) => objective as Objective & AllSetti
 export const listKindsRequiring = (input: RequiredInput): ObjectiveKind[] =>
   objectiveKinds.filter((kind) => getRequiredInput(kind) === input)
 export const getRequiredInput = (kind: ObjectiveKind): RequiredInput => getEntry(kind).requires
-/** The objective of a kind, with the settings it requires; other settings are ignored. */
+/** Creates the objective of a kind, with the settings it requires; other settings are ignored. */
 export const createObjective = (kind: ObjectiveKind, settings: AllSettings): Objective =>
   ({
     kind,
@@ -323,38 +324,41 @@ export const createObjective = (kind: ObjectiveKind, settings: AllSettings): Obj
     ),
   }) as unknown as Objective
 
-/** The demand to serve; undefined for an objective without one. */
+/** Returns the demand to serve; undefined for an objective without one. */
 export const getDemand = (objective: Objective): Demand | undefined =>
   getRequiredInput(objective.kind) === 'demand' ? withSettings(objective) : undefined
-/** The highest permitted price of one replica, $ per hour; undefined where nothing bounds it. */
+/**
+ * Returns the highest permitted price of one replica, $ per hour; undefined where nothing bounds
+ * it.
+ */
 export const getPriceBound = (objective: Objective): number | undefined =>
   getRequiredInput(objective.kind) === 'price bound'
     ? withSettings(objective).maxPricePerHour
     : undefined
-/** The server metric that the objective ranks by; undefined for other objectives. */
+/** Returns the server metric that the objective ranks by; undefined for other objectives. */
 export const getMetric = (objective: Objective): string | undefined =>
   getRequiredInput(objective.kind) === 'metric' ? withSettings(objective).metric : undefined
 export const isAbovePriceBound = (objective: Objective, pricePerHour: number): boolean =>
   pricePerHour > (getPriceBound(objective) ?? Number.POSITIVE_INFINITY)
 
 /**
- * Replicas that serve a demand with the headroom free: ceil(demand / (capacity (1 - headroom))).
- * Infinity for no capacity.
+ * Counts the replicas that serve a demand with the headroom free: ceil(demand / (capacity (1 -
+ * headroom))). Infinity for no capacity.
  */
 export function countReplicas({ demandRps, headroom }: Demand, capacityRps: number): number {
   if (capacityRps <= 0) return Number.POSITIVE_INFINITY
-  // Rounding can turn 300 / (100 × 1) into 3.0000000000000004, which would cost a replica.
+  // Rounding turns 2.1 / (1 × (1 - 0.3)) into 3.0000000000000004, which would cost a replica.
   return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
 }
 
-/** '5 replicas', '5 replicas on 2 g4dn.xlarge'. */
+/** Formats '5 replicas', '5 replicas on 2 g4dn.xlarge'. */
 function formatReplicas(
   demand: Demand,
   { capacityRps, bundles = [] }: ConfigurationFigures,
 ): string {
   const replicas = countReplicas(demand, capacityRps)
-  const bought = findCheapestBundles(bundles, replicas)
-  return `${replicas} replica${replicas === 1 ? '' : 's'}${bought ? ` on ${bought.count} ${bought.bundle.name}` : ''}`
+  const purchase = findCheapestBundles(bundles, replicas)
+  return `${replicas} replica${replicas === 1 ? '' : 's'}${purchase ? ` on ${purchase.count} ${purchase.bundle.name}` : ''}`
 }
 
 export const getModelledQuantity = ({ kind }: Objective): Entry<RequiredInput>['models'] =>
@@ -366,9 +370,9 @@ export const getModelledQuantity = ({ kind }: Objective): Entry<RequiredInput>['
 export const modelsCapacityOrLatency = ({ kind }: Objective): boolean =>
   getEntry(kind).measure === undefined
 /**
- * The positive quantity that the search models as the rate of a configuration: its capacity, unless
- * the objective measures another one. Larger is better. 0 for a configuration that serves no rate,
- * NaN where the quantity was not measured.
+ * Computes the positive quantity that the search models as the rate of a configuration: its
+ * capacity, unless the objective measures another one. Larger is better. 0 for a configuration that
+ * serves no rate, NaN where the quantity was not measured.
  * @param scale of a signed quantity, from `computeMetricScale`
  */
 export function computeModelledRate(
@@ -385,8 +389,8 @@ export function computeModelledRate(
 }
 
 /**
- * A signed cost on the axis that the search maximises: logarithmic far from zero, linear around
- * zero.
+ * Converts a signed cost to the axis that the search maximises: logarithmic far from zero, linear
+ * around zero.
  */
 const toGoodness = (cost: number): number => -Math.asinh(cost)
 
@@ -394,9 +398,9 @@ const toGoodness = (cost: number): number => -Math.asinh(cost)
 const linearShare = 0.1
 
 /**
- * The scale of a signed quantity: a tenth of the first measured value other than zero. A scale that
- * moved with each trial would change what earlier trials taught. 1 without such a value, and for
- * quantities that are always positive.
+ * Computes the scale of a signed quantity: a tenth of the first measured value other than zero. A
+ * scale that moved with each trial would change what earlier trials taught. 1 without such a value,
+ * and for quantities that are always positive.
  */
 export function computeMetricScale(
   objective: Objective,
@@ -412,8 +416,8 @@ export function computeMetricScale(
 }
 
 /**
- * The cost that follows from the modelled quantity, price bounds ignored. Infinity for an unknown
- * quantity or a rate of 0.
+ * Computes the cost that follows from the modelled quantity, price bounds ignored. Infinity for an
+ * unknown quantity or a rate of 0.
  */
 function computeQuantityCost(objective: Objective, price: ReplicaPrice, quantity: number): number {
   const { computeFigure, isMaximised } = getEntry(objective.kind)
@@ -422,8 +426,8 @@ function computeQuantityCost(objective: Objective, price: ReplicaPrice, quantity
 }
 
 /**
- * The objective's cost in its unit, to be minimised; the negated figure of an objective that is
- * maximised. Infinity where the figure was not measured.
+ * Computes the objective's cost in its unit, to be minimised; the negated figure of an objective
+ * that is maximised. Infinity where the figure was not measured.
  */
 export function computeCost(objective: Objective, figures: ConfigurationFigures): number {
   const { models, measure } = getEntry(objective.kind)
@@ -436,9 +440,9 @@ export function computeCost(objective: Objective, figures: ConfigurationFigures)
 }
 
 /**
- * ln cost of predicted ln rate and ln unloaded latency. For a signed quantity it is the negated
- * goodness, which increases with the cost. Infinity above the price bound, NaN where the modelled
- * quantity is NaN.
+ * Computes the ln cost of predicted ln rate and ln unloaded latency. For a signed quantity it is
+ * the negated goodness, which increases with the cost. Infinity above the price bound, NaN where
+ * the modelled quantity is NaN.
  */
 export function computeLogCost(
   objective: Objective,
@@ -460,8 +464,9 @@ export function computeLogCost(
 }
 
 /**
- * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial
- * cannot win. Undefined where nothing is to be beaten, or where the capacity does not decide.
+ * Computes the capacity (req/s) at which a configuration costs as much as the best so far; below it
+ * the trial cannot win. Undefined where nothing is to be beaten, or where the capacity does not
+ * decide.
  * @param bestCost in the unit of `computeCost`
  */
 export function computeCapacityToBeatRps(
@@ -473,7 +478,10 @@ export function computeCapacityToBeatRps(
   return getEntry(objective.kind).computeCapacityAt?.(withSettings(objective), price, bestCost)
 }
 
-/** The figures of a configuration at another capacity. Fields beyond these figures are dropped. */
+/**
+ * Returns the figures of a configuration at another capacity. Fields beyond these figures are
+ * dropped.
+ */
 export const withCapacity = (
   { unloadedMs, usage, metrics, pricePerHour, bundles }: ConfigurationFigures,
   capacityRps: number,
@@ -502,8 +510,8 @@ export function isOrderUncertain(
 }
 
 /**
- * Ratio by which one cost is better than another, 2 = half the price or twice the throughput.
- * Undefined for a signed quantity unless both figures are positive.
+ * Computes the ratio by which one cost is better than another, 2 = half the price or twice the
+ * throughput. Undefined for a signed quantity unless both figures are positive.
  */
 export function computeGainRatio(
   objective: Objective,
@@ -518,8 +526,8 @@ export function computeGainRatio(
 }
 
 /**
- * Share by which a cost is worse than another, 0.12 = 12 %; negative where it is better. For a
- * signed quantity 0 where both are equal, else undefined.
+ * Computes the share by which a cost is worse than another, 0.12 = 12 %; negative where it is
+ * better. For a signed quantity 0 where both are equal, else undefined.
  */
 export function computeRelativeExcess(
   objective: Objective,
@@ -530,12 +538,12 @@ export function computeRelativeExcess(
   if (isSigned) return cost === otherCost ? 0 : undefined
   return isMaximised ? 1 - cost / otherCost : cost / otherCost - 1
 }
-/** The figure to display for a cost: the cost itself, or the positive figure that is maximised. */
+/** Returns the figure to display for a cost: the cost, or the positive figure that is maximised. */
 export const toDisplayedCost = (objective: Objective, cost: number): number =>
   getEntry(objective.kind).isMaximised ? -cost : cost
 
 export const getObjectiveWords = (kind: ObjectiveKind): ObjectiveWords => getEntry(kind).words
-/** The unit of an objective's figures: '$ per million requests', or the metric's name. */
+/** Returns the unit of an objective's figures: '$ per million requests', or the metric's name. */
 export const getObjectiveUnit = (objective: Objective): string =>
   getMetric(objective) ?? getObjectiveWords(objective.kind).unit
 export const formatCost = (

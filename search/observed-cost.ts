@@ -5,12 +5,12 @@ import type { Configuration, Observation, Problem } from './types.ts'
 
 /** Replaces a metric of zero, as a share of the limit: far within it. Assumed. */
 const zeroMetricShare = 1e-3
-/** Stands in for an absent limit there. */
-const absentLimit = 1e-9
+/** Limit that replaces an absent one there. */
+const limitIfAbsent = 1e-9
 
-/** ln of the constrained metric, which may be zero: for example a violation rate. */
+/** Computes ln of the constrained metric, which may be zero: for example a violation rate. */
 export const computeLogMetric = (problem: Problem, value: number): number =>
-  Math.log(Math.max(value, zeroMetricShare * (problem.constraintLimit ?? absentLimit)))
+  Math.log(Math.max(value, zeroMetricShare * (problem.constraintLimit ?? limitIfAbsent)))
 
 /**
  * Whether a trial's measurements meet the constraint. False for infeasible trials and for trials
@@ -24,8 +24,8 @@ export const meetsConstraint = (problem: Problem, observation: Observation): boo
       observation.constraint.value <= problem.constraintLimit))
 
 /**
- * ln cost of a finished trial as measured. Infinity for a trial that is infeasible, violates the
- * constraint, was pruned, or lacks the quantity that the objective needs.
+ * Computes the ln cost of a finished trial as measured. Infinity for a trial that is infeasible,
+ * violates the constraint, was pruned, or lacks the quantity that the objective needs.
  */
 export function computeObservedLogCost(problem: Problem, observation: Observation): number {
   if (
@@ -49,7 +49,7 @@ export function computeObservedLogCost(problem: Problem, observation: Observatio
   )
 }
 
-/** The cheapest feasible trial as measured; undefined where none is feasible. */
+/** Finds the cheapest feasible trial as measured; undefined if none is feasible. */
 export function findBestObservation(
   problem: Problem,
   observations: readonly Observation[],
@@ -64,7 +64,7 @@ export function findBestObservation(
 }
 
 /**
- * Number of trials since the last one that was cheaper than all before it.
+ * Counts the trials since the last one that was cheaper than all before it.
  * @param minGain share by which a trial must be cheaper to count, 0.05 = 5 %
  */
 export function countTrialsWithoutGain(
@@ -73,11 +73,11 @@ export function countTrialsWithoutGain(
   minGain = 0,
 ): number {
   let best = Infinity
-  let since = 0
+  let trialsSince = 0
   for (const observation of observations) {
     const cost = computeObservedLogCost(problem, observation)
-    since = cost < best + Math.log1p(-minGain) ? 0 : since + 1
+    trialsSince = cost < best + Math.log1p(-minGain) ? 0 : trialsSince + 1
     best = Math.min(best, cost)
   }
-  return since
+  return trialsSince
 }

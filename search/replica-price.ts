@@ -41,8 +41,8 @@ interface BoughtBundles {
 }
 
 /**
- * The cheapest number of equal bundles that hold the replicas. At equal prices the smaller bundle
- * wins, because it leaves less capacity unused. Undefined without bundles.
+ * Finds the cheapest number of equal bundles that hold the replicas. At equal prices the smaller
+ * bundle wins, because it leaves less capacity unused. Undefined without bundles.
  */
 export function findCheapestBundles(
   bundles: readonly Bundle[],
@@ -59,7 +59,7 @@ export function findCheapestBundles(
   }, undefined)
 }
 
-/** $ per hour of a fleet: the price of its replicas, or of the whole bundles that hold them. */
+/** Computes $ per hour of a fleet: the price of its replicas, or of the bundles that hold them. */
 export function computeFleetPricePerHour(
   { pricePerHour, bundles }: ReplicaPrice,
   replicas: number,
@@ -68,7 +68,7 @@ export function computeFleetPricePerHour(
   return findCheapestBundles(bundles, replicas)?.perHour ?? Number.POSITIVE_INFINITY
 }
 
-/** The largest number of replicas within a price per hour; 0 where one is already too expensive. */
+/** Counts the replicas that a price per hour affords; 0 if one is already too expensive. */
 export function countAffordableReplicas(
   { pricePerHour, bundles }: ReplicaPrice,
   perHour: number,

@@ -21,9 +21,9 @@ function hash128(text: string): [number, number, number, number] {
 }
 
 /**
- * A seeded generator: sfc32 (Chris Doty-Humphrey's small fast chaotic generator), period about
- * 2^128. `fork(name)` depends on the seed and the names, never on the numbers drawn before. The
- * profiler has its own sfc32, because neither folder imports the other.
+ * Creates a seeded generator: sfc32 (Chris Doty-Humphrey's small fast chaotic generator), period
+ * about 2^128. `fork(name)` depends on the seed and the names, never on the numbers drawn before.
+ * The profiler has its own sfc32, because neither folder imports the other.
  */
 export function createRng(seed: number | string): Rng {
   const key = String(seed)
@@ -45,7 +45,7 @@ export function createRng(seed: number | string): Rng {
   }
 }
 
-/** A random permutation of the items (Fisher-Yates), as a new array. */
+/** Returns a random permutation of the items (Fisher-Yates), as a new array. */
 export function shuffle<T>(items: readonly T[], rng: Rng): T[] {
   const shuffled = [...items]
   for (let i = shuffled.length - 1; i > 0; i--) {

@@ -47,7 +47,7 @@ export const unknownCapacity: Capacity = {
   bounds: 'none',
 }
 
-/** Only an upper bound is known; it is also reported as the capacity. */
+/** Creates a capacity of which only an upper bound is known; it reports that bound. */
 export const createUpperBound = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],
@@ -55,7 +55,8 @@ export const createUpperBound = (boundRps: number): Capacity => ({
 })
 
 /**
- * A capacity between a rate that met the SLO (0 for none) and an upper bound (Infinity for none).
+ * Creates a capacity between a rate that met the SLO (0 for none) and an upper bound (Infinity for
+ * none).
  */
 export function createBracket(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
   const bounds =
@@ -69,11 +70,11 @@ export function createBracket(metRps: number, boundRps: number, capacityRps = me
   return { capacityRps, capacityCi90Rps: [metRps, boundRps], bounds }
 }
 
-/** Detail for a search whose lowest rate violated the SLO. */
+/** Describes a search whose lowest rate violated the SLO. */
 export const describeViolation = (rateRps: number): string =>
   `the SLO was violated at ${rate(rateRps)}; lower rates were not tried`
 
-/** Half the width of the interval relative to the capacity. */
+/** Computes half the width of the interval relative to the capacity. */
 export const computeHalfWidth = ({
   capacityRps,
   capacityCi90Rps: [low, high],

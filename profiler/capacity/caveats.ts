@@ -18,20 +18,24 @@ const minReportedClosingShare = 0.05
  * time, and a little service. Assumed.
  */
 const delayedAckMs = [39.5, 45] as const
-/** Largest p90 over p50 for that: delayed answers all take the same time. Assumed. */
+/** Largest ratio of p90 to p50 for that: delayed answers all take the same time. Assumed. */
 const maxDelayedAckSpread = 1.15
 
 /**
- * Caveat where delayed TCP acknowledgements explain the unloaded latency: the server sends the head
- * of an answer, and Nagle's algorithm delays its body until the client acknowledges.
+ * Describes where delayed TCP acknowledgements explain the unloaded latency: the server sends the
+ * head of an answer, and Nagle's algorithm delays its body until the client acknowledges.
  */
 function describeDelayedAck({ points }: LoadRecord): string[] {
   const unloaded = points.find(
     ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
   )
   const [min, max] = delayedAckMs
-  if (unloaded === undefined || !(unloaded.p50Ms >= min && unloaded.p50Ms <= max)) return []
-  if (unloaded.p90Ms > maxDelayedAckSpread * unloaded.p50Ms) return []
+  const isDelayed =
+    unloaded !== undefined &&
+    unloaded.p50Ms >= min &&
+    unloaded.p50Ms <= max &&
+    unloaded.p90Ms <= maxDelayedAckSpread * unloaded.p50Ms
+  if (!isDelayed) return []
   return [
     `the unloaded latency of ${unloaded.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
   ]

@@ -3,19 +3,19 @@
 import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { computeCriticalStandardErrors } from '../statistics/change-detector.ts'
-import { computeOverShare, type OverShare } from '../statistics/dependence.ts'
+import { computeViolationShare, type ViolationShare } from '../statistics/dependence.ts'
 
 /** Windows whose rates differ by at most this share are compared. Assumed. */
 const rateTolerance = 0.05
 
-type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
+type Share = Pick<ViolationShare, 'n' | 'violations' | 'nEff'>
 
 /** Whether shares of requests over the limit differ significantly. */
 export function doSharesDiffer(a: Share, b: Share): boolean {
-  const [p, q] = [a.over / a.n, b.over / b.n]
-  const pooled = (a.over + b.over) / (a.n + b.n)
+  const difference = a.violations / a.n - b.violations / b.n
+  const pooled = (a.violations + b.violations) / (a.n + b.n)
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-  return Math.abs(p - q) > computeCriticalStandardErrors() * error
+  return Math.abs(difference) > computeCriticalStandardErrors() * error
 }
 
 /**
@@ -28,7 +28,7 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
     run.load.arrivals.kind !== 'sweep' &&
     run.cutMs === undefined &&
     run.sentMs.length > 0
-      ? [{ rateRps: run.load.rateRps, ...computeOverShare(run.latencyMs, limitMs) }]
+      ? [{ rateRps: run.load.rateRps, ...computeViolationShare(run.latencyMs, limitMs) }]
       : [],
   )
   for (const [i, a] of windows.entries()) {
@@ -42,6 +42,6 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
   return []
 }
 
-/** The share of requests over the limit: '1.2 %'. */
-export const formatShare = ({ over, n }: Pick<OverShare, 'n' | 'over'>): string =>
-  `${((100 * over) / n).toFixed(1)} %`
+/** Formats the share of requests over the limit: '1.2 %'. */
+export const formatShare = ({ violations, n }: Pick<ViolationShare, 'n' | 'violations'>): string =>
+  `${((100 * violations) / n).toFixed(1)} %`

@@ -1,4 +1,4 @@
-/** Detects a server that hangs, and does not merely work off a queue. */
+/** Detects a server that hangs, as opposed to one that works off a queue. */
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { findMaxLimitMs, type Slo } from '../model/slo.ts'
@@ -25,8 +25,10 @@ export class HangDetector {
    */
   record({ load, elapsedS }: LoadRun, point: LoadPoint, target: Target): void {
     const hasNoAnswer = point.errors > 0 && point.errorKinds.timeout === point.requests
-    if (!hasNoAnswer) [this.loads, this.seconds] = [0, 0]
-    else if (
+    if (!hasNoAnswer) {
+      this.loads = 0
+      this.seconds = 0
+    } else if (
       (load.kind === 'closed' && load.connections === 1) ||
       (target.kind === 'http' && target.silentMs !== undefined)
     ) {

@@ -11,7 +11,7 @@ export interface RunWithInterference {
 }
 
 /** Detail of an outcome whose windows, repeated ones included, were all invalid. */
-export const allWindowsDisturbed =
+export const allWindowsDisturbedDetail =
   'other work on this machine disturbed every window, repeated ones included'
 
 /** Detail of an outcome whose closed loops were disturbed and whose windows all met the SLO. */
@@ -19,12 +19,13 @@ export const describeDisturbedLoops = (loopsRps: number): string =>
   `other work on this machine disturbed the closed loops, which reached ${rate(loopsRps)}, and no window violated the SLO: the capacity is not bounded above`
 
 /** Detail of an outcome whose unloaded latency was disturbed twice. */
-export const unloadedDisturbed =
+export const unloadedDisturbedDetail =
   'one request at a time violates the SLO, but other work on this machine disturbed both measurements'
 
 /**
- * Share of a window from which other work on the server's cores dominates its latency. The share is
- * low because threads that wait for one another lose more than that. Assumed.
+ * Minimum share of a window, in which the server waited for a core or the hypervisor withheld one,
+ * from which a violated SLO is no evidence. Low, because threads that wait for one another multiply
+ * the delay. Assumed.
  */
 const minStarvedShare = 0.25
 
@@ -33,27 +34,30 @@ const minStarvedShare = 0.25
  * the server.
  */
 export const isStarvedOfCores = ({
-  machineWait: { server = 0, stolen = 0 } = {},
-}: LoadRun): boolean => Math.max(server, stolen) >= minStarvedShare
+  machineWait: { server: waitShare = 0, stolen: stealShare = 0 } = {},
+}: LoadRun): boolean => Math.max(waitShare, stealShare) >= minStarvedShare
 
 /**
- * Time until the queue that built up during a pause of the generator has drained, in lengths of the
- * pause. It is u / (1 - u) at utilization u, so this is for two thirds. Assumed.
+ * Drain time of the queue after a pause of the generator, as a multiple of the pause. It is
+ * u / (1 - u) at utilization u, so 2 assumes u = 2/3.
  */
 const drainFactor = 2
 
 /**
  * Finds pauses of the generator process of at least `minMs`, each extended by the time to drain the
- * queue. Empty where the server itself used the generator's cores: that is its own behaviour, not
- * interference.
+ * queue. Empty if the generator waited at least as long for cores that the server or the generator
+ * used: then the pauses are no interference.
  */
 export function findInterference(
   { generatorPausesMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
   minMs: number,
 ): TimeSpans {
-  // Starts and ends of the pauses in turn.
-  const pausedMs = generatorPausesMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
-  if (behindServerMs >= pausedMs) return []
+  // Alternating starts and ends.
+  const totalPausedMs = generatorPausesMs.reduce(
+    (sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms),
+    0,
+  )
+  if (behindServerMs >= totalPausedMs) return []
   const spans: [number, number][] = []
   for (let i = 0; i < generatorPausesMs.length; i += 2) {
     const [from, to] = [generatorPausesMs[i]!, generatorPausesMs[i + 1]!]
@@ -70,6 +74,6 @@ export function findInterference(
 export const overlapsAny = (spans: TimeSpans, fromMs: number, toMs: number): boolean =>
   spans.some(([from, to]) => fromMs <= to && from <= toMs)
 
-/** Total length of the spans, ms. */
+/** Adds the lengths of the spans, ms. */
 export const sumSpansMs = (spans: TimeSpans): number =>
   spans.reduce((sum, [from, to]) => sum + to - from, 0)

@@ -168,12 +168,12 @@ describe('windows', () => {
   })
 
   test('a model far below a met rate yields to the mean of both, few requests only at twice the rate', () => {
-    const credible = { metRps: 165, ciMetRps: 0, credibleMetRps: 165 }
+    const credible = { metRps: 165, ciMetRps: 0, longWindowMetRps: 165 }
     expect(boundByWindows(posterior(5.3, [4, 6]), credible)).toMatchObject({
       capacityRps: expect.closeTo(29.6, 1),
       capacityCi90Rps: [4, expect.closeTo(189.75, 6)],
     })
-    const brief = { metRps: 47, ciMetRps: 0, brieflyMetRps: 47 }
+    const brief = { metRps: 47, ciMetRps: 0, shortWindowMetRps: 47 }
     expect(boundByWindows(posterior(9, [3, 23]), brief).capacityCi90Rps).toEqual([
       3,
       expect.closeTo(54.05, 6),

@@ -5,8 +5,10 @@
  * observation behind it:
  *
  * 1. observed throughput: the model extrapolates, so its estimate is capped near this throughput
- * 2. closed loops: where open windows were slower, the lower end falls by the same share
- * 3. system capacity: several explain the refusals, so the interval covers the estimate for each
+ * 2. closed loops: where the saturation of the model is clearly below the throughput of the fastest
+ *    closed loop, the lower end is multiplied by the ratio of the two
+ * 3. system capacity: several values of K explain the refusals, so the interval covers the estimate
+ *    for each
  * 4. CPU quota: the model does not simulate the quota, so the interval is wider
  * 5. model misfit: no service discipline describes the server, so the interval is wider
  * 6. windows: the lower end is at most a rate that met the SLO, the upper end at least such a rate
@@ -39,27 +41,31 @@ export interface WindowRates {
   /** Lowest rate from which every window's 95 % interval violated the SLO. */
   readonly ciViolatedRps?: number
   /**
-   * Highest rate that met the SLO with enough requests to detect a rate far beyond the capacity.
+   * Highest rate that met the SLO in a window with enough requests to violate it at 1.25 times the
+   * capacity (`minContradictionFactor`), 0 for none.
    */
-  readonly credibleMetRps?: number
-  /** The same for fewer requests, enough to detect twice the capacity. */
-  readonly brieflyMetRps?: number
+  readonly longWindowMetRps?: number
+  /**
+   * Highest rate that met the SLO in a window with enough requests to violate it at twice the
+   * capacity, 0 for none.
+   */
+  readonly shortWindowMetRps?: number
 }
 
 /**
  * Highest median as a multiple of the highest observed throughput. Rates beyond that are
  * extrapolated by the model. Assumed.
  */
-const maxMedianReach = 1.15
-/** The same for the upper end of the interval. Assumed. */
-const maxIntervalReach = 1.5
+const maxMedianFactor = 1.15
+/** Highest upper end of the interval, as a multiple of the highest observed throughput. Assumed. */
+const maxUpperEndFactor = 1.5
 /**
  * A met rate contradicts the model where it exceeds the interval by more than this factor. Windows
  * must have enough requests to show it (`RateBounds`).
  */
 export const minContradictionFactor = 1.25
-/** The same for windows with few requests, which show less: only twice the capacity. */
-const minBriefContradictionFactor = 2
+/** The same for windows with few requests: these violate the SLO only at twice the capacity. */
+const minShortContradictionFactor = 2
 /**
  * Error of a queue model for a server that waits for CPU quota, as a share of the waiting time.
  * Assumed.
@@ -113,15 +119,17 @@ export function adjustPosterior(
 /** Rule 1. On a cold server, or with merged departures, the model extrapolates too far. */
 function capToObserved(estimate: CapacityPosterior, observedRps: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
-  const capacityRps = Math.min(estimate.capacityRps, maxMedianReach * observedRps)
-  const capped = adjust(estimate, 'observed throughput', {
+  const capacityRps = Math.min(estimate.capacityRps, maxMedianFactor * observedRps)
+  const cappedEstimate = applyRule(estimate, 'observed throughput', {
     capacityRps,
     capacityCi90Rps: [
       Math.min(low, capacityRps, observedRps),
-      Math.max(capacityRps, Math.min(high, maxIntervalReach * observedRps)),
+      Math.max(capacityRps, Math.min(high, maxUpperEndFactor * observedRps)),
     ],
   })
-  return capacityRps < estimate.capacityRps ? { ...capped, isCapped: true } : capped
+  return capacityRps < estimate.capacityRps
+    ? { ...cappedEstimate, isCapped: true }
+    : cappedEstimate
 }
 
 /**
@@ -133,7 +141,7 @@ function lowerByClosedLoopShare(
 ): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const share = computeClosedLoopShare(estimate, fastestLoop) ?? 1
-  return adjust(estimate, 'closed loops', { capacityCi90Rps: [low * share, high] })
+  return applyRule(estimate, 'closed loops', { capacityCi90Rps: [low * share, high] })
 }
 
 /** Rule 3. Covers the estimates for all system capacities. */
@@ -142,7 +150,7 @@ function coverSystemCapacities(
   others: readonly CapacityPosterior[],
 ): CapacityPosterior {
   const intervals = [likeliest, ...others].map(({ capacityCi90Rps }) => capacityCi90Rps)
-  return adjust(likeliest, 'system capacity', {
+  return applyRule(likeliest, 'system capacity', {
     capacityCi90Rps: [
       Math.min(...intervals.map(([low]) => low)),
       Math.max(...intervals.map(([, high]) => high)),
@@ -154,40 +162,50 @@ function coverSystemCapacities(
 function widenForQuota(estimate: CapacityPosterior, waitShare: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const error = quotaErrorShare * waitShare
-  return adjust(estimate, 'CPU quota', {
+  return applyRule(estimate, 'CPU quota', {
     capacityCi90Rps: [low * (1 - error), high * (1 + error)],
   })
 }
 
-/** Rule 5. No misfit lets a server serve more than its steps do without idle time in between. */
+/**
+ * Rule 5. The upper end rises at most to the saturation of the queue model: a misfit cannot raise
+ * the throughput of a server that is never idle.
+ */
 function widenForMisfit(estimate: CapacityPosterior): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const widerRps = Math.min(high * (1 + misfitErrorShare), estimate.saturationRps)
-  return adjust(estimate, 'model misfit', {
+  return applyRule(estimate, 'model misfit', {
     capacityCi90Rps: [low * (1 - misfitErrorShare), Math.max(high, widerRps)],
   })
 }
 
 /**
- * Applies rule 6. Where the windows contradict the model, the capacity is a geometric mean. Below a
- * met rate far above the interval, it is the mean of the estimate and that rate. Where the interval
- * lies above a rate from which on every window violated the SLO, it is the mean of that rate and
- * the highest met one.
+ * Applies rule 6. The capacity remains the estimate, except where windows contradict the model:
+ * - a met rate far above the interval: geometric mean of the estimate and that rate
+ * - the whole interval above `ciViolatedRps`: geometric mean of `metRps` and `ciViolatedRps`
  */
 export function boundByWindows(estimate: Estimate, windows: WindowRates): ReportedCapacity {
   const { metRps, ciMetRps, ciViolatedRps = Number.POSITIVE_INFINITY } = windows
   const [low, high] = estimate.capacityCi90Rps
   const contradictingRps = findContradictingRate(estimate, windows)
   if (contradictingRps > 0) {
-    const highRps = Math.max(maxMedianReach * contradictingRps, ciMetRps)
+    const highRps = Math.max(maxMedianFactor * contradictingRps, ciMetRps)
     const capacityRps = Math.sqrt(estimate.capacityRps * contradictingRps)
-    return report(estimate, 'windows', createBracket(Math.min(low, metRps), highRps, capacityRps))
+    return recordAdjustment(
+      estimate,
+      'windows',
+      createBracket(Math.min(low, metRps), highRps, capacityRps),
+    )
   }
   const capacityRps = isAboveViolations(estimate, windows)
     ? Math.sqrt(metRps * ciViolatedRps)
     : estimate.capacityRps
   const highRps = Math.max(high, ciMetRps)
-  return report(estimate, 'windows', createBracket(Math.min(low, metRps), highRps, capacityRps))
+  return recordAdjustment(
+    estimate,
+    'windows',
+    createBracket(Math.min(low, metRps), highRps, capacityRps),
+  )
 }
 
 /** Whether windows contradict the model. */
@@ -198,10 +216,13 @@ export const isContradicted = (estimate: Interval, windows: WindowRates): boolea
  * Chooses the rate of the next window: the estimated capacity. Where a met rate far above the
  * interval contradicts the model, slightly more than that rate.
  */
-export const chooseNextRate = (
+export function chooseNextRate(
   estimate: Interval & { readonly capacityRps: number },
   windows: WindowRates,
-): number => maxMedianReach * findContradictingRate(estimate, windows) || estimate.capacityRps
+): number {
+  const contradictingRps = findContradictingRate(estimate, windows)
+  return contradictingRps > 0 ? maxMedianFactor * contradictingRps : estimate.capacityRps
+}
 
 /**
  * Bounds the capacity by a rate from which requests fail before they get slow. The limit behind the
@@ -213,7 +234,7 @@ export const boundByFailures = (
   failingRps: number,
   { ciMetRps }: WindowRates,
 ): ReportedCapacity =>
-  report(estimate, 'failing rate', createBracket(metRps, Math.max(failingRps, ciMetRps)))
+  recordAdjustment(estimate, 'failing rate', createBracket(metRps, Math.max(failingRps, ciMetRps)))
 
 /**
  * Bounds the capacity by a token bucket that refuses requests. Windows may fail below its capacity,
@@ -226,7 +247,11 @@ export function boundByBucket(
 ): ReportedCapacity {
   const low = Math.min(bucket.ci90Rps[0], metRps)
   const high = Math.max(low, bucket.ci90Rps[1])
-  return report(estimate, 'token bucket', createBracket(low, high, Math.max(low, bucket.rateRps)))
+  return recordAdjustment(
+    estimate,
+    'token bucket',
+    createBracket(low, high, Math.max(low, bucket.rateRps)),
+  )
 }
 
 /**
@@ -240,12 +265,12 @@ export function boundByRefusals(
 ): ReportedCapacity {
   const [low, high] = estimate.capacityCi90Rps
   const lowRps = Math.min(low, smallestRps, metRps)
-  return report(estimate, 'refusals', createBracket(lowRps, high, estimate.capacityRps))
+  return recordAdjustment(estimate, 'refusals', createBracket(lowRps, high, estimate.capacityRps))
 }
 
 /** Bounds the capacity from above where no open window met the SLO. */
 export const boundByViolation = (estimate: Estimate, violatedRps: number): ReportedCapacity =>
-  report(
+  recordAdjustment(
     estimate,
     'no window met',
     createBracket(0, Math.min(violatedRps, estimate.capacityCi90Rps[1])),
@@ -253,8 +278,8 @@ export const boundByViolation = (estimate: Estimate, violatedRps: number): Repor
 
 /**
  * Bounds the capacity of a pruned trial from above. A few seconds do not show how frequent outages
- * are, nor how much they lower the capacity. So a server with outages is bounded by the lowest rate
- * that violated the SLO instead, at most by the rate to beat, where that is higher.
+ * are, nor how much they lower the capacity. So for a server with outages the bound is at least the
+ * lower of two rates: the lowest rate that violated the SLO, and the rate to beat.
  */
 export function boundPruned(
   estimate: CapacityPosterior | undefined,
@@ -262,16 +287,16 @@ export function boundPruned(
   violatedRps: number,
   toBeatRps: number,
 ): ReportedCapacity {
-  const outagesRps = estimate?.hasOutages ? Math.min(violatedRps, toBeatRps) : 0
-  return report(estimate, 'pruned', createUpperBound(Math.max(boundRps, outagesRps)))
+  const outageBoundRps = estimate?.hasOutages ? Math.min(violatedRps, toBeatRps) : 0
+  return recordAdjustment(estimate, 'pruned', createUpperBound(Math.max(boundRps, outageBoundRps)))
 }
 
 /**
  * Bounds the capacity from below by the highest met rate. The upper end is unknown: the generator
- * was too slow, the server died, or it was still speeding up.
+ * was too slow, the server died, or the server was still speeding up.
  */
 export const boundBelow = (estimate: Estimate | undefined, metRps: number): ReportedCapacity =>
-  report(
+  recordAdjustment(
     estimate,
     'lower bound only',
     metRps > 0 ? createBracket(metRps, Number.POSITIVE_INFINITY) : unknownCapacity,
@@ -289,7 +314,10 @@ export const boundByBracket = (
     ? createBracket(rates.metRps, rates.violatedRps)
     : boundByWindows({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, rates)
 
-/** Bounds the capacity by a confirmation: the highest rate that met the SLO, 0 for none. */
+/**
+ * Bounds the capacity by the highest met rate of a confirmation, 0 for none, and by the lowest
+ * violated one. Without proof of the met rate, the lower end is `unprovenShare` of it.
+ */
 export function boundByConfirmation(
   metRps: number,
   violatedRps: number,
@@ -297,10 +325,14 @@ export function boundByConfirmation(
 ): ReportedCapacity {
   if (metRps === 0) return createBracket(0, violatedRps)
   const highRps = Math.max(metRps, violatedRps)
-  const confirmed = createBracket(metRps, highRps)
+  const bracket = createBracket(metRps, highRps)
   return isProven
-    ? confirmed
-    : report(confirmed, 'unproven', createBracket(unprovenShare * metRps, highRps, metRps))
+    ? bracket
+    : recordAdjustment(
+        bracket,
+        'unproven',
+        createBracket(unprovenShare * metRps, highRps, metRps),
+      )
 }
 
 /**
@@ -313,10 +345,10 @@ export function boundSimulated(
   violatedRps: number,
   noiseSd = 0,
 ): ReportedCapacity {
-  const reach = Math.exp(z90 * noiseSd)
+  const noiseFactor = Math.exp(z90 * noiseSd)
   return createBracket(
-    Math.min(metRps, capacityRps) / reach,
-    Math.max(violatedRps, capacityRps) * reach,
+    Math.min(metRps, capacityRps) / noiseFactor,
+    Math.max(violatedRps, capacityRps) * noiseFactor,
     capacityRps,
   )
 }
@@ -342,7 +374,7 @@ export const boundByCurveStart = (highRps: number): ReportedCapacity => ({
 export function widenForInterpolation(
   capacityRps: number,
   curveCi90Rps: readonly [number, number],
-  searched: Figures,
+  searched: CapacityWithInterval,
 ): Estimate {
   const [low, high] = curveCi90Rps
   const [searchedLow, searchedHigh] = searched.capacityCi90Rps
@@ -356,7 +388,7 @@ export function widenForInterpolation(
     computeLnRatio(searchedHigh, searched.capacityRps),
     computeLnRatio(high, capacityRps),
   )
-  return adjust({ capacityRps, capacityCi90Rps: curveCi90Rps }, 'interpolation', {
+  return applyRule({ capacityRps, capacityCi90Rps: curveCi90Rps }, 'interpolation', {
     capacityCi90Rps: [
       capacityRps * Math.exp(-interpolationFactor * down),
       capacityRps * Math.exp(interpolationFactor * up),
@@ -370,7 +402,7 @@ export function widenForInterpolation(
  */
 export function raiseToSaturation(estimate: Estimate, saturationRps: number): Estimate {
   const [low, high] = estimate.capacityCi90Rps
-  return adjust(estimate, 'end of the load curve', {
+  return applyRule(estimate, 'end of the load curve', {
     capacityCi90Rps: [low, Math.max(high, saturationRps)],
   })
 }
@@ -381,26 +413,34 @@ const isAboveViolations = (
   { ciViolatedRps = Number.POSITIVE_INFINITY }: WindowRates,
 ) => low > ciViolatedRps
 
-/** Finds a credibly met rate far above the whole interval; 0 without one. */
+/** Finds a met rate so far above the interval that it contradicts the model; 0 without one. */
 const findContradictingRate = (
   { capacityCi90Rps: [, high] }: Interval,
-  { credibleMetRps = 0, brieflyMetRps = 0 }: WindowRates,
+  { longWindowMetRps = 0, shortWindowMetRps = 0 }: WindowRates,
 ): number =>
   Math.max(
-    minContradictionFactor * high < credibleMetRps ? credibleMetRps : 0,
-    minBriefContradictionFactor * high < brieflyMetRps ? brieflyMetRps : 0,
+    minContradictionFactor * high < longWindowMetRps ? longWindowMetRps : 0,
+    minShortContradictionFactor * high < shortWindowMetRps ? shortWindowMetRps : 0,
   )
 
-type Figures = Pick<Capacity, 'capacityRps' | 'capacityCi90Rps'>
+type CapacityWithInterval = Pick<Capacity, 'capacityRps' | 'capacityCi90Rps'>
 
-/** Replaces figures of an estimate. Adds the rule to its adjustments if the figures differ. */
-function adjust<E extends Estimate>(estimate: E, rule: IntervalRule, change: Partial<Figures>): E {
-  const adjusted = { ...estimate, ...change }
-  return report(estimate, rule, adjusted)
+/** Changes an estimate by a rule, and records the rule if the figures differ. */
+function applyRule<E extends Estimate>(
+  estimate: E,
+  rule: IntervalRule,
+  change: Partial<CapacityWithInterval>,
+): E {
+  const adjustedEstimate = { ...estimate, ...change }
+  return recordAdjustment(estimate, rule, adjustedEstimate)
 }
 
-/** Figures after a rule, with the rule in their adjustments if it changed them. */
-function report<C extends Figures>(before: Estimate | undefined, rule: IntervalRule, after: C): C {
+/** Adds a rule to the adjustments of the capacity after it, if it differs from the one before. */
+function recordAdjustment<C extends CapacityWithInterval>(
+  before: Estimate | undefined,
+  rule: IntervalRule,
+  after: C,
+): C {
   const earlier = before?.adjustments ?? []
   const { capacityRps, capacityCi90Rps } = after
   const isSame =

@@ -1,4 +1,4 @@
-/** What the loads of a session showed. */
+/** Observations of a session: its load curve, its closed loops, and totals. */
 import { computeMeanThroughput } from '../load/throughput.ts'
 import type { Phase } from '../model/load.ts'
 import type { LoadPoint } from '../model/load-point.ts'
@@ -30,12 +30,12 @@ export class LoadRecord {
 
   /** Successful answers of all closed loops, per second of their time. */
   get answeredRps(): number {
-    const answered = this.loops.reduce(
+    const answers = this.loops.reduce(
       (count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length,
       0,
     )
     const seconds = this.loops.reduce((total, { elapsedS }) => total + elapsedS, 0)
-    return seconds > 0 ? answered / seconds : 0
+    return seconds > 0 ? answers / seconds : 0
   }
 
   /**
@@ -64,14 +64,14 @@ export class LoadRecord {
     this.unloadedMs.length = 0
   }
 
-  /** @param isKept whether the point belongs to the load curve */
-  protected record(run: LoadRun, point: LoadPoint, phase: Phase, isKept: boolean): void {
+  /** @param isInCurve whether the point belongs to the load curve */
+  protected record(run: LoadRun, point: LoadPoint, phase: Phase, isInCurve: boolean): void {
     const { load } = run
     this.totalS += run.elapsedS
     this.requests += run.latencyMs.length
     this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
-    if (isKept) this.points.push(point)
+    if (isInCurve) this.points.push(point)
     if (load.kind === 'open') {
       if (phase === 'search' && !point.invalid)
         this.unloadedMs.push(...extractUnloadedLatencies(run))

@@ -23,13 +23,18 @@ export function findOutageSpans(run: LoadRun, minMs: number): OutageSpan[] {
   if (run.cutMs !== undefined) endsMs.push(run.cutMs)
   const outages: OutageSpan[] = []
   /** Index of the first request that is unanswered at the start of a span. */
-  let waiting = 0
+  let firstUnanswered = 0
   for (const [i, untilMs] of endsMs.entries()) {
     const lastAnswerMs = endsMs[i - 1] ?? 0
     if (untilMs - lastAnswerMs < minMs) continue
-    while (waiting < sentMs.length && !(answersMs[waiting]! > lastAnswerMs + roundingMs)) waiting++
+    // A failed request (NaN) counts as answered, so the comparison is negated.
+    while (
+      firstUnanswered < sentMs.length &&
+      !(answersMs[firstUnanswered]! > lastAnswerMs + roundingMs)
+    )
+      firstUnanswered++
     // An idle server has no outage, so the outage begins no earlier than the first waiting request.
-    const fromMs = Math.max(lastAnswerMs, sentMs[waiting] ?? untilMs)
+    const fromMs = Math.max(lastAnswerMs, sentMs[firstUnanswered] ?? untilMs)
     if (untilMs - fromMs >= minMs) outages.push({ fromMs, untilMs })
   }
   return outages

@@ -64,8 +64,8 @@ describe('a closed loop', () => {
     expect(found).toMatchObject({
       rps: expect.closeTo(1000, 6),
       connections: 60,
-      generatorLimited: false,
-      died: false,
+      isGeneratorLimited: false,
+      hasDied: false,
       refusedLoop: undefined,
     })
     expect(found.point.achievedRps).toBe(1000)
@@ -110,13 +110,13 @@ describe('a closed loop', () => {
       runOf(load, Array<number>(count).fill(4000), { sentMs: new Float64Array(count), elapsedS: 4 })
     const found = await saturated((connections, load) => slow(load, connections))
     expect(found.connectionsAsked).toHaveLength(2)
-    expect(found).toMatchObject({ rps: 2, died: false })
+    expect(found).toMatchObject({ rps: 2, hasDied: false })
     expect(found.point.achievedRps).toBe(0)
   })
 
   test('of a dozen windows ends with what it saw', async () => {
     const growing = await saturated((_, load, window) => answers(load, 10 * 2 ** window), 0, 8)
-    expect(growing).toMatchObject({ rps: expect.closeTo(20_480, 6), connections: 8, died: false })
+    expect(growing).toMatchObject({ rps: expect.closeTo(20_480, 6), connections: 8, hasDied: false })
   })
 
   test('begins anew with more connections', async () => {
@@ -143,7 +143,7 @@ describe('a closed loop', () => {
       answers(load, connections > 16 ? 500 : steady(connections), connections > 16),
     )
     expect(found.connectionsAsked).toEqual([8, 60, 30, 15, 15, 15, 15])
-    expect(found).toMatchObject({ rps: expect.closeTo(1000, 6), connections: 15, died: false })
+    expect(found).toMatchObject({ rps: expect.closeTo(1000, 6), connections: 15, hasDied: false })
     expect(found.refusedLoop!.load).toMatchObject({ connections: 30 })
     const smaller = await saturated((connections, load) =>
       answers(load, connections > 8 ? 500 : 1000, connections > 8),
@@ -156,20 +156,20 @@ describe('a closed loop', () => {
     expect(later.connectionsAsked).toEqual([8, 60, 60, 60, 30, 30, 30, 30])
     const hopeless = await saturated((_, load) => answers(load, 500, true), 40)
     expect(hopeless.connectionsAsked).toEqual([8, 4, 2, 1])
-    expect(hopeless).toMatchObject({ rps: 40, connections: 1, died: false })
+    expect(hopeless).toMatchObject({ rps: 40, connections: 1, hasDied: false })
   })
 
   test('ends with the server, and tells of a generator at its limit', async () => {
     const died = await saturated((_, load, window) =>
       window === 0 ? answers(load, 1000) : answers(load, 50, true, { errorKinds: { refused: 50 } }),
     )
-    expect(died).toMatchObject({ died: true, rps: expect.closeTo(1000, 6) })
+    expect(died).toMatchObject({ hasDied: true, rps: expect.closeTo(1000, 6) })
     expect(died.connectionsAsked).toEqual([8, 60])
     const busy = await saturated(
       (connections, load) => answers(load, steady(connections), false, { generatorCores: 0.95 }),
       1500,
     )
-    expect(busy).toMatchObject({ generatorLimited: true, rps: 1500, connections: 90 })
+    expect(busy).toMatchObject({ isGeneratorLimited: true, rps: 1500, connections: 90 })
   })
 })
 
@@ -298,40 +298,40 @@ describe('the loop that opens connections', () => {
   const found = {
     rps: 333,
     connections: 32,
-    generatorLimited: false,
-    disturbed: false,
-    died: false,
+    isGeneratorLimited: false,
+    isDisturbed: false,
+    hasDied: false,
     point: {} as LoadPoint,
   }
   test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
     expect(planConnectionLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
       connections: 20,
       durationS: 0.25,
-      burst: false,
+      isBurst: false,
     })
     expect(planConnectionLoop(found, 500, 0.25)).toEqual({
       connections: 200,
       durationS: 0.05,
-      burst: true,
+      isBurst: true,
     })
     expect(planConnectionLoop(found, 5000, 0.25)).toEqual({
       connections: 333,
       durationS: 0.05,
-      burst: true,
+      isBurst: true,
     })
     expect(planConnectionLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
       connections: 120,
       durationS: 0.05,
-      burst: true,
+      isBurst: true,
     })
     expect(planConnectionLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
       connections: 128,
       durationS: 0.05,
-      burst: true,
+      isBurst: true,
     })
   })
   test('is no burst where requests were refused', () => {
-    expect(planConnectionLoop({ ...found, refusedLoop: {} as LoadRun }, 500, 0.25).burst).toBe(
+    expect(planConnectionLoop({ ...found, refusedLoop: {} as LoadRun }, 500, 0.25).isBurst).toBe(
       false,
     )
   })

@@ -66,13 +66,13 @@ const queueMargin = 1.2
 interface Saturation {
   readonly rps: number
   readonly connections: number
-  readonly generatorLimited: boolean
+  readonly isGeneratorLimited: boolean
   /** Host interference made every loop with this number of connections invalid. */
-  readonly disturbed: boolean
+  readonly isDisturbed: boolean
   /** Load point of the last loop. */
   readonly point: LoadPoint
   /** The server died in the last loop. */
-  readonly died: boolean
+  readonly hasDied: boolean
   /** The last loop with too many refusals. */
   readonly refusedLoop?: LoadRun
 }
@@ -96,13 +96,13 @@ interface SaturationOptions {
 }
 
 /**
- * Requests present at a rate when each takes exactly the limit (Little's law), and `queueMargin`
- * more. With that many connections, a closed loop queues as far as the SLO allows.
+ * Counts the requests present at a rate when each takes exactly the limit (Little's law), times
+ * `queueMargin`. With that many connections, a closed loop queues as far as the SLO allows.
  */
 const countRequiredConnections = (rateRps: number, limitMs: number): number =>
   Math.ceil((queueMargin * rateRps * limitMs) / 1000)
 
-/** Number of connections from loop to loop. */
+/** Plans the number of connections from loop to loop. */
 class ConnectionPlan {
   /** Connections of the next loop. */
   count: number
@@ -119,7 +119,7 @@ class ConnectionPlan {
     this.limit = increasesInSteps ? maxCount : Math.min(maxCount, maxConnectionsAtOnce)
   }
 
-  /** No more than one connection may be used. */
+  /** Whether at most one connection may be used. */
   get isLimitedToOne(): boolean {
     return this.limit === 1
   }
@@ -131,10 +131,10 @@ class ConnectionPlan {
 
   /** Increases the connections towards the number required at a rate. */
   increaseFor(rateRps: number): void {
-    const required = this.countRequired(rateRps)
+    const requiredConnections = this.countRequired(rateRps)
     const next = this.increasesInSteps
-      ? Math.min(required, connectionFactor * this.count)
-      : required
+      ? Math.min(requiredConnections, connectionFactor * this.count)
+      : requiredConnections
     this.count = Math.max(this.count, next)
   }
 
@@ -149,7 +149,7 @@ class ConnectionPlan {
   }
 }
 
-/** Speeds of the loops since an increase of connections last gained throughput. */
+/** Records the speeds of the loops since an increase of connections last gained throughput. */
 class GrowthRecord {
   /** Consecutive loops with the final number of connections. */
   private finalLoops = 0
@@ -179,8 +179,8 @@ class GrowthRecord {
     const [minLoops, minFinal] = isExpected
       ? [minLoopsIfExpected, minLoopsIfExpected]
       : [minLevelLoops, minFinalLoops]
-    const last = this.speeds.slice(-minLoops)
-    return last.length >= minLoops && this.finalLoops >= minFinal && !hasGrown(last)
+    const lastSpeeds = this.speeds.slice(-minLoops)
+    return lastSpeeds.length >= minLoops && this.finalLoops >= minFinal && !hasGrown(lastSpeeds)
   }
 }
 
@@ -214,13 +214,13 @@ export async function saturate(
   let overrunS = 0
   let loopS = effort.saturationS
   /** Numbers of connections with at least one loop free of host interference. */
-  const undisturbed = new Set<number>()
+  const undisturbedConnections = new Set<number>()
   // The loops end where, in this order: the server died; their maximum number or overrun is
   // reached; the server refuses a single connection; the throughput has stopped growing.
   for (let loop = 0; ; loop++) {
     const connections = plan.count
     const { run, point } = await session.playClosed(connections, loopS, 'saturation')
-    if (!point.invalid) undisturbed.add(connections)
+    if (!point.invalid) undisturbedConnections.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     const isRefused = exceedsErrorRate(point, slo)
     if (isRefused) refusedLoop = run
@@ -231,21 +231,21 @@ export async function saturate(
     const result = {
       rps: Math.max(rps, observedRps),
       connections,
-      generatorLimited: point.generatorSaturated,
-      disturbed: !undisturbed.has(connections),
+      isGeneratorLimited: point.generatorSaturated,
+      isDisturbed: !undisturbedConnections.has(connections),
       point,
       refusedLoop,
     }
-    if (await session.hasDied(point)) return { ...result, died: true }
+    if (await session.hasDied(point)) return { ...result, hasDied: true }
     rps = result.rps
-    if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...result, died: false }
-    if (isRefused && connections === 1) return { ...result, died: false }
-    const spentOnOpening =
+    if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...result, hasDied: false }
+    if (isRefused && connections === 1) return { ...result, hasDied: false }
+    const wasSpentOnOpening =
       !increasesInSteps &&
       waitingRps === 0 &&
       busyRps < minUsefulShare * highestRps &&
       loopS < maxLoopFactor * effort.saturationS
-    if (isRefused || spentOnOpening) {
+    if (isRefused || wasSpentOnOpening) {
       if (isRefused) plan.halve()
       else loopS *= 2
       growth.restart()
@@ -260,7 +260,7 @@ export async function saturate(
     const hasEnough = plan.hasEnough(rps)
     const isFinal = isWarm && (hasEnough || (increasesInSteps && !hasGained))
     growth.add(run, isFinal, increasesInSteps && isWarm)
-    if (growth.hasConverged(isExpected)) return { ...result, died: false }
+    if (growth.hasConverged(isExpected)) return { ...result, hasDied: false }
     if (hasEnough || !isFinal) plan.increaseFor(rps)
   }
 }
@@ -289,6 +289,6 @@ export function planConnectionLoop(
     Math.max(maxBurstOfSlowServer, Math.ceil(rps)),
   )
   return refusedLoop === undefined && burst > maxConnectionShortfall * connections
-    ? { connections: burst, durationS: burstS, burst: true }
-    : { connections, durationS: saturationS, burst: false }
+    ? { connections: burst, durationS: burstS, isBurst: true }
+    : { connections, durationS: saturationS, isBurst: false }
 }

@@ -1,8 +1,8 @@
 import type { DeclaredDiscipline } from '../model/declared-discipline.ts'
 
 /**
- * What the caller of a capacity search needs and knows beforehand. The tuning loop fills it in, and
- * every layer down to the search passes it on unchanged.
+ * Requirements and prior knowledge of the caller of a capacity search. The tuning loop fills them
+ * in, and every layer down to the search passes them on unchanged.
  */
 export interface CapacitySearchOptions {
   /**

@@ -118,16 +118,16 @@ describe('a session', () => {
 
   test('opens connections for real servers, and for virtual ones only in a burst', async () => {
     const real = sessionWith((load) => played(load))
-    await real.session.connect({ connections: 12, durationS: 0.2, burst: false })
+    await real.session.connect({ connections: 12, durationS: 0.2, isBurst: false })
     expect(real.asked).toEqual([{ kind: 'closed', connections: 12, durationS: 0.2, forOpen: true }])
     expect(real.session.points).toEqual([])
     const virtual = sessionWith((load) => played(load), {
       kind: 'virtual',
       server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }),
     })
-    await virtual.session.connect({ connections: 12, durationS: 0.2, burst: false })
+    await virtual.session.connect({ connections: 12, durationS: 0.2, isBurst: false })
     expect(virtual.asked).toEqual([])
-    await virtual.session.connect({ connections: 90, durationS: 0.05, burst: true })
+    await virtual.session.connect({ connections: 90, durationS: 0.05, isBurst: true })
     expect(virtual.asked).toEqual([
       { kind: 'closed', connections: 90, durationS: 0.05, forOpen: true },
     ])

@@ -18,7 +18,7 @@ const checkS = 0.05
  * Assumed.
  */
 const settledFactor = 1.5
-/** The same, in addition, ms: the jitter of a short latency. Assumed. */
+/** Added to that bound for the jitter of a short latency, ms. Assumed. */
 const settledJitterMs = 2
 /**
  * Loads of one request that wait for it, each as long as a request may take, at least `minSettleS`.
@@ -73,19 +73,19 @@ export class Session extends LoadRecord {
     this.budgetFromS = this.totalS
   }
 
-  /** Applies a load. `keep: false` leaves its point out of the load curve (warm-up). */
-  async play(load: Load, phase: Phase, keep = true): Promise<PlayedLoad> {
+  /** Applies a load. With `isInCurve: false`, its point is not part of the load curve (warm-up). */
+  async play(load: Load, phase: Phase, isInCurve = true): Promise<PlayedLoad> {
     const run = selectSloLatencies(
       await this.generator.play(this.target, load, this.signal),
       this.slo,
     )
-    return this.addRun(run, phase, keep)
+    return this.addRun(run, phase, isInCurve)
   }
 
   /** Records a run as if just played; also for stored runs of an earlier process. */
-  addRun(run: LoadRun, phase: Phase, keep = false): PlayedLoad {
+  addRun(run: LoadRun, phase: Phase, isInCurve = false): PlayedLoad {
     const point = summariseRun(run, this.slo)
-    this.record(run, point, phase, keep)
+    this.record(run, point, phase, isInCurve)
     this.hang.record(run, point, this.target)
     this.onStep(point, phase)
     return { run, point }
@@ -96,12 +96,12 @@ export class Session extends LoadRecord {
     const { generator, target, signal } = this
     if (generator.rest !== undefined) await generator.rest(target, seconds, signal)
     else await sleep(1000 * seconds, undefined, { signal }).catch(() => signal.throwIfAborted())
-    // A virtual server spends the rest under a load of one request (VirtualGenerator).
+    // A virtual server spends this time under a load of one request (`VirtualLoadGenerator`).
     if (target.kind === 'virtual') this.totalS += seconds
   }
 
-  playClosed(connections: number, durationS: number, phase: Phase, keep = true) {
-    return this.play({ kind: 'closed', connections, durationS }, phase, keep)
+  playClosed(connections: number, durationS: number, phase: Phase, isInCurve = true) {
+    return this.play({ kind: 'closed', connections, durationS }, phase, isInCurve)
   }
 
   playOpen(
@@ -118,19 +118,19 @@ export class Session extends LoadRecord {
    * Opens connections for the following open load, so that its latencies do not include their
    * opening. Over TLS that takes CPU time on both sides. Servers in virtual time have no
    * connections.
-   * @param burst the load also shows whether the server admits that many requests at once, so a
+   * @param isBurst the load also shows whether the server admits that many requests at once, so a
    * server in virtual time gets it too
    */
   async connect({
     connections,
     durationS,
-    burst,
+    isBurst,
   }: {
     connections: number
     durationS: number
-    burst: boolean
+    isBurst: boolean
   }): Promise<PlayedLoad | undefined> {
-    if (this.target.kind !== 'http' && !burst) return undefined
+    if (this.target.kind !== 'http' && !isBurst) return undefined
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 

@@ -59,7 +59,7 @@ const compareLatencies = (
   minChange: number,
 ): Change =>
   detectChange(
-    [beforeMs, afterMs].map((each) => each.map((ms) => 1 / ms)),
+    [beforeMs, afterMs].map((latencies) => latencies.map((ms) => 1 / ms)),
     minChange,
   )
 

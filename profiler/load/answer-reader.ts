@@ -13,26 +13,26 @@ export interface AnswerReader {
 
 /** Accepts an answer that contains `expect`. */
 export class ExpectedTextReader implements AnswerReader {
-  private found: boolean
+  private isFound: boolean
   /** Last bytes so far, which may be the beginning of the string. */
   private tail = Buffer.alloc(0)
 
   constructor(private readonly expect: string | undefined) {
-    this.found = expect === undefined
+    this.isFound = expect === undefined
   }
 
   read(chunk: Buffer): void {
-    if (this.found) return
+    if (this.isFound) return
     const text = this.tail.length === 0 ? chunk : Buffer.concat([this.tail, chunk])
-    this.found = text.includes(this.expect!)
-    if (!this.found)
+    this.isFound = text.includes(this.expect!)
+    if (!this.isFound)
       this.tail = Buffer.from(
         text.subarray(Math.max(0, text.length - Buffer.byteLength(this.expect!) + 1)),
       )
   }
 
   end() {
-    return { failure: this.found ? undefined : 'bad answer' }
+    return { failure: this.isFound ? undefined : 'bad answer' }
   }
 
   classifyInterruption(): undefined {}
@@ -44,7 +44,7 @@ export const answerTooLarge = 'answer too large'
 /** Error class of an answer with a wrong or unknown content encoding. */
 export const badEncoding = 'bad encoding'
 
-/** Outcome of a complete answer: an error class by its status, else that of its reader. */
+/** Resolves the outcome of a complete answer: an error class by its status, else by its reader. */
 export const resolveOutcome = (
   status: number,
   reader: AnswerReader,

@@ -52,9 +52,9 @@ export class AnswerSampler {
 
   /** Returns the samples since the last call. */
   takeSamples(): readonly AnswerSample[] {
-    const taken = this.samples
+    const samples = this.samples
     this.samples = []
-    return taken
+    return samples
   }
 }
 

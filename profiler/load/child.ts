@@ -131,7 +131,7 @@ async function playPaced(
 }
 
 async function createSender(httpTarget: HttpTarget): Promise<Sender> {
-  if (httpTarget.spread !== undefined)
+  if (httpTarget.replicas !== undefined)
     return (await import('./spread-sender.ts')).SpreadSender.create(httpTarget, createSender)
   switch (httpTarget.transport) {
     case 'grpc':

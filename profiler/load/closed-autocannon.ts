@@ -58,7 +58,7 @@ export const canUseAutocannon = (target: HttpTarget, load: ClosedLoad): boolean 
   load.connections >= minConnections &&
   !load.forOpen &&
   target.transport === undefined &&
-  target.spread === undefined &&
+  target.replicas === undefined &&
   !target.http2 &&
   !target.url.startsWith('https:')
 
@@ -76,7 +76,7 @@ export async function playAutocannon(
   const run = new AutocannonRun(target, load)
   const pauses = new PauseDetector(tickMs)
   let stop = () => {}
-  const finished = new Promise<void>((resolve, reject) => {
+  const loopEnd = new Promise<void>((resolve, reject) => {
     const instance = autocannon(buildOptions(target, load, run, expectedRps), (error) =>
       error ? reject(error) : resolve(),
     )
@@ -92,7 +92,7 @@ export async function playAutocannon(
     if (signal.aborted || run.isFinished()) stop()
   }, tickMs)
   try {
-    await finished
+    await loopEnd
   } finally {
     clearInterval(ticker)
   }
@@ -164,10 +164,10 @@ function buildOptions(
           headers?: readonly string[]
         }
         // Autocannon has no decoder.
-        const encoded = headers.some(
+        const isAnswerEncoded = headers.some(
           (name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]),
         )
-        if (shouldKeepAlive === false || (encoded && target.expect !== undefined))
+        if (shouldKeepAlive === false || (isAnswerEncoded && target.expect !== undefined))
           run.markUnsuitable()
       })
       client.on('body', (part) => run.countBytes(client, (part as Buffer).length))
@@ -188,7 +188,7 @@ class AutocannonRun {
   private readonly endMs: number
   /** Send time of the request in progress on each client, which is that of its last answer. */
   private readonly sentMs = new Map<object, number>()
-  private last: { readonly index: number; failed: boolean } | undefined
+  private lastAnswer: { readonly index: number; isFailed: boolean } | undefined
   /** Bytes of the answer that each client is reading, and their total. */
   private readonly bufferedBytes = new Map<object, number>()
   private totalBufferedBytes = 0
@@ -243,11 +243,11 @@ class AutocannonRun {
     if (ms > now - sentMs + latencyToleranceMs) this.markUnsuitable()
     const fromMs = Math.max(0, sentMs)
     const index = this.recorder.addRequest(fromMs)
-    const failed = status < 200 || status > 299
-    if (failed) this.recorder.recordFailure(index, `status ${status}`)
+    const isFailed = status < 200 || status > 299
+    if (isFailed) this.recorder.recordFailure(index, `status ${status}`)
     else this.recorder.recordAnswer(index, Math.min(ms, now - fromMs))
-    this.last = { index, failed }
-    this.countAnswer(failed)
+    this.lastAnswer = { index, isFailed }
+    this.countAnswer(isFailed)
     this.slowestMs = Math.max(this.slowestMs, ms)
     // Requests sent after the end do not count.
     if (now >= this.endMs) this.sentMs.delete(client)
@@ -255,17 +255,17 @@ class AutocannonRun {
   }
 
   /** Called for each body after `recordAnswer`. */
-  recordCheck(good: boolean): boolean {
-    if (!good && this.last?.failed === false) {
-      this.recorder.recordFailure(this.last.index, 'bad answer')
-      this.last.failed = true
+  recordCheck(isGood: boolean): boolean {
+    if (!isGood && this.lastAnswer?.isFailed === false) {
+      this.recorder.recordFailure(this.lastAnswer.index, 'bad answer')
+      this.lastAnswer.isFailed = true
       this.failures++
     }
-    return good
+    return isGood
   }
 
   /**
-   * Whether all requests sent before the end are answered, or the rest is left to the other loop.
+   * Whether all requests sent before the end are answered, or the other loop has to play the load.
    */
   isFinished(): boolean {
     const now = this.now()
@@ -279,8 +279,8 @@ class AutocannonRun {
     return this.isUnsuitable || this.sentMs.size === 0
   }
 
-  private countAnswer(failed: boolean): void {
+  private countAnswer(isFailed: boolean): void {
     this.answers++
-    if (failed) this.failures++
+    if (isFailed) this.failures++
   }
 }

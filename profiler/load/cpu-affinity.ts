@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Cores on which a process may run; none for an ended process, and on other systems. */
+/** Reads the cores on which a process may run; none for an ended process, and on other systems. */
 export function readAllowedCores(pid: number, root = '/proc'): number[] {
   const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(readStatus(pid, root))?.[1]
   return parseCoreList(list ?? '')
 }
 
-/** Cores on which any of these processes may run. */
+/** Finds the cores on which any of these processes may run. */
 export const findAllowedCores = (pids: readonly number[]): number[] => [
   ...new Set(pids.flatMap((pid) => readAllowedCores(pid))),
 ]
@@ -28,7 +28,7 @@ export async function pinProcess(pid: number, coreList: string, taskset: string)
 export const pinIfPossible = (pid: number, cores: readonly number[]): Promise<void> =>
   pinProcess(pid, formatCoreList(cores), 'taskset').catch(() => undefined)
 
-/** '0-2,5' → [0, 1, 2, 5]: the kernel's list format. */
+/** Parses the kernel's list format: '0-2,5' → [0, 1, 2, 5]. */
 export const parseCoreList = (list: string): number[] =>
   list
     .trim()
@@ -39,7 +39,7 @@ export const parseCoreList = (list: string): number[] =>
       return Array.from({ length: (last ?? first!) - first! + 1 }, (_, k) => first! + k)
     })
 
-/** [0, 1, 2, 5] → '0-2,5'. */
+/** Formats cores as the kernel lists them: [0, 1, 2, 5] → '0-2,5'. */
 export const formatCoreList = (cores: readonly number[]): string => {
   const runs: [number, number][] = []
   for (const core of cores) {
@@ -50,7 +50,7 @@ export const formatCoreList = (cores: readonly number[]): string => {
   return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(',')
 }
 
-/** Empty for a process that has ended, and on other systems. */
+/** Reads the status of a process; empty if it has ended, and on other systems. */
 function readStatus(pid: number, root: string): string {
   try {
     return readFileSync(join(root, String(pid), 'status'), 'utf8')

@@ -1,4 +1,4 @@
-/** What open and closed loops share: sending, deadlines and recording of requests. */
+/** Sends the requests of open and closed loops, enforces their deadlines and records them. */
 
 import { performance } from 'node:perf_hooks'
 import type { Load } from '../model/load.ts'
@@ -60,11 +60,11 @@ export class Exchanges {
    */
   send(intendedMs: number, onEnd: OnExchangeEnd): void {
     const index = this.recorder.addRequest(intendedMs, this.now() - intendedMs)
-    let sent: RequestHandle | undefined
-    const exchange: Exchange = { index, intendedMs, onEnd, abandon: () => sent?.abandon() }
+    let handle: RequestHandle | undefined
+    const exchange: Exchange = { index, intendedMs, onEnd, abandon: () => handle?.abandon() }
     this.inFlight.add(exchange)
-    sent = this.sender.send(index, (failure, stream) => this.recordEnd(exchange, failure, stream))
-    if (sent.requestClass !== undefined) this.recorder.setClass(index, sent.requestClass)
+    handle = this.sender.send(index, (failure, stream) => this.recordEnd(exchange, failure, stream))
+    if (handle.requestClass !== undefined) this.recorder.setClass(index, handle.requestClass)
   }
 
   /** Counts a request that was not sent as failed. */
@@ -77,11 +77,12 @@ export class Exchanges {
 
   /**
    * Runs until `end` is called. Rejects with the signal's reason.
-   * @param sweep called every 10 ms
+   * @param start sends the first requests
+   * @param sweep called every `sweepPeriodMs`
    */
   async run(
     signal: AbortSignal,
-    begin: () => void,
+    start: () => void,
     sweep: (nowMs: number) => void = () => {},
   ): Promise<void> {
     // An abort while the connections were opened fires no event any more.
@@ -89,8 +90,8 @@ export class Exchanges {
     const finished = new Promise<void>((resolve) => {
       this.resolveFinished = resolve
     })
-    const abort = () => this.resolveFinished()
-    signal.addEventListener('abort', abort, { once: true })
+    const onAbort = () => this.resolveFinished()
+    signal.addEventListener('abort', onAbort, { once: true })
     const sweeper = setInterval(() => {
       const now = this.now()
       this.pauses.tick(now)
@@ -98,11 +99,11 @@ export class Exchanges {
       sweep(now)
     }, sweepPeriodMs)
     try {
-      begin()
+      start()
       await finished
     } finally {
       clearInterval(sweeper)
-      signal.removeEventListener('abort', abort)
+      signal.removeEventListener('abort', onAbort)
       if (signal.aborted) for (const exchange of this.inFlight) exchange.abandon()
     }
     signal.throwIfAborted()
@@ -161,13 +162,13 @@ export class Exchanges {
   }
 
   /**
-   * Fails requests past their deadline, and all requests to a server that has fallen silent. Requests
-   * are in send order, so the first one within its deadline ends the loop.
+   * Fails requests past their deadline, and all requests to a server that has fallen silent.
+   * Requests are in send order, so the first one within its deadline ends the loop.
    */
   private expire(nowMs: number): void {
-    const silent = this.isSilent(nowMs)
+    const isServerSilent = this.isSilent(nowMs)
     for (const exchange of this.inFlight) {
-      if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
+      if (!isServerSilent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
       exchange.abandon()
       this.recordEnd(exchange, 'timeout')
     }

@@ -17,7 +17,7 @@ import { convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 
 /** HTTP/2 connections, each with as many concurrent requests as the server allows. Assumed. */
 const defaultConnections = 4
-/** Longest wait for open connections; later ones open with their first call. Assumed. */
+/** Longest wait for open connections, ms; later ones open with their first call. Assumed. */
 const connectMs = 1000
 
 /** Sends unary gRPC calls with pre-serialized messages over a few connections. */
@@ -48,7 +48,7 @@ export class GrpcSender implements Sender {
   }
 
   send(index: number, onEnd: OnRequestEnd): { abandon(): void } {
-    let abandoned = false
+    let isAbandoned = false
     const bodyIndex = index % this.messages.length
     const isSampled = this.sampler.claimSample(bodyIndex)
     const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
@@ -60,7 +60,7 @@ export class GrpcSender implements Sender {
       // The server may abandon a call after its deadline.
       { deadline: Date.now() + this.target.timeoutMs },
       (error: ServiceError | null, answer?: Buffer) => {
-        if (abandoned) return
+        if (isAbandoned) return
         if (error !== null) onEnd(classifyGrpcError(error))
         else if (this.target.expect !== undefined && !answer?.includes(this.target.expect))
           onEnd('bad answer')
@@ -72,7 +72,7 @@ export class GrpcSender implements Sender {
     )
     return {
       abandon: () => {
-        abandoned = true
+        isAbandoned = true
         call.cancel()
       },
     }
@@ -102,16 +102,16 @@ export function createGrpcClient(
 ): Client {
   setLogVerbosity(logVerbosity.NONE) // A protocol violation of the server is an error of the call, not a line on stderr.
   const { hostname, host, port, protocol } = new URL(url)
-  const secure = protocol === 'https:'
+  const isSecure = protocol === 'https:'
   const checks = insecureSkipVerify
     ? { rejectUnauthorized: false, checkServerIdentity: () => undefined }
     : {}
   const toPem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text))
-  const channelCredentials = secure
+  const channelCredentials = isSecure
     ? credentials.createSsl(toPem(ca), toPem(key), toPem(cert), checks)
     : credentials.createInsecure()
   // Without a port grpc-js uses 443 for both schemes.
-  const address = isSocketUrl(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
+  const address = isSocketUrl(url) ? url : port === '' ? `${hostname}:${isSecure ? 443 : 80}` : host
   const authority = Object.entries(headers).find(([name]) => isAuthority(name))?.[1]
   return new Client(address, channelCredentials, {
     ...(authority !== undefined && { 'grpc.default_authority': authority }),
@@ -131,7 +131,7 @@ export function createGrpcClient(
 
 const isAuthority = (header: string): boolean => /^(host|:authority)$/i.test(header)
 
-/** Headers as metadata, without the authority, which belongs to the connection. */
+/** Converts headers to metadata, without the authority, which belongs to the connection. */
 export function buildGrpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
   // Values of '-bin' keys are bytes, base64-encoded in transit.
@@ -141,7 +141,7 @@ export function buildGrpcMetadata(headers: Readonly<Record<string, string>>): Me
   return metadata
 }
 
-/** Error class of a failed call: HTTP's name for the same error, else 'grpc RESOURCE_EXHAUSTED'. */
+/** Classifies a failed call: by HTTP's name of the same error, else as 'grpc RESOURCE_EXHAUSTED'. */
 export function classifyGrpcError({
   code,
   details,
@@ -155,6 +155,6 @@ export function classifyGrpcError({
   return `grpc ${formatGrpcStatus(code)}`
 }
 
-/** Name of a gRPC status code; servers may send unknown codes, or none. */
+/** Formats a gRPC status code by its name; servers may send unknown codes, or none. */
 export const formatGrpcStatus = (code: number): string =>
   Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code))

@@ -10,7 +10,7 @@ const range = {
 } as const
 
 /**
- * Latencies as an HDR histogram in its own exchange format: V2, compressed, base64
+ * Encodes latencies as an HDR histogram in its own exchange format: V2, compressed, base64
  * (https://github.com/HdrHistogram/HdrHistogram). Its values are whole microseconds of answered
  * requests; failed ones (NaN) are left out. It takes a few kB for any number of requests, and
  * histograms of several windows or machines can be added.

@@ -28,9 +28,9 @@ export class HttpLoadGenerator implements LoadGenerator {
   private child: ChildProcess | undefined
   private stderr = ''
   private sentTarget: HttpTarget | undefined
-  /** Cores that the child process keeps to. */
+  /** Cores to which the child process is pinned. */
   private cores = readAllowedCores(process.pid)
-  private busy = false
+  private isBusy = false
 
   async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
     return summariseRun(await this.play(target, load, signal), slo)
@@ -46,8 +46,8 @@ export class HttpLoadGenerator implements LoadGenerator {
       )
     checkLoad(load)
     signal.throwIfAborted()
-    if (this.busy) throw new GeneratorError('the load generator is already playing a load')
-    this.busy = true
+    if (this.isBusy) throw new GeneratorError('the load generator is already playing a load')
+    this.isBusy = true
     try {
       const child = await this.startChild()
       if (this.sentTarget !== target) {
@@ -67,10 +67,10 @@ export class HttpLoadGenerator implements LoadGenerator {
       const recordLoad = target.observeLoad?.()
       const { answerSamples, ...run } = await this.playInChild(child, load, signal)
       recordLoad?.(run)
-      for (const { body, answer } of answerSamples ?? []) target.sample?.take?.(body, answer)
+      for (const { body, answer } of answerSamples ?? []) target.sample?.onSample?.(body, answer)
       return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {
-      this.busy = false
+      this.isBusy = false
     }
   }
 
@@ -79,10 +79,10 @@ export class HttpLoadGenerator implements LoadGenerator {
    * often wakes it on the server's core, where it waits and sends late.
    */
   private async avoidCores(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
-    const allowed = readAllowedCores(process.pid)
+    const allowedCores = readAllowedCores(process.pid)
     const serverCores = findAllowedCores(serverPids)
-    const free = allowed.filter((core) => !serverCores.includes(core))
-    const cores = free.length > 0 ? free : allowed
+    const freeCores = allowedCores.filter((core) => !serverCores.includes(core))
+    const cores = freeCores.length > 0 ? freeCores : allowedCores
     if (cores.join() === this.cores.join()) return
     this.cores = cores
     await pinIfPossible(pid!, cores)
@@ -93,9 +93,9 @@ export class HttpLoadGenerator implements LoadGenerator {
     this.child = undefined
     this.sentTarget = undefined
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const exited = once(child, 'exit')
+    const exit = once(child, 'exit')
     child.kill('SIGKILL')
-    await exited
+    await exit
   }
 
   private async startChild(): Promise<ChildProcess> {
@@ -121,9 +121,9 @@ export class HttpLoadGenerator implements LoadGenerator {
     const abort = () => this.send(child, { type: 'abort' })
     signal.addEventListener('abort', abort, { once: true })
     try {
-      const answered = this.awaitMessage(child)
+      const nextMessage = this.awaitMessage(child)
       this.send(child, { type: 'play', load })
-      const answer = await answered
+      const answer = await nextMessage
       if (answer.type === 'played') return answer.run
       if (answer.type === 'failed')
         throw new GeneratorError(`the load generator failed: ${answer.message}`)

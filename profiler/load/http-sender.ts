@@ -117,7 +117,7 @@ export class HttpSender implements Sender {
 
   private takeQueued(): Http1Exchange | undefined {
     let exchange = this.queued.shift()
-    while (exchange?.abandoned) exchange = this.queued.shift()
+    while (exchange?.isAbandoned) exchange = this.queued.shift()
     return exchange
   }
 
@@ -145,8 +145,8 @@ export class HttpSender implements Sender {
       onUnreachable: (error) => {
         this.connecting--
         this.connections.delete(connection)
-        const failed = exchange ?? this.takeQueued()
-        failed?.onFailure({ error, retriable: false })
+        const failedExchange = exchange ?? this.takeQueued()
+        failedExchange?.onFailure({ error, retriable: false })
         this.openIfNeeded()
       },
       onReusable: () => this.assign(connection),
@@ -165,7 +165,7 @@ export class HttpSender implements Sender {
    * Sends `reserved`, else the next queued request, on a free connection; without one it is idle.
    */
   private assign(connection: Http1Connection, reserved?: Http1Exchange): void {
-    const exchange = reserved === undefined || reserved.abandoned ? this.takeQueued() : reserved
+    const exchange = reserved === undefined || reserved.isAbandoned ? this.takeQueued() : reserved
     if (exchange === undefined) this.idle.push(connection)
     else exchange.start(connection)
   }
@@ -205,9 +205,9 @@ const lowerCaseNames = (headers: Readonly<Record<string, string>>) =>
 
 /** One request and its answer, over one or two connections. */
 class Http1Exchange implements RequestEvents {
-  abandoned = false
+  isAbandoned = false
   private connection: Http1Connection | undefined
-  private retried = false
+  private wasRetried = false
   private decoder: BodyDecoder | undefined
   /** Bytes that the answer may still have. */
   private bytesLeft = getMaxAnswerBytes()
@@ -225,20 +225,20 @@ class Http1Exchange implements RequestEvents {
   }
 
   abandon(): void {
-    if (this.abandoned) return
-    this.abandoned = true
+    if (this.isAbandoned) return
+    this.isAbandoned = true
     this.decoder?.abandon()
     this.connection?.destroy()
   }
 
   onBody(chunk: Buffer, encoding: string | undefined): void {
-    if (this.abandoned) return
+    if (this.isAbandoned) return
     this.decoder ??= new BodyDecoder(encoding, (part) => this.read(part))
     this.decoder.write(chunk)
   }
 
   private read(chunk: Buffer): void {
-    if (this.abandoned) return
+    if (this.isAbandoned) return
     this.bytesLeft -= chunk.length
     if (this.bytesLeft >= 0) this.reader.read(chunk)
     else {
@@ -249,9 +249,9 @@ class Http1Exchange implements RequestEvents {
 
   onAnswer(status: number): void {
     this.connection = undefined
-    if (this.abandoned) return
+    if (this.isAbandoned) return
     const end = (isEncodingInvalid: boolean) => {
-      if (this.abandoned) return
+      if (this.isAbandoned) return
       const { failure, stream } = isEncodingInvalid
         ? { failure: badEncoding }
         : resolveOutcome(status, this.reader)
@@ -263,9 +263,9 @@ class Http1Exchange implements RequestEvents {
 
   onFailure({ error, retriable }: RequestFailure): void {
     this.connection = undefined
-    if (this.abandoned) return
-    if (retriable && !this.retried) {
-      this.retried = true
+    if (this.isAbandoned) return
+    if (retriable && !this.wasRetried) {
+      this.wasRetried = true
       this.retry(this)
     } else this.onEnd(this.reader.classifyInterruption() ?? classifyError(error))
   }

@@ -13,8 +13,8 @@ const read = (text: string, cuts: readonly number[] = [], ends = false) => {
   for (const [i, end] of [...places, bytes.length].entries())
     answer.push(bytes.subarray(i === 0 ? 0 : places[i - 1], end))
   if (ends) answer.handleConnectionEnd()
-  const { head, complete, hasExcessBytes } = answer
-  return { ...head, text: body, complete, hasExcessBytes }
+  const { head, isComplete, hasExcessBytes } = answer
+  return { ...head, text: body, isComplete, hasExcessBytes }
 }
 
 describe('where an answer ends', () => {
@@ -22,47 +22,47 @@ describe('where an answer ends', () => {
     [
       'content-length',
       'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok',
-      { status: 200, text: 'ok', complete: true, persistent: true },
+      { status: 200, text: 'ok', isComplete: true, isPersistent: true },
     ],
-    ['no body', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, text: '', complete: true }],
+    ['no body', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, text: '', isComplete: true }],
     [
       'chunks, extensions, trailers',
       'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2;x=y\r\nok\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n',
       {
         text: 'ok0123456789',
-        complete: true,
+        isComplete: true,
       },
     ],
     [
       'chunks before a length',
       'HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-      { text: '', complete: true },
+      { text: '', isComplete: true },
     ],
     [
       'interim answers',
       'HTTP/1.1 103 Early Hints\r\nlink: <x>\r\n\r\nHTTP/1.1 500 No\r\ncontent-length:0\r\n\r\n',
-      { status: 500, complete: true },
+      { status: 500, isComplete: true },
     ],
     [
       'lines that end with LF alone',
       'HTTP/1.1 200 OK\ncontent-length: 2\n\nok',
-      { text: 'ok', complete: true },
+      { text: 'ok', isComplete: true },
     ],
     [
       'the same length twice',
       'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok',
-      { text: 'ok', complete: true },
+      { text: 'ok', isComplete: true },
     ],
-    ['not yet', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', { text: 'ok', complete: false }],
+    ['not yet', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', { text: 'ok', isComplete: false }],
     [
       'more than was asked for',
       'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP',
-      { text: 'ok', complete: true, hasExcessBytes: true },
+      { text: 'ok', isComplete: true, hasExcessBytes: true },
     ],
     [
       'to the end, not yet',
       'HTTP/1.1 200 OK\r\n\r\nok',
-      { text: 'ok', complete: false, persistent: false },
+      { text: 'ok', isComplete: false, isPersistent: false },
     ],
   ])('%s', (_, text, expected) => {
     expect(read(text)).toMatchObject(expected)
@@ -71,11 +71,11 @@ describe('where an answer ends', () => {
   test('the end of the connection completes only a body without a length', () => {
     expect(read('HTTP/1.0 200 OK\r\n\r\nok', [], true)).toMatchObject({
       text: 'ok',
-      complete: true,
+      isComplete: true,
     })
-    expect(read('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', [], true).complete).toBe(false)
+    expect(read('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', [], true).isComplete).toBe(false)
     expect(
-      read('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n', [], true).complete,
+      read('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n', [], true).isComplete,
     ).toBe(false)
   })
 
@@ -97,7 +97,7 @@ describe('where an answer ends', () => {
           expect(read(text, cuts)).toMatchObject({
             status: 200,
             text: whole,
-            complete: true,
+            isComplete: true,
             hasExcessBytes: false,
           })
         },
@@ -112,8 +112,8 @@ test.each<[string, boolean, number | undefined]>([
   ['HTTP/1.1 200 OK\r\nconnection: keep-alive\r\nkeep-alive: timeout=5, max=100\r\n', true, 5000],
   ['HTTP/1.0 200 OK\r\n', false, undefined],
   ['HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n', true, undefined],
-])('%j leaves a connection for the next request: %s', (head, persistent, idleMs) => {
-  expect(read(`${head}content-length: 0\r\n\r\n`)).toMatchObject({ persistent, idleMs })
+])('%j leaves a connection for the next request: %s', (head, isPersistent, idleMs) => {
+  expect(read(`${head}content-length: 0\r\n\r\n`)).toMatchObject({ isPersistent, idleMs })
 })
 
 test.each([

@@ -7,7 +7,7 @@
 interface AnswerHead {
   readonly status: number
   /** The connection can carry another request (section 9.3). */
-  readonly persistent: boolean
+  readonly isPersistent: boolean
   /** Idle timeout announced by the server. */
   readonly idleMs: number | undefined
   /** Content encoding of the body. */
@@ -35,7 +35,7 @@ export class Http1Answer {
   head: AnswerHead | undefined
   /** Any of its bytes have arrived. */
   hasBegun = false
-  complete = false
+  isComplete = false
   /** Bytes arrived after its end, without a request. */
   hasExcessBytes = false
   private state: 'head' | 'body' | 'chunk size' | 'chunk' | 'chunk end' | 'trailers' = 'head'
@@ -55,23 +55,23 @@ export class Http1Answer {
     let chunk = this.pending.length === 0 ? bytes : Buffer.concat([this.pending, bytes])
     this.pending = empty
     while (chunk.length > 0) {
-      if (this.complete) {
+      if (this.isComplete) {
         this.hasExcessBytes = true
         return
       }
-      const rest = this.parseElement(chunk)
-      if (rest === undefined) {
+      const remainder = this.parseElement(chunk)
+      if (remainder === undefined) {
         this.pending = Buffer.from(chunk)
         return
       }
-      chunk = rest
+      chunk = remainder
     }
   }
 
   /** Handles the end of the connection. True when it completes the answer. */
   handleConnectionEnd(): boolean {
-    if (this.state === 'body' && this.head?.body === 'to the end') this.complete = true
-    return this.complete
+    if (this.state === 'body' && this.head?.body === 'to the end') this.isComplete = true
+    return this.isComplete
   }
 
   /**
@@ -87,14 +87,14 @@ export class Http1Answer {
           this.read(chunk)
           return empty
         }
-        const rest = this.readBodyPart(chunk)
-        this.complete = this.bytesLeft === 0
-        return rest
+        const remainder = this.readBodyPart(chunk)
+        this.isComplete = this.bytesLeft === 0
+        return remainder
       }
       case 'chunk': {
-        const rest = this.readBodyPart(chunk)
+        const remainder = this.readBodyPart(chunk)
         if (this.bytesLeft === 0) this.state = 'chunk end'
-        return rest
+        return remainder
       }
       default: {
         const end = chunk.indexOf(0x0a)
@@ -126,7 +126,7 @@ export class Http1Answer {
       if (size === undefined) throw new NotHttpError(`the chunk size '${text.slice(0, 20)}'`)
       this.bytesLeft = Number.parseInt(size, 16)
       this.state = this.bytesLeft === 0 ? 'trailers' : 'chunk'
-    } else this.complete = text === ''
+    } else this.isComplete = text === ''
   }
 
   private readHead(chunk: Buffer): Buffer | undefined {
@@ -148,17 +148,17 @@ export class Http1Answer {
       return undefined
     }
     const head = parseHeadCached(chunk.toString('latin1', 0, end))
-    const rest = chunk.subarray(end + separatorLength)
+    const remainder = chunk.subarray(end + separatorLength)
     // Interim answers: the final one follows (RFC 9110, section 15.2).
-    if (head.status >= 100 && head.status < 200 && head.status !== 101) return rest
+    if (head.status >= 100 && head.status < 200 && head.status !== 101) return remainder
     this.head = head
     if (head.body === 'chunked') this.state = 'chunk size'
     else {
       this.state = 'body'
-      if (head.body === 0) this.complete = true
+      if (head.body === 0) this.isComplete = true
       else if (head.body !== 'to the end') this.bytesLeft = head.body
     }
-    return rest
+    return remainder
   }
 }
 
@@ -201,7 +201,7 @@ function parseHead(text: string): AnswerHead {
     status,
     body,
     encoding: fields.get('content-encoding'),
-    persistent:
+    isPersistent:
       body !== 'to the end' &&
       status !== 101 &&
       !connection.includes('close') &&

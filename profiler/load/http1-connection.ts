@@ -130,23 +130,23 @@ export class Http1Connection {
       this.end()
       return
     }
-    if (answer.complete) this.completeAnswer()
+    if (answer.isComplete) this.completeAnswer()
   }
 
   private completeAnswer(): void {
     const { callbacks, answer } = this.request!
-    const { status, persistent, idleMs } = answer.head!
+    const { status, isPersistent, idleMs } = answer.head!
     this.request = undefined
     // The server timed out waiting for a request while this one was on its way (RFC 9110, section
     // 15.5.9), so it answered no request.
-    const crossedTimeout = status === requestTimeoutStatus && !persistent && this.answers > 0
+    const hasCrossedTimeout = status === requestTimeoutStatus && !isPersistent && this.answers > 0
     this.answers++
-    if (persistent && !answer.hasExcessBytes && !this.hasReportedEnd) {
+    if (isPersistent && !answer.hasExcessBytes && !this.hasReportedEnd) {
       this.idleSinceMs = performance.now()
       if (idleMs !== undefined) this.idleTimeoutMs = idleMs
       this.events.onReusable()
     } else this.awaitClose()
-    if (crossedTimeout)
+    if (hasCrossedTimeout)
       callbacks.onFailure({ error: new Error(`status ${status}`), retriable: true })
     else callbacks.onAnswer(status)
   }

@@ -95,7 +95,7 @@ export class Http2Connection {
     read: (chunk: Buffer) => void,
     onEnd: (end: Http2End) => void,
   ): ClientHttp2Stream {
-    const sent = new SendTime(performance.now() - this.usedMs)
+    const sendTime = new SendTime(performance.now() - this.usedMs)
     this.usedMs = performance.now()
     const stream = this.session.request(withAuthority(headers))
     let answer: IncomingHttpHeaders | undefined
@@ -121,7 +121,7 @@ export class Http2Connection {
       }
       // A failed connection is reported to its streams first, with the actual error as the cause.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
-      const refused =
+      const wasRefused =
         stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
         (stream.id ?? Number.POSITIVE_INFINITY) > this.lastStreamId
       // The request crossed a close that was already under way (close-race.ts), so it may be sent
@@ -130,11 +130,11 @@ export class Http2Connection {
         this.answers > 0 &&
         answer === undefined &&
         this.error !== undefined &&
-        sent.hasCrossedClose(this.roundTripMs)
+        sendTime.hasCrossedClose(this.roundTripMs)
       onEnd({
         failure: this.classifyFailure(cause),
         error: cause,
-        retriable: refused || crossedClose,
+        retriable: wasRefused || crossedClose,
       })
     })
     stream.end(body)

@@ -81,7 +81,7 @@ export class Http2Sender implements Sender {
 
   private startQueued(): void {
     while (this.queued.length > 0) {
-      if (this.queued[0]!.abandoned) {
+      if (this.queued[0]!.isAbandoned) {
         this.queued.shift()
         continue
       }
@@ -133,9 +133,9 @@ export class Http2Sender implements Sender {
 
 /** One request over HTTP/2 and its answer. */
 class Http2Exchange {
-  abandoned = false
+  isAbandoned = false
   private stream: ClientHttp2Stream | undefined
-  private retried = false
+  private wasRetried = false
 
   constructor(
     private readonly request: Http2Request,
@@ -145,7 +145,7 @@ class Http2Exchange {
   ) {}
 
   abandon(): void {
-    this.abandoned = true
+    this.isAbandoned = true
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
@@ -165,16 +165,16 @@ class Http2Exchange {
     }
     this.stream = connection.send(this.request, decode, (end) => {
       onRelease()
-      if (this.abandoned) return decoder?.abandon()
+      if (this.isAbandoned) return decoder?.abandon()
       if (bytesLeft < 0) return this.onEnd(answerTooLarge)
       if ('failure' in end) {
-        if (!end.retriable || this.retried)
+        if (!end.retriable || this.wasRetried)
           return this.onEnd(this.reader.classifyInterruption() ?? end.failure)
-        this.retried = true
+        this.wasRetried = true
         return this.retry(this)
       }
       const finish = (isEncodingInvalid: boolean) => {
-        if (this.abandoned) return
+        if (this.isAbandoned) return
         if (bytesLeft < 0) return this.onEnd(answerTooLarge)
         const { failure, stream } = isEncodingInvalid
           ? { failure: badEncoding }

@@ -14,18 +14,18 @@ const binsPerDoubling = 16
 const minMs = 1e-3
 const maxMs = 3_600_000
 
-/** Index of the bin of a latency. */
+/** Finds the index of the bin of a latency. */
 const findBin = (ms: number): number =>
   Math.floor(binsPerDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
 
-/** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
+/** Computes the geometric middle of a bin, ms: within 2.2 % of every latency in it. */
 export const computeBinMiddleMs = (bin: number): number =>
   minMs * 2 ** ((bin + 0.5) / binsPerDoubling)
 
 /** The clustering of slow requests is measured above these quantiles. */
 const tailQuantiles = [0.5, 0.9, 0.95, 0.99]
 
-/** Bin, count, bin, count, ... of the answered requests (NaN are left out), in ascending order. */
+/** Lists bin, count, bin, count, ... of the answered requests (no NaN), in ascending order. */
 function countBins(latencyMs: Float64Array): number[] {
   const counts = new Map<number, number>()
   for (const ms of latencyMs)
@@ -66,7 +66,8 @@ export function countWithin(
   limitMs: number,
 ): readonly [min: number, max: number] {
   const limitBin = findBin(limitMs)
-  let [min, max] = [0, 0]
+  let min = 0
+  let max = 0
   for (let i = 0; i < record.length; i += 2) {
     if (record[i]! < limitBin) min += record[i + 1]!
     if (record[i]! <= limitBin) max += record[i + 1]!

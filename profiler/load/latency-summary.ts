@@ -10,7 +10,10 @@ export const storedPercentiles = [
   [0.99, 'p99Ms'],
 ] as const satisfies readonly (readonly [number, keyof LatencySummary])[]
 
-/** @param ascending latencies, ms; all figures are NaN without any */
+/**
+ * Summarises sorted latencies.
+ * @param ascending latencies, ms; all figures are NaN without any
+ */
 export function summariseSorted(ascending: Float64Array): LatencySummary {
   return {
     requests: ascending.length,

@@ -26,16 +26,16 @@ import { hasHostInterference, isGeneratorSaturated } from './window-validity.ts'
 export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const run = selectSloLatencies(played, slo)
   const n = run.latencyMs.length
-  const answered = sortAnswered(run.latencyMs)
-  const errors = n - answered.length
+  const answeredMs = sortAnswered(run.latencyMs)
+  const errors = n - answeredMs.length
   // In a closed loop, answers after the end of the window do not count as throughput; in an open
   // loop all answers count. `latencyMs` may be the time to the first token, so the end of a
   // streamed answer is taken from its end-to-end latency.
   const wholeAnswerMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
-  const finished =
+  const finishedMs =
     run.load.kind === 'closed'
       ? run.latencyMs.filter((_, i) => run.sentMs[i]! + wholeAnswerMs[i]! <= run.seconds * 1000)
-      : answered
+      : answeredMs
   const computePerSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   const { sloMs, sloCi95Ms } = computeWorstPercentile(run, slo)
   // A server that meets the SLO keeps up with the load, so its token rate is taken over the window.
@@ -43,14 +43,14 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   // counts.
   const isSustained = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
   return {
-    ...summariseSorted(answered),
+    ...summariseSorted(answeredMs),
     requests: n,
     load: run.load,
     offeredRps: computePerSecond(
-      run.load.kind === 'closed' ? finished.length + errors : run.planned,
+      run.load.kind === 'closed' ? finishedMs.length + errors : run.planned,
     ),
-    achievedRps: computePerSecond(finished.length),
-    goodputRps: computePerSecond(countWithin(finished, slo.limitMs)),
+    achievedRps: computePerSecond(finishedMs.length),
+    goodputRps: computePerSecond(countWithin(finishedMs, slo.limitMs)),
     errors,
     errorKinds: run.errorKinds,
     sloMs,
@@ -70,7 +70,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   }
 }
 
-/** SLO percentile and its 95 % interval. With classes of requests: of the worst class. */
+/** Computes the SLO percentile and its 95 % interval; with classes of requests, of the worst. */
 function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
   const perClass = splitByClass(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
@@ -89,8 +89,9 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
 }
 
 /**
- * Shares of requests that meet a joint SLO, which limits several latencies of each answer. `good`
- * requests meet all limits, `met[metric]` those of one metric, which shows the limit that fails.
+ * Computes the shares of requests that meet a joint SLO, which limits several latencies of each
+ * answer. `good` requests meet all limits, `met[metric]` those of one metric, which shows the limit
+ * that fails.
  * @param countedMs latencies normalised to the SLO by `selectSloLatencies`: at most `slo.limitMs`
  * where all limits are met
  */
@@ -116,19 +117,22 @@ function summariseJoint(
   }
 }
 
-/** @param overS time over which the token rate is taken, seconds */
+/**
+ * Summarises streamed answers.
+ * @param rateTimeS time over which the token rate is computed, seconds
+ */
 function summariseStream(
   { latencyMs }: LoadRun,
   stream: StreamRun,
   slo: Slo,
-  overS: number,
+  rateTimeS: number,
 ): StreamSummary {
   const output = sumTokens(stream.tokens)
   const input = sumTokens(stream.inputTokens ?? new Float64Array(0))
   return {
     ...mapMetrics((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
-    outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
+    outputTokensPerSecond: rateTimeS > 0 ? output.sum / rateTimeS : 0,
     ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
     ...(input.answers > 0 && { inputTokens: input.sum / input.answers }),
     ...(stream.classes && { classes: summariseClasses(latencyMs, stream, stream.classes, slo) }),
@@ -150,10 +154,10 @@ function summariseClasses(
   return Object.fromEntries(
     names.map((name) => {
       const selectClass = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
-      const counted = selectClass(countedMs)
+      const classMs = selectClass(countedMs)
       const e2eMs = selectClass(latenciesMs.e2e)
-      const good = countWithin(counted, limitMs) / counted.length
-      const errors = counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(e2eMs[i]!)).length
+      const good = countWithin(classMs, limitMs) / classMs.length
+      const errors = classMs.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(e2eMs[i]!)).length
       const latencies = mapMetrics((metric) => summarise(selectClass(latenciesMs[metric])))
       return [name, { ...latencies, good, errors }]
     }),
@@ -162,8 +166,8 @@ function summariseClasses(
 
 /** Sums the token counts of the answers that report one. */
 function sumTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
-  const counted = tokens.filter((n) => !Number.isNaN(n))
-  return { sum: counted.reduce((sum, n) => sum + n, 0), answers: counted.length }
+  const countedTokens = tokens.filter((n) => !Number.isNaN(n))
+  return { sum: countedTokens.reduce((sum, n) => sum + n, 0), answers: countedTokens.length }
 }
 
 /** Summarises the latencies of answered requests, ms; all figures are NaN without one. */
@@ -173,9 +177,9 @@ export function summarise(latencyMs: Float64Array): LatencySummary {
 
 /** Sorts the latencies of the answered requests; NaN marks a failed one. */
 function sortAnswered(latencyMs: Float64Array): Float64Array {
-  const answered = new Float64Array(latencyMs.length)
+  const answeredMs = new Float64Array(latencyMs.length)
   let n = 0
   for (let i = 0; i < latencyMs.length; i++)
-    if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
-  return answered.subarray(0, n).sort()
+    if (!Number.isNaN(latencyMs[i]!)) answeredMs[n++] = latencyMs[i]!
+  return answeredMs.subarray(0, n).sort()
 }

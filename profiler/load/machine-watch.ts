@@ -87,13 +87,13 @@ export function watchMachine(
   }
 }
 
-/** Number of cores of a server whose threads could use more than all of them; else 1. */
+/** Counts the cores of a server whose threads could use more than all of them; else 1. */
 const countFilledCores = ({ cores, runMs, waitMs }: Usage, wallMs: number): number =>
   runMs + waitMs > cores.length * wallMs ? cores.length : 1
 
 /**
- * Share of the window for which a group waited for cores that processes outside of all groups used.
- * A tick per core is subtracted from their CPU time, which is the error of the clock.
+ * Computes the share of the window for which a group waited for cores that processes outside of all
+ * groups used. A tick per core is subtracted from their CPU time, which is the error of the clock.
  * @param busyMs CPU time of all processes on the cores of the group
  */
 function computeWaitShare(
@@ -108,7 +108,7 @@ function computeWaitShare(
   return Math.min(1, Math.min((waitMs * foreignMs) / (foreignMs + ownMs), foreignMs) / wallMs)
 }
 
-/** CPU time of the groups on these cores, where each uses all its cores equally. */
+/** Estimates the CPU time of the groups on these cores, if each uses all its cores equally. */
 const estimateCpuOnCores = (cores: readonly number[], groups: readonly Usage[]): number =>
   groups.reduce((sum, group) => {
     const common = group.cores.filter((core) => cores.includes(core)).length
@@ -121,16 +121,16 @@ const estimateCpuOnCores = (cores: readonly number[], groups: readonly Usage[]):
  */
 function watchProcesses(pids: () => readonly number[], root: string): (() => Usage) | undefined {
   const cores = new Set<number>()
-  const living = pids().filter((pid) => {
-    const allowed = readAllowedCores(pid, root)
-    for (const core of allowed) cores.add(core)
-    return allowed.length > 0 && tryRead(join(root, String(pid), 'schedstat')) !== undefined
+  const livingPids = pids().filter((pid) => {
+    const allowedCores = readAllowedCores(pid, root)
+    for (const core of allowedCores) cores.add(core)
+    return allowedCores.length > 0 && tryRead(join(root, String(pid), 'schedstat')) !== undefined
   })
-  if (living.length === 0) return undefined
-  const before = readThreads(living, root)
+  if (livingPids.length === 0) return undefined
+  const before = readThreads(livingPids, root)
   return () => ({
     cores: [...cores],
-    ...subtractTimes(before, readThreads([...new Set([...living, ...pids()])], root)),
+    ...subtractTimes(before, readThreads([...new Set([...livingPids, ...pids()])], root)),
   })
 }
 
@@ -143,13 +143,13 @@ function readThreads(pids: readonly number[], root: string): ThreadTimes {
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
     for (const thread of tryList(folder)) {
-      const [ran, waited, slices = 0] = (tryRead(join(folder, thread, 'schedstat')) ?? '')
+      const [runNs, waitNs, slices = 0] = (tryRead(join(folder, thread, 'schedstat')) ?? '')
         .split(' ')
         .map(Number)
-      if (ran === undefined || waited === undefined) continue
-      runMs.set(thread, ran / 1e6)
-      processMs.set(pid, (processMs.get(pid) ?? 0) + ran / 1e6)
-      waitMs.set(thread, waited / 1e6)
+      if (runNs === undefined || waitNs === undefined) continue
+      runMs.set(thread, runNs / 1e6)
+      processMs.set(pid, (processMs.get(pid) ?? 0) + runNs / 1e6)
+      waitMs.set(thread, waitNs / 1e6)
       timeslices.set(thread, slices)
     }
     reapedMs += tickMs * parseReapedTicks(tryRead(join(root, String(pid), 'stat')) ?? '')
@@ -158,15 +158,16 @@ function readThreads(pids: readonly number[], root: string): ThreadTimes {
 }
 
 /**
- * cutime and cstime in clock ticks (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
- * The fields are counted from the end of the process name, which may hold spaces.
+ * Parses the sum of cutime and cstime, in clock ticks
+ * (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). The fields are counted from the end
+ * of the process name, which may hold spaces.
  */
 function parseReapedTicks(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[13]) || 0) + (Number(fields[14]) || 0)
 }
 
-/** CPU and waiting time between two readings. The whole time of a new thread lies between them. */
+/** Computes the times between two readings. The whole time of a new thread lies between them. */
 function subtractTimes(before: ThreadTimes, after: ThreadTimes): Omit<Usage, 'cores'> {
   const sum = (time: 'runMs' | 'waitMs' | 'timeslices') =>
     [...after[time]].reduce((total, [thread, n]) => total + n - (before[time].get(thread) ?? 0), 0)
@@ -197,7 +198,7 @@ function readCores(root: string): ReadonlyMap<number, CoreTimes> | undefined {
   return cores.size === 0 ? undefined : cores
 }
 
-/** Undefined for a missing file. */
+/** Reads a file; undefined for a missing one. */
 function tryRead(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')

@@ -31,24 +31,24 @@ export async function playOpen(
   const atMs = schedule(load)
   const exchanges = new Exchanges(target, sender, leadMs)
   const { cut } = load
-  let next = 0
-  let overLimit = 0
+  let nextIndex = 0
+  let endedViolations = 0
   let cutMs: number | undefined
 
   const endIfDone = () => {
-    if (next >= atMs.length && exchanges.inFlight.size === 0) exchanges.end()
+    if (nextIndex >= atMs.length && exchanges.inFlight.size === 0) exchanges.end()
   }
   const onEnd = (failure: string | undefined, latencyMs: number) => {
-    if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) overLimit++
+    if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) endedViolations++
     endIfDone()
   }
   const sendDue = () => {
     while (
       cutMs === undefined &&
-      next < atMs.length &&
-      atMs[next]! <= exchanges.now() + clockToleranceMs
+      nextIndex < atMs.length &&
+      atMs[nextIndex]! <= exchanges.now() + clockToleranceMs
     ) {
-      const intendedMs = atMs[next++]!
+      const intendedMs = atMs[nextIndex++]!
       if (exchanges.inFlight.size < maxInFlight) exchanges.send(intendedMs, onEnd)
       else exchanges.recordDropped(intendedMs)
     }
@@ -60,7 +60,7 @@ export async function playOpen(
    */
   const cutIfViolated = (nowMs: number) => {
     if (cut === undefined || cutMs !== undefined) return
-    let violations = overLimit
+    let violations = endedViolations
     for (const exchange of exchanges.inFlight) {
       if (nowMs - exchange.intendedMs <= cut.overMs) break
       violations++
@@ -70,20 +70,20 @@ export async function playOpen(
     exchanges.cut(nowMs)
   }
 
-  let pacing: { stop(): void } | undefined
+  let pacerRun: { stop(): void } | undefined
   try {
     await exchanges.run(
       signal,
       () => {
-        pacing = pacer.start(atMs, exchanges.startMs, sendDue)
+        pacerRun = pacer.start(atMs, exchanges.startMs, sendDue)
       },
       cutIfViolated,
     )
   } finally {
-    pacing?.stop()
+    pacerRun?.stop()
   }
   return exchanges.buildRun(load, {
-    planned: cutMs === undefined ? atMs.length : next,
+    planned: cutMs === undefined ? atMs.length : nextIndex,
     seconds: Math.min((cutMs ?? Number.POSITIVE_INFINITY) / 1000, load.durationS),
     cutMs,
   })

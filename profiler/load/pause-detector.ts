@@ -16,11 +16,11 @@ export class PauseDetector {
     this.lastMs = nowMs
   }
 
-  /** Start and end of each pause, one after the other, ms. */
+  /** Lists the start and end of each pause, one after the other, ms. */
   listSpansMs(): Float64Array {
     return Float64Array.from(this.spans)
   }
 }
 
-/** Shorter delays are normal for timers. Assumed. */
+/** Minimum delay of a tick that counts as a pause, ms: shorter ones are normal. Assumed. */
 const minPauseMs = 5

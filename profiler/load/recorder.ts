@@ -41,7 +41,7 @@ export class Recorder {
 
   buildRun(
     load: Load,
-    rest: Pick<
+    totals: Pick<
       LoadRun,
       'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'generatorPausesMs' | 'connections'
     > & { planned?: number },
@@ -55,18 +55,18 @@ export class Recorder {
       sentMs: Float64Array.from(order, (i) => this.sent[i]!),
       latencyMs: Float64Array.from(order, (i) => this.latency[i]!),
       errorKinds: this.kinds,
-      planned: rest.planned ?? this.sent.length,
+      planned: totals.planned ?? this.sent.length,
       lateMs: isOpen ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
       latenessP99Ms:
         isOpen && this.late.length > 0
           ? selectQuantile(Float64Array.from(this.late).sort(), 0.99)
           : 0,
-      seconds: rest.seconds,
-      elapsedS: rest.elapsedS,
-      generatorCores: rest.generatorCores,
-      cutMs: rest.cutMs,
-      generatorPausesMs: rest.generatorPausesMs,
-      ...(rest.connections && { connections: rest.connections }),
+      seconds: totals.seconds,
+      elapsedS: totals.elapsedS,
+      generatorCores: totals.generatorCores,
+      cutMs: totals.cutMs,
+      generatorPausesMs: totals.generatorPausesMs,
+      ...(totals.connections && { connections: totals.connections }),
       ...(this.streams.size > 0 && { stream: this.buildStreamRun(order) }),
     }
   }

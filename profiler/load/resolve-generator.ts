@@ -4,7 +4,8 @@ import { HttpLoadGenerator } from './http-generator.ts'
 import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 /**
- * Returns the generator, or a new one for the target where none is passed. Targets in virtual time always get their own.
+ * Returns the generator, or a new one for the target if none is passed. Targets in virtual time
+ * always get their own.
  */
 export function resolveGenerator(
   target: Target,

@@ -69,7 +69,7 @@ export interface Sender {
    * `abandon`.
    */
   send(index: number, onEnd: OnRequestEnd): RequestHandle
-  /** Sampled answers since the last call. */
+  /** Returns the answers sampled since the last call. */
   takeSamples(): NonNullable<LoadRun['answerSamples']>
   /** Closes every connection at once. */
   close(): Promise<void>
@@ -78,11 +78,11 @@ export interface Sender {
 /** Converts each of the target's bodies. A body that a trace repeats is converted once. */
 export function convertBodies<T>(
   { bodies }: Pick<HttpTarget, 'bodies'>,
-  make: (body: HttpTarget['bodies'][number]) => T,
+  convert: (body: HttpTarget['bodies'][number]) => T,
 ): T[] {
   const converted = new Map<HttpTarget['bodies'][number], T>()
   return bodies.map((body) => {
-    const result = converted.get(body) ?? make(body)
+    const result = converted.get(body) ?? convert(body)
     converted.set(body, result)
     return result
   })

@@ -18,18 +18,18 @@ export class SpreadSender implements Sender {
     this.nextIndex = createWeightedRoundRobin(weights)
   }
 
-  /** @param make creates a sender to one server */
+  /** @param createSender creates a sender to one server */
   static async create(
     target: HttpTarget,
-    make: (server: HttpTarget) => Promise<Sender>,
+    createSender: (server: HttpTarget) => Promise<Sender>,
   ): Promise<SpreadSender> {
-    const { spread = [], ...common } = target
+    const { replicas = [], ...common } = target
     const senders = await Promise.all(
-      spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })),
+      replicas.map(({ url, path, headers }) => createSender({ ...common, url, path, headers })),
     )
     return new SpreadSender(
       senders,
-      spread.map(({ weight }) => weight),
+      replicas.map(({ weight }) => weight),
     )
   }
 
@@ -74,14 +74,14 @@ export class SpreadSender implements Sender {
 export function createWeightedRoundRobin(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   /** Requests that each server is short of its share, in units of the total weight. */
-  const due = weights.map(() => 0)
+  const deficits = weights.map(() => 0)
   return () => {
-    let chosen = 0
-    for (let i = 0; i < due.length; i++) {
-      due[i] = due[i]! + weights[i]!
-      if (due[i]! > due[chosen]!) chosen = i
+    let chosenIndex = 0
+    for (let i = 0; i < deficits.length; i++) {
+      deficits[i] = deficits[i]! + weights[i]!
+      if (deficits[i]! > deficits[chosenIndex]!) chosenIndex = i
     }
-    due[chosen] = due[chosen]! - total
-    return chosen
+    deficits[chosenIndex] = deficits[chosenIndex]! - total
+    return chosenIndex
   }
 }

@@ -37,11 +37,11 @@ test.each([
     const a = await countingServer('a')
     const b = await countingServer('b')
     try {
-      const spread = [
+      const replicas = [
         { ...a.at, weight: 3 },
         { ...b.at, weight: 1 },
       ]
-      const run = await generator.play({ ...targetAt(a.at.url), ...a.at, spread }, load, signal)
+      const run = await generator.play({ ...targetAt(a.at.url), ...a.at, replicas }, load, signal)
       expect(run.errorKinds).toEqual({})
       expect(a.seen.requests + b.seen.requests).toBe(run.latencyMs.length)
       expect(Math.abs(a.seen.requests - 3 * b.seen.requests)).toBeLessThanOrEqual(3)
@@ -57,7 +57,7 @@ test.each([
 test('a server that does not answer fails only its share of the requests', async () => {
   const a = await countingServer('a')
   try {
-    const spread = [
+    const replicas = [
       { ...a.at, weight: 1 },
       { url: 'http://127.0.0.1:1', path: '/', headers: {}, weight: 1 },
     ]
@@ -68,7 +68,7 @@ test('a server that does not answer fails only its share of the requests', async
       durationS: 0.4,
       seed: 1,
     } as const
-    const run = await generator.play({ ...targetAt(a.at.url), ...a.at, spread }, load, signal)
+    const run = await generator.play({ ...targetAt(a.at.url), ...a.at, replicas }, load, signal)
     const failed = Object.values(run.errorKinds).reduce((sum, count) => sum + count, 0)
     expect(Math.abs(2 * failed - run.latencyMs.length)).toBeLessThanOrEqual(2)
   } finally {

@@ -2,21 +2,22 @@
  * Parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) from
  * chunks cut anywhere, even inside a character.
  */
-/** Longer events are an error, as an event is buffered whole. */
+
+/** Maximum length of an event, which is buffered whole; a longer one is an error. */
 const maxEventChars = 4_194_304
 
 export class SseParser {
   private readonly decoder = new TextDecoder()
   private line = ''
   private data: string[] = []
-  private afterCarriageReturn = false
+  private followsCarriageReturn = false
 
-  /** Data of every event that this chunk completes. */
+  /** Returns the data of every event that this chunk completes. */
   push(chunk: Uint8Array): string[] {
     const events: string[] = []
     let text = this.decoder.decode(chunk, { stream: true })
-    if (this.afterCarriageReturn && text.startsWith('\n')) text = text.slice(1)
-    if (text !== '') this.afterCarriageReturn = text.endsWith('\r')
+    if (this.followsCarriageReturn && text.startsWith('\n')) text = text.slice(1)
+    if (text !== '') this.followsCarriageReturn = text.endsWith('\r')
     let from = 0
     for (const end of text.matchAll(/\r\n|\n|\r/g)) {
       this.endLine(this.line + text.slice(from, end.index), events)

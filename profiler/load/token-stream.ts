@@ -21,8 +21,8 @@ interface Chunk {
 }
 
 /**
- * Error reported by a chunk; undefined or null without one. A chunk with `message` or `detail`, but
- * with neither choices nor usage, is an error too.
+ * Finds the error reported by a chunk; undefined or null without one. A chunk with `message` or
+ * `detail`, but with neither choices nor usage, is an error too.
  */
 function findError(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
@@ -45,7 +45,7 @@ interface AnswerChunk {
   /** Number of tokens, where the server reports it. */
   readonly tokens: number | undefined
   /** Finish reason, where the answer ends with this chunk. */
-  readonly finish: string | undefined
+  readonly finishReason: string | undefined
 }
 
 /**
@@ -88,17 +88,17 @@ function readCount(usage: unknown, name: string): number | undefined {
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0)
 
 /**
- * Tokens listed in a chunk: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or
- * completions.
+ * Counts the tokens listed in a chunk: `token_ids` (vLLM's return_token_ids), or log probabilities
+ * of chat or completions.
  */
 function countListedTokens(choice: unknown): number | undefined {
   const logprobs = getField(choice, 'logprobs')
-  const listed = [
+  const list = [
     getField(choice, 'token_ids'),
     getField(logprobs, 'content'),
     getField(logprobs, 'tokens'),
   ].find(Array.isArray)
-  return listed !== undefined && listed.length > 0 ? listed.length : undefined
+  return list !== undefined && list.length > 0 ? list.length : undefined
 }
 
 /**
@@ -106,44 +106,47 @@ function countListedTokens(choice: unknown): number | undefined {
  * 1. A chunk with a reported count keeps it. Another one has 1 token if it has text, else 0.
  * 2. If the server counts more tokens in all, chunks without text get one of them each.
  * 3. The chunk that ends the answer gets one for the end token, if it has no text.
- * 4. The rest is shared among the texts in proportion to their lengths.
+ * 4. The remaining tokens are shared among the texts in proportion to their lengths.
  * 5. But a single remaining token is the end token, for which there is no chunk.
  * @param reportedTokens tokens of the answer, as the server counts them
  */
 function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): number[] {
   const perChunk = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
-  let unassigned = reportedTokens - sum(perChunk)
+  let unassignedTokens = reportedTokens - sum(perChunk)
   // 2.
   const withoutText = chunks.flatMap(({ text, tokens }, i) =>
     tokens === undefined && text === '' ? [i] : [],
   )
-  const emptyChunks = withoutText.filter((i) => chunks[i]!.finish === undefined)
-  for (const i of emptyChunks.slice(0, Math.max(0, unassigned))) perChunk[i] = 1
-  unassigned -= Math.min(emptyChunks.length, Math.max(0, unassigned))
+  const emptyChunks = withoutText.filter((i) => chunks[i]!.finishReason === undefined)
+  for (const i of emptyChunks.slice(0, Math.max(0, unassignedTokens))) perChunk[i] = 1
+  unassignedTokens -= Math.min(emptyChunks.length, Math.max(0, unassignedTokens))
   // 3. An answer of the requested length (finish reason 'length') normally has no end token. But if
   // exactly one token is unassigned, it is an end token.
   const endChunk = withoutText.find(
-    (i) => chunks[i]!.finish !== undefined && (unassigned === 1 || chunks[i]!.finish !== 'length'),
+    (i) =>
+      chunks[i]!.finishReason !== undefined &&
+      (unassignedTokens === 1 || chunks[i]!.finishReason !== 'length'),
   )
-  if (endChunk !== undefined && unassigned > 0) {
+  if (endChunk !== undefined && unassignedTokens > 0) {
     perChunk[endChunk] = 1
-    unassigned--
+    unassignedTokens--
   }
   // 4.
   const textLengths = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
   const totalLength = sum(textLengths)
-  const shared = Math.min(unassigned, maxTokensPerCharacter * totalLength)
-  if (shared <= 1) return perChunk // 5.
-  let [lengthSoFar, assigned] = [0, 0]
+  const sharedTokens = Math.min(unassignedTokens, maxTokensPerCharacter * totalLength)
+  if (sharedTokens <= 1) return perChunk // 5.
+  let lengthSoFar = 0
+  let assignedTokens = 0
   return perChunk.map((tokens, i) => {
     lengthSoFar += textLengths[i]!
-    const share = Math.round((shared * lengthSoFar) / totalLength) - assigned
-    assigned += share
+    const share = Math.round((sharedTokens * lengthSoFar) / totalLength) - assignedTokens
+    assignedTokens += share
     return tokens + share
   })
 }
 
-/** Names and arguments of tool calls, which consist of tokens too. */
+/** Joins the names and arguments of tool calls, which consist of tokens, too. */
 function joinToolCallTexts(delta: unknown): string {
   const calls = getField(delta, 'tool_calls')
   const functions = [
@@ -151,15 +154,15 @@ function joinToolCallTexts(delta: unknown): string {
     getField(delta, 'function_call'),
   ]
   return functions
-    .flatMap((each) => [getField(each, 'name'), getField(each, 'arguments')].filter(isText))
+    .flatMap((call) => [getField(call, 'name'), getField(call, 'arguments')].filter(isText))
     .join('')
 }
 
-/** Reasoning text; some servers send it twice, under an old and a new name. */
+/** Finds the reasoning text; some servers send it twice, under an old and a new name. */
 const findReasoningText = (delta: unknown): unknown =>
   [getField(delta, 'reasoning_content'), getField(delta, 'reasoning')].find(isText)
 
-/** Reasoning tokens, as OpenAI and SGLang report them. */
+/** Reads the number of reasoning tokens, as OpenAI and SGLang report it. */
 const readReasoningTokens = (usage: unknown): number | undefined =>
   readCount(getField(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
   readCount(usage, 'reasoning_tokens')
@@ -175,15 +178,15 @@ export class TokenStream {
   private streamsReasoning = false
   /** Every chunk with text so far carried a cumulative `completion_tokens` that had increased. */
   private hasRunningCount = true
-  private finished = false
-  private done = false
+  private hasFinishReason = false
+  private hasDoneMarker = false
   private firstFailure: string | undefined
   private isEventTooLong = false
 
   /** Error reported by the server: a text, or an object with its message. */
   serverError: unknown
 
-  /** True once any text has arrived. */
+  /** Whether any text has arrived. */
   hasText = false
 
   /** @param atMs arrival of the chunk, ms from the send */
@@ -197,7 +200,7 @@ export class TokenStream {
       this.firstFailure ??= 'bad answer' // An event without end.
     }
     for (const data of events) {
-      if (data.trim() === '[DONE]') this.done = true
+      if (data.trim() === '[DONE]') this.hasDoneMarker = true
       else this.read(data, atMs)
     }
   }
@@ -250,9 +253,9 @@ export class TokenStream {
       .filter(isText)
       .join('')
     const reason = choice.finish_reason
-    const finish = isText(reason) ? reason : undefined
-    if (abortReasons.has(finish)) this.firstFailure ??= 'aborted'
-    this.finished ||= Boolean(reason)
+    const finishReason = isText(reason) ? reason : undefined
+    if (abortReasons.has(finishReason)) this.firstFailure ??= 'aborted'
+    this.hasFinishReason ||= Boolean(reason)
     if (text !== '') this.hasRunningCount &&= countedSinceLast > 0
     const newTokens = this.hasRunningCount
       ? Math.min(countedSinceLast, Math.max(1, maxTokensPerCharacter * text.length))
@@ -265,13 +268,15 @@ export class TokenStream {
       text === '' &&
       tokens === undefined &&
       isText(getField(delta, 'role'))
-    if (!namesRoleOnly || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
+    if (!namesRoleOnly || finishReason !== undefined)
+      this.chunks.push({ atMs, text, tokens, finishReason })
   }
 
   /** Error class once the answer has ended; undefined for a good one. */
   get failure(): string | undefined {
     if (this.firstFailure !== undefined) return this.firstFailure
-    if (!this.done && !this.finished) return this.hasText ? 'cut stream' : 'bad answer'
+    if (!this.hasDoneMarker && !this.hasFinishReason)
+      return this.hasText ? 'cut stream' : 'bad answer'
     return this.hasText || this.times !== undefined ? undefined : 'no token'
   }
 
@@ -283,12 +288,12 @@ export class TokenStream {
   /** Undefined without a token. Times start at the first observed token. */
   get times(): StreamTimes | undefined {
     const { chunks, reportedTokens } = this
-    const withText = chunks.filter(({ text }) => text !== '').length
+    const textChunkCount = chunks.filter(({ text }) => text !== '').length
     // Reasoning tokens that were counted but not streamed. At most the reported count minus one
     // token per chunk with text.
     const unsentReasoningTokens = this.streamsReasoning
       ? 0
-      : Math.min(this.reasoningTokens, Math.max(0, (reportedTokens ?? 0) - withText))
+      : Math.min(this.reasoningTokens, Math.max(0, (reportedTokens ?? 0) - textChunkCount))
     const perChunk = inferTokens(chunks, (reportedTokens ?? 0) - unsentReasoningTokens)
     const firstText = chunks.findIndex(({ text }) => text !== '')
     const first = firstText >= 0 ? firstText : perChunk.findIndex((tokens) => tokens > 0)
@@ -319,8 +324,8 @@ export class TokenStream {
    */
   private hasArrivedAtOnce(perChunk: readonly number[], first: number): boolean {
     const { chunks, reportedTokens } = this
-    const arrivals = chunks.flatMap(({ atMs, text, finish }, i) =>
-      i >= first && perChunk[i]! > 0 && (text !== '' || finish === undefined)
+    const arrivals = chunks.flatMap(({ atMs, text, finishReason }, i) =>
+      i >= first && perChunk[i]! > 0 && (text !== '' || finishReason === undefined)
         ? [{ atMs, tokens: perChunk[i]! }]
         : [],
     )

@@ -27,7 +27,7 @@ export class VirtualLoadGenerator implements LoadGenerator {
     return buildRun(load, target.server.play(load))
   }
 
-  /** Virtual time passes under load only, so a single request is sent to let it pass. */
+  /** Virtual time advances only under load, so this sends one request over the whole time. */
   async rest(target: Target, seconds: number, signal: AbortSignal): Promise<void> {
     const arrivals = { kind: 'constant' } as const
     const load = {
@@ -44,41 +44,50 @@ export class VirtualLoadGenerator implements LoadGenerator {
 }
 
 function buildRun(load: Load, played: VirtualRun): LoadRun {
-  // As with real servers, only end-to-end SLOs cut a window: the age of an unanswered request is no
-  // bound of its time to first token.
+  // Only windows with an end-to-end SLO are cut early, as with real servers. The age of an
+  // unanswered request does not bound its time to first token.
   const cutMs =
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? computeCutMs(played, load.cut)
       : undefined
-  // Requests after the cut were never sent.
-  const firstUnsent = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
-  const sentCount =
-    firstUnsent === undefined || firstUnsent < 0 ? played.sentMs.length : firstUnsent
-  const sentMs = played.sentMs.slice(0, sentCount)
-  const latencyMs = played.latencyMs.slice(0, sentCount)
-  // Requests in progress at the cut count with the age they had reached.
-  if (cutMs !== undefined)
-    for (let i = 0; i < sentCount; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
+  const { sentMs, latencyMs } = truncateAt(played, cutMs)
   // End-to-end latencies, even where the SLO constrains another one.
   const e2eMs = played.stream?.latenciesMs.e2e ?? latencyMs
-  let [failed, lastMs] = [0, cutMs ?? 0]
-  for (let i = 0; i < sentCount; i++) {
-    if (Number.isNaN(latencyMs[i]!)) failed++
-    if (cutMs === undefined)
-      lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(e2eMs[i]!) ? 0 : e2eMs[i]!))
-  }
+  const failedCount = latencyMs.filter(Number.isNaN).length
+  let lastAnswerMs = cutMs ?? 0
+  if (cutMs === undefined)
+    for (const [i, atMs] of sentMs.entries())
+      lastAnswerMs = Math.max(lastAnswerMs, atMs + (Number.isNaN(e2eMs[i]!) ? 0 : e2eMs[i]!))
   return {
     load,
     sentMs,
     latencyMs,
-    errorKinds: failed > 0 ? { [played.failure]: failed } : {},
-    planned: sentCount,
+    errorKinds: failedCount > 0 ? { [played.failure]: failedCount } : {},
+    planned: sentMs.length,
     latenessP99Ms: 0,
     seconds: cutMs === undefined ? load.durationS : Math.min(cutMs / 1000, load.durationS),
-    elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
+    // Until the cut, else at least the planned duration.
+    elapsedS: Math.max(lastAnswerMs / 1000, cutMs === undefined ? load.durationS : 0),
     generatorCores: 0,
     cutMs,
     ...(played.stream && { stream: played.stream }),
+  }
+}
+
+/**
+ * Truncates a run at a cut. Requests after it were never sent; those in progress count with the age
+ * that they had reached.
+ */
+function truncateAt(
+  { sentMs, latencyMs }: VirtualRun,
+  cutMs: number | undefined,
+): Pick<LoadRun, 'sentMs' | 'latencyMs'> {
+  if (cutMs === undefined) return { sentMs: sentMs.slice(), latencyMs: latencyMs.slice() }
+  const firstUnsent = sentMs.findIndex((atMs) => atMs > cutMs)
+  const sentCount = firstUnsent < 0 ? sentMs.length : firstUnsent
+  return {
+    sentMs: sentMs.slice(0, sentCount),
+    latencyMs: latencyMs.slice(0, sentCount).map((ms, i) => Math.min(ms, cutMs - sentMs[i]!)),
   }
 }
 
@@ -90,9 +99,10 @@ function computeCutMs(
   { sentMs, latencyMs }: VirtualRun,
   cut: { overMs: number; requests: number },
 ): number | undefined {
-  /** Times at which requests exceed the limit. A failed request counts at the same age. */
+  /** Times at which requests exceed the limit, ascending as the send times are. */
   const violatedAtMs: number[] = []
   for (let i = 0; i < sentMs.length; i++)
+    // A failed request (NaN) also counts, at `overMs`, so the comparison is negated.
     if (!(latencyMs[i]! <= cut.overMs)) violatedAtMs.push(sentMs[i]! + cut.overMs)
   return violatedAtMs.length > cut.requests ? violatedAtMs[cut.requests] : undefined
 }

@@ -9,8 +9,8 @@ import type { Slo } from '../model/slo.ts'
 const maxClosedCores = 0.9
 
 /**
- * Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server.
- * 3 ms, or 5 % of the SLO limit where that is more. Assumed.
+ * Computes the limit on the p99 lateness of sends, beyond which latencies measure the generator,
+ * not the server: 3 ms, or 5 % of the SLO limit if that is more. Assumed.
  */
 const computeMaxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 

@@ -56,8 +56,8 @@ export const streamLatencyNames = Object.keys(streamLatencies) as [
 ]
 
 /** Builds a record with one value for each metric. */
-export const mapMetrics = <T>(value: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
-  Object.fromEntries(latencyMetricNames.map((metric) => [metric, value(metric)])) as Record<
+export const mapMetrics = <T>(getValue: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
+  Object.fromEntries(latencyMetricNames.map((metric) => [metric, getValue(metric)])) as Record<
     LatencyMetric,
     T
   >

@@ -1,4 +1,4 @@
-/** Summary of a load: what is stored, printed and judged of it. */
+/** Summary of a load, which is stored, printed and judged. */
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { Load } from './load.ts'
 

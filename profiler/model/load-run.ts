@@ -56,7 +56,7 @@ export interface LoadRun {
   readonly stream?: StreamRun
   /**
    * Answers sampled for checks of their content. The HTTP generator passes them to
-   * `target.sample.take` and removes them.
+   * `target.sample.onSample` and removes them.
    */
   readonly answerSamples?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }

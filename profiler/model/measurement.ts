@@ -95,7 +95,7 @@ export interface Measurement extends Capacity {
   readonly variation?: Variation
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
-  /** What the reader of the result must know (the generator shared the cores, ...). */
+  /** Caveats for the reader of the result (the generator shared the cores, ...). */
   readonly caveats: readonly string[]
 }
 

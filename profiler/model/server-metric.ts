@@ -1,14 +1,15 @@
-/** A metric of the server that a user requests. */
+/** Metric of the server that the user selects for observation. */
 export interface ServerMetric {
   readonly name: string
   /** Labels that a series must have. */
   readonly labels?: Readonly<Record<string, string>>
-  /** A higher value makes the configuration unusable. */
+  /** Upper limit: a configuration with a higher value is infeasible. */
   readonly max?: number
-  /** Path on the server, another of its ports with a path (`ownPort`), or a separate URL. */
+  /** A path on the server ('/metrics'), another port of it (':8002/metrics'), or a URL. */
   readonly from: string
 }
 
+/** Value of a metric during one window. */
 export interface MetricReading extends Pick<ServerMetric, 'name' | 'labels' | 'max'> {
   /**
    * Mean of a gauge over the window, increase per second of a counter, or mean of the observations

@@ -6,7 +6,7 @@ import { selectQuantile } from '../statistics/percentile.ts'
 import {
   areSameSlo,
   computeSloLatency,
-  countMaxOver,
+  countMaxViolations,
   countsMeetSlo,
   exceedsErrorRate,
   judgeSloByInterval,
@@ -129,17 +129,17 @@ test('a window keeps the SLO by its percentile and its failures, of which chance
 
 test('as many requests may be over the limit as leave the percentile under it: the percentile itself is one of those that keep it', () => {
   const over = (percentile: number) =>
-    [0, 1, 2, 10, 29, 30, 100].map((requests) => countMaxOver({ percentile }, requests))
+    [0, 1, 2, 10, 29, 30, 100].map((requests) => countMaxViolations({ percentile }, requests))
   expect(over(0.9)).toEqual([0, 0, 0, 1, 2, 3, 10])
   expect(over(0.5)).toEqual([0, 0, 1, 5, 14, 15, 50])
   // 0.99 of 700 is 693 but for rounding: seven may be over.
-  expect([0.95, 0.99].map((percentile) => countMaxOver({ percentile }, 700))).toEqual([35, 7])
+  expect([0.95, 0.99].map((percentile) => countMaxViolations({ percentile }, 700))).toEqual([35, 7])
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 400 }),
       fc.constantFrom(0.5, 0.75, 0.9, 0.95, 0.99),
       (requests, percentile) => {
-        const most = countMaxOver({ percentile }, requests)
+        const most = countMaxViolations({ percentile }, requests)
         const sloMs = (slow: number) =>
           selectQuantile(
             Float64Array.from({ length: requests }, (_, i) => (i < requests - slow ? 1 : 100)),
@@ -190,7 +190,7 @@ test('as many failures as are tolerated are never too many, and all of them alwa
 test('counts whose percentile keeps the limit miss the SLO by their failures', () => {
   const of = { ...slo, limits: undefined, percentile: 0.5, limitMs: 50, maxErrorRate: 0.001 }
   expect(
-    [100, 1].map((errors) => countsMeetSlo({ requests: 1000, errors, over: 200 }, of)),
+    [100, 1].map((errors) => countsMeetSlo({ requests: 1000, errors, violations: 200 }, of)),
   ).toEqual([false, true])
 })
 
@@ -205,7 +205,7 @@ test('counts keep the SLO exactly where the percentile of the same requests does
         const over = Math.round(part * n)
         const ascending = Array.from({ length: n }, (_, i) => (i < n - over ? 40 : 60))
         const window = { requests: n, errors: 0, sloMs: selectQuantile(ascending, percentile) }
-        expect(countsMeetSlo({ ...window, over }, { ...of, percentile })).toBe(
+        expect(countsMeetSlo({ ...window, violations: over }, { ...of, percentile })).toBe(
           meetsSlo(window, { ...of, percentile }),
         )
       },
@@ -399,7 +399,8 @@ describe('classes of requests', () => {
           const keepsEach = ['chat', 'summary', 'batch'].every((name) => {
             const own = all.filter(({ of }) => of === name)
             return (
-              own.length - own.filter(good).length <= countMaxOver({ percentile: 0.9 }, own.length)
+              own.length - own.filter(good).length <=
+                countMaxViolations({ percentile: 0.9 }, own.length)
             )
           })
           expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)

@@ -50,8 +50,8 @@ type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
- * Latency that an SLO constrains: that of its metric, or under a joint SLO the largest fraction of
- * a limit, in units of the first limit.
+ * Computes the latency that an SLO constrains: that of its metric, or under a joint SLO the largest
+ * fraction of a limit, in units of the first limit.
  */
 export function computeSloLatency(
   latenciesMs: StreamLatencies,
@@ -70,8 +70,8 @@ export function computeSloLatency(
 }
 
 /**
- * Limits for requests of a class: its own, else those without a class. All limits for a request of
- * unknown class.
+ * Selects the limits for requests of a class: its own, else those without a class. All limits for a
+ * request of unknown class.
  */
 export function selectLimits(
   limits: readonly SloLimit[],
@@ -102,9 +102,9 @@ export function splitByClass(
   { classes = [] }: Pick<Slo, 'classes'>,
 ): RequestGroup[] {
   const requestClasses = stream?.classes
-  const found = classes.filter((name) => requestClasses?.includes(name))
-  if (requestClasses === undefined || found.length === 0) return [{ sentMs, latencyMs }]
-  return found.map((requestClass) => {
+  const presentClasses = classes.filter((name) => requestClasses?.includes(name))
+  if (requestClasses === undefined || presentClasses.length === 0) return [{ sentMs, latencyMs }]
+  return presentClasses.map((requestClass) => {
     const selectClass = (ms: Float64Array) =>
       ms.filter((_, i) => requestClasses[i] === undefined || requestClasses[i] === requestClass)
     return { requestClass, sentMs: selectClass(sentMs), latencyMs: selectClass(latencyMs) }
@@ -163,8 +163,8 @@ export const countNotObservable = (
   )
 
 /**
- * Key that is equal for SLOs that constrain the same latency, in units of the first limit, for the
- * same groups of requests.
+ * Creates a key that is equal for SLOs that constrain the same latency, in units of the first
+ * limit, for the same groups of requests.
  */
 const createLatencyKey = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
@@ -203,7 +203,7 @@ export function resolveLimits({
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
-/** The largest of the resolved limits. */
+/** Finds the largest of the resolved limits. */
 export const findMaxLimitMs = (slo: Slo): number =>
   Math.max(...resolveLimits(slo).map(({ limitMs }) => limitMs))
 
@@ -218,8 +218,11 @@ export function replaceLimit(slo: Slo, index: number, limitMs: number): Slo {
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
-/** Largest number of requests over the limit that keeps the percentile within it. */
-export const countMaxOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
+/** Counts how many requests may exceed the limit with the percentile still within it. */
+export const countMaxViolations = (
+  { percentile }: Pick<Slo, 'percentile'>,
+  requests: number,
+): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
@@ -280,13 +283,14 @@ export const isInvalidWindow = (point: LoadPoint, slo: Slo): boolean =>
   (point.generatorSaturated && !exceedsErrorRate(excludeTimeouts(point), slo))
 
 /**
- * As `meetsSlo`, for a window of which only counts are known. `over` requests failed or exceeded
- * the limit.
+ * As `meetsSlo`, for a window of which only counts are known: `violations` is the number of
+ * requests that failed or exceeded the limit.
  */
 export const countsMeetSlo = (
-  { over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number },
+  { violations, ...window }: Omit<Window, 'sloMs'> & { readonly violations: number },
   slo: Slo,
-): boolean => over <= countMaxOver(slo, window.requests) && !exceedsErrorRate(window, slo)
+): boolean =>
+  violations <= countMaxViolations(slo, window.requests) && !exceedsErrorRate(window, slo)
 
 /**
  * Whether a window surely meets the SLO by its interval (true), surely violates it (false), or
@@ -302,8 +306,8 @@ export function judgeSloByInterval(
 }
 
 /**
- * When a window may end early: after this many requests over the limit. Never for limits on parts
- * of a stream, which the age of a request does not show.
+ * Plans when a window may end early: after this many requests over the limit. Never for limits on
+ * parts of a stream, which the age of a request does not show.
  */
 export const planEarlyCut = (
   slo: Slo,
@@ -318,13 +322,13 @@ export const latency = (ms: number): string =>
 /** Formats a limit as configured: 12.5 ms. */
 const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 
-/** p99, p99.9. */
+/** Formats a percentile: p99, p99.9. */
 export const percentileName = (percentile: number): string =>
   `p${Number((percentile * 100).toFixed(4))}`
 
 /**
- * Bounded percentile: 'p99', 'TTFT p99'; of a joint SLO 'p99 of TTFT and TPOT'; with classes 'p99
- * of each class'.
+ * Formats the bounded percentile: 'p99', 'TTFT p99'; of a joint SLO 'p99 of TTFT and TPOT'; with
+ * classes 'p99 of each class'.
  */
 export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
@@ -336,22 +340,22 @@ export function sloName({ percentile, metric, limits, classes }: Slo): string {
 const joinTitles = (limits: readonly SloLimit[]): string =>
   [...new Set(limits.map(({ metric }) => latencyMetrics[metric].title))].join(' and ')
 
-/** One limit among others: 'TTFT', 'chat TTFT'. */
+/** Formats the name of one limit among others: 'TTFT', 'chat TTFT'. */
 export const limitTitle = ({
   metric,
   requestClass,
 }: Pick<SloLimit, 'metric' | 'requestClass'>): string =>
   [requestClass, latencyMetrics[metric].title].filter((word) => word !== undefined).join(' ')
 
-/** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
+/** Formats the limits alone: '50 ms'; of a joint SLO as `sloText`. */
 export const sloLimit = (slo: Slo): string =>
   slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo)
 
 /**
- * The whole SLO: 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint SLO 'TTFT <= 200 ms and TPOT <=
- * 30 ms for 99 % of requests'; with limits of classes 'chat: TTFT <= 200 ms, other: E2E <= 9000 ms,
- * each for 99 % of its requests'. Another `limitMs` scales all limits of a joint SLO (DistServe's
- * "SLO scale").
+ * Formats the whole SLO: 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint SLO 'TTFT <= 200 ms and
+ * TPOT <= 30 ms for 99 % of requests'; with limits of classes 'chat: TTFT <= 200 ms, other: E2E <=
+ * 9000 ms, each for 99 % of its requests'. Another `limitMs` scales all limits of a joint SLO
+ * (DistServe's "SLO scale").
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
@@ -370,8 +374,8 @@ export function sloText(slo: Slo): string {
 const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
 
 /**
- * The SLO as a flag of the command line: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'.
- * Flags have no classes, so it has the strictest limit of each latency.
+ * Formats the SLO as a flag of the command line: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms
+ * tpot<30ms'. Flags have no classes, so it has the strictest limit of each latency.
  */
 export function sloFlag(slo: Slo): string {
   const p = percentileName(slo.percentile)
@@ -385,19 +389,19 @@ export function sloFlag(slo: Slo): string {
 }
 
 /**
- * Decimals, at least `min` and at most three, that show on which side of a limit a value is: 50.3
- * over 50 is not '50'.
+ * Counts the decimals, at least `min` and at most three, that show on which side of a limit a value
+ * is: 50.3 over 50 is not '50'.
  */
 function countDecimals(value: number, limit: number, min: number): number {
-  const over = value > limit
+  const isOver = value > limit
   let decimals = min
-  while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== over) decimals++
+  while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== isOver) decimals++
   return decimals
 }
 
 /**
- * A latency at the SLO percentile: '43 ms'; for a joint SLO '82 % of the limits'. A value over the
- * limit is shown as such.
+ * Formats a latency at the SLO percentile: '43 ms'; for a joint SLO '82 % of the limits'. A value
+ * over the limit is shown as such.
  */
 export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   if (!Number.isFinite(ms)) return latency(ms)

@@ -15,8 +15,8 @@ export interface HttpTarget {
   readonly bodies: readonly RequestBody[]
   readonly timeoutMs: number
   /**
-   * All streams time out after this time without a byte on any of them, ms, and after at least
-   * three times the longest gap so far. Applies once a stream has been received.
+   * Timeout for all streams when no byte arrives on any of them, ms. Raised to three times the
+   * longest gap observed so far. Applies after the first byte of a stream.
    */
   readonly silentMs?: number
   /**
@@ -38,28 +38,29 @@ export interface HttpTarget {
   readonly transport?: 'grpc' | 'sse'
   /** Options of https. */
   readonly tls?: TlsOptions
-  /** Several equal servers, `url` the first of them, which share the requests by weight. */
-  readonly spread?: readonly SpreadServer[]
+  /** Equal servers that share the requests by weight; `url` is the first of them. */
+  readonly replicas?: readonly ReplicaTarget[]
   /**
-   * Requests samples of the answers to these bodies. `take` receives them after the load, in
-   * the process that requested it.
+   * Indices of the bodies whose answers are sampled. After the load, `onSample` is called with
+   * each sample, in the calling process.
    */
   readonly sample?: {
     readonly bodies: readonly number[]
-    take?(body: number, answer: Uint8Array): void
+    onSample?(body: number, answer: Uint8Array): void
   }
   /**
    * Describes what is wrong with an answer to a body, to follow 'answered, but'; undefined for
    * a good one. Not passed to other processes.
    */
   readonly findFault?: (request: RequestBody, answer: Uint8Array) => string | undefined
-  /** Remarks on these requests for the reader of the results, a sentence each. */
+  /** Caveats about the requests, for the report; one sentence each. */
   readonly remarks?: readonly string[]
   /**
-   * Processes of the server on this machine; loads then report how long they waited for a core.
+   * Process ids of the server on this machine. With them, each `LoadRun` reports the CPU wait of the
+   * server.
    */
   readonly serverPids?: () => readonly number[]
-  /** Called before each load; the function that it returns receives the record of that load. */
+  /** Called before each load. The function that it returns receives the run of that load. */
   readonly observeLoad?: () => (run: LoadRun) => void
 }
 
@@ -67,14 +68,14 @@ export interface HttpTarget {
 export interface RequestBody {
   readonly contentType: string
   readonly body: string | Uint8Array
-  /** Tokens of a prompt, as far as known. */
+  /** Prompt tokens, if known. */
   readonly inputTokens?: number
   /** Name of its class. */
   readonly requestClass?: string
 }
 
 /** One of several servers that share the load. */
-export interface SpreadServer {
+export interface ReplicaTarget {
   readonly url: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

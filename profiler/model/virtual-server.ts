@@ -12,9 +12,9 @@ export interface VirtualServer {
   predictCapacity?(slo: Pick<Slo, 'percentile' | 'limitMs'>): CapacityPrediction
   /**
    * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It
-   * may stop after more than `maxOver` of them.
+   * may stop after more than `maxViolations` of them.
    */
-  countViolations?(load: Load, limitMs: number, maxOver: number): ViolationCounts
+  countViolations?(load: Load, limitMs: number, maxViolations: number): ViolationCounts
 }
 
 export interface CapacityPrediction {
@@ -28,7 +28,7 @@ export interface CapacityPrediction {
 /** Requests played, those that failed or exceeded the limit, and those that failed. */
 export interface ViolationCounts {
   readonly requests: number
-  readonly over: number
+  readonly violations: number
   readonly failed: number
 }
 

@@ -5,11 +5,11 @@ import type { AnswerClient, ParsedAnswer } from './protocol.ts'
 
 const of = (document: unknown): ParsedAnswer => ({ document, result: document })
 const said = (text: string): ParsedAnswer => ({ document: { text }, result: text, generated: true })
-const reading = (isResultFromModelOnly: boolean): AnswerClient => ({
+const createClient = (isResultFromModelOnly: boolean): AnswerClient => ({
   isResultFromModelOnly,
-  ask: () => Promise.reject(new Error('not asked here')),
-  read: async (answer) => of(JSON.parse(Buffer.from(answer).toString())),
-  fromDocument: async (document) => of(document),
+  fetch: () => Promise.reject(new Error('not asked here')),
+  parse: async (answer) => of(JSON.parse(Buffer.from(answer).toString())),
+  interpret: async (document) => of(document),
 })
 
 interface Case {
@@ -35,7 +35,7 @@ async function faultOf({ first, later, rest, tensors = false }: Case): Promise<s
       configuration: { batch: 8 },
       ...rest,
     },
-    reading(tensors),
+    createClient(tensors),
   )
   for (const [body, answer] of later.entries()) check.checkAnswer(body, answer)
   return check.findFault()
@@ -119,7 +119,10 @@ describe('numbers', () => {
       [scores(1.5)],
     )
     const check = (bits: 4 | 16, score: number) => {
-      const one = new AnswerCheck({ expect: [], golden, bits, configuration: {} }, reading(false))
+      const one = new AnswerCheck(
+        { expect: [], golden, bits, configuration: {} },
+        createClient(false),
+      )
       one.checkAnswer(0, of({ score }))
       return one.findFault()
     }
@@ -280,7 +283,7 @@ describe('texts of language models', () => {
 test('every answer is checked against the expectations', async () => {
   const check = new AnswerCheck(
     { expect: [{ path: 'label', value: 'a' }], bits: 32, configuration: {} },
-    reading(false),
+    createClient(false),
   )
   check.checkBytes(3, Buffer.from('{"label": "a"}'))
   expect(await check.findFault()).toBeUndefined()
@@ -291,7 +294,7 @@ test('every answer is checked against the expectations', async () => {
 })
 
 test('an unreadable answer is reported', async () => {
-  const check = new AnswerCheck({ expect: [], bits: 32, configuration: {} }, reading(false))
+  const check = new AnswerCheck({ expect: [], bits: 32, configuration: {} }, createClient(false))
   check.checkBytes(0, Buffer.from('<html>'))
   expect(await check.findFault()).toMatch(/request 0 got an unreadable answer/)
 })

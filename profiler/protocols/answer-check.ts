@@ -26,7 +26,7 @@ export interface AnswerSpec {
 }
 
 /**
- * Message for a wrong answer.
+ * Describes a wrong answer.
  * @param what completes the sentence 'answered, but'
  */
 export const describeWrongAnswer = (body: number, what: string): string =>
@@ -72,7 +72,7 @@ export class AnswerCheck {
       if (this.firstFault !== undefined) return
       try {
         const fault = this.target?.findFault?.(this.target.bodies[body]!, answer)
-        if (fault === undefined) this.checkAnswer(body, await this.client.read(answer))
+        if (fault === undefined) this.checkAnswer(body, await this.client.parse(answer))
         else this.firstFault = describeWrongAnswer(body, fault)
       } catch (error) {
         this.firstFault = `request ${body} got an unreadable answer: ${(error as Error).message}`
@@ -102,13 +102,13 @@ export class AnswerCheck {
     await this.pending
     const { golden } = this.spec
     if (this.firstFault !== undefined || golden === undefined) return this.firstFault
-    const max = countAllowedDifferences(
+    const maxDifferences = countAllowedDifferences(
       golden,
       this.comparison,
       this.comparedAnswers,
       this.hasGeneratedText,
     )
-    return this.tolerableDifferences.length > max
+    return this.tolerableDifferences.length > maxDifferences
       ? this.describe(this.tolerableDifferences[0]!)
       : undefined
   }

@@ -22,7 +22,7 @@ export interface DeclaredTensor {
   readonly shape: readonly number[]
 }
 
-/** Result of a tensor protocol, in a form for comparison. */
+/** Groups the outputs of a tensor protocol by name, for comparison. */
 export const groupByName = (tensors: readonly OutputTensor[]): unknown => ({
   outputs: Object.fromEntries(
     tensors.map(({ name, shape, data = [] }) => [
@@ -97,9 +97,9 @@ function findDeclarationFault(
   items = 1,
 ): string | undefined {
   if (declared.length === 0) return undefined
-  const output = declared.find((one) => one.name === name)
+  const output = declared.find((tensor) => tensor.name === name)
   if (!output)
-    return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
+    return `is none of the model's, which are ${declared.map((tensor) => tensor.name).join(', ')}`
   if (output.datatype !== datatype) return `is ${datatype}, and the model's is ${output.datatype}`
   // No dimensions where the server does not know them; MLServer answers [n, 1] where [-1] is
   // declared.
@@ -119,14 +119,14 @@ function findDeclarationFault(
 
 /**
  * Checks the model named by an answer.
- * @param named not a text where the server names none
+ * @param modelName model named by the answer; not a text where the server names none
  */
-export const findModelFault = (named: unknown, requested: string): string | undefined =>
-  typeof named === 'string' && named !== '' && named !== requested
-    ? `from the model '${named}', not '${requested}'`
+export const findModelFault = (modelName: unknown, requested: string): string | undefined =>
+  typeof modelName === 'string' && modelName !== '' && modelName !== requested
+    ? `from the model '${modelName}', not '${requested}'`
     : undefined
 
-const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
+const uuidPattern = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
 
 /** Checks the id of an answer. Servers may omit it, or assign their own (TorchServe). */
 export const findIdFault = (id: unknown, requestId: unknown): string | undefined =>
@@ -135,7 +135,7 @@ export const findIdFault = (id: unknown, requestId: unknown): string | undefined
   typeof requestId === 'string' &&
   requestId !== '' &&
   id !== requestId &&
-  !uuid.test(id)
+  !uuidPattern.test(id)
     ? `to the request '${id}', not '${requestId}'`
     : undefined
 
@@ -149,35 +149,35 @@ const errorFields = ['error', 'Error', 'exception', 'fault']
  * Describes a missing answer, an error within the whole answer or one of its items, or numbers that
  * are not finite.
  */
-export function findDocumentFault(value: unknown, place = 'it', depth = 0): string | undefined {
-  if (value === null && place === 'it') return 'with null, which is no answer'
+export function findDocumentFault(value: unknown, location = 'it', depth = 0): string | undefined {
+  if (value === null && location === 'it') return 'with null, which is no answer'
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity')
-    return `${place} holds ${value}`
-  if (Array.isArray(value)) return findListFault(value, place, depth)
+    return `${location} holds ${value}`
+  if (Array.isArray(value)) return findListFault(value, location, depth)
   if (!isRecord(value)) return undefined
   const { errors, status, success, ok, code, message, detail } = value
-  const ofPlace = place === 'it' ? '' : ` of ${place}`
+  const ofLocation = location === 'it' ? '' : ` of ${location}`
   const error = errorFields
     .map((name) => value[name])
-    .find((one) => one !== undefined && one !== null && one !== false && one !== '')
-  if (error !== undefined) return `with the error${ofPlace} ${JSON.stringify(error)}`
+    .find((field) => field !== undefined && field !== null && field !== false && field !== '')
+  if (error !== undefined) return `with the error${ofLocation} ${JSON.stringify(error)}`
   if (Array.isArray(errors) && errors.length > 0)
-    return `with the error${ofPlace} ${JSON.stringify(errors[0])}`
+    return `with the error${ofLocation} ${JSON.stringify(errors[0])}`
   if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status))
-    return `with the status${ofPlace} '${status}'`
-  if (isErrorCode(status)) return `with the status${ofPlace} ${status}`
+    return `with the status${ofLocation} '${status}'`
+  if (isErrorCode(status)) return `with the status${ofLocation} ${status}`
   if (isErrorCode(code) && typeof message === 'string')
-    return `with the code${ofPlace} ${code}: ${JSON.stringify(message)}`
+    return `with the code${ofLocation} ${code}: ${JSON.stringify(message)}`
   // Complete error messages of FastAPI and Django for refused requests.
-  if (detail !== undefined && place === 'it' && Object.keys(value).length === 1)
+  if (detail !== undefined && location === 'it' && Object.keys(value).length === 1)
     return `with the error ${JSON.stringify(detail)}`
-  if (success === false) return `with success: false${ofPlace}`
-  if (ok === false) return `with ok: false${ofPlace}`
+  if (success === false) return `with success: false${ofLocation}`
+  if (ok === false) return `with ok: false${ofLocation}`
   if (depth === maxDepth) return undefined
   for (const [key, inner] of Object.entries(value)) {
     const fault = findDocumentFault(
       inner,
-      place === 'it' ? `'${key}'` : `${place}.${key}`,
+      location === 'it' ? `'${key}'` : `${location}.${key}`,
       depth + 1,
     )
     if (fault !== undefined) return fault
@@ -188,12 +188,17 @@ export function findDocumentFault(value: unknown, place = 'it', depth = 0): stri
 const isErrorCode = (code: unknown): boolean =>
   typeof code === 'number' && code >= 400 && code < 600
 
-function findListFault(list: readonly unknown[], place: string, depth: number): string | undefined {
-  const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)
-  if (isNumeric && list.includes(null)) return `${place} holds null in place of a number`
+function findListFault(
+  list: readonly unknown[],
+  location: string,
+  depth: number,
+): string | undefined {
+  const isNumeric =
+    list.length > 0 && list.every((value) => typeof value === 'number' || value === null)
+  if (isNumeric && list.includes(null)) return `${location} holds null in place of a number`
   if (typeof list[0] === 'number') return undefined
   for (const [i, one] of list.entries()) {
-    const fault = findDocumentFault(one, `${place}[${i}]`, Array.isArray(one) ? depth : depth + 1)
+    const fault = findDocumentFault(one, `${location}[${i}]`, Array.isArray(one) ? depth : depth + 1)
     if (fault !== undefined) return fault
   }
   return undefined

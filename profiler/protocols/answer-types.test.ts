@@ -38,8 +38,8 @@ test.each([
   const bytes = Buffer.from(body)
   expect(findFault!(bodies[0]!, bytes)).toBeUndefined()
   expect(findFault!(bodies[0]!, Buffer.alloc(0))).toBe('with an empty body')
-  const { answers } = protocolFor('json')
-  expect((await answers!.read(bytes)).document).toEqual(document)
+  const { answerClient } = protocolFor('json')
+  expect((await answerClient!.parse(bytes)).document).toEqual(document)
 })
 
 test.each([

@@ -18,9 +18,9 @@ const examples: Readonly<Record<string, string>> = {
 }
 
 /**
- * Line of the first syntax error, from 1; undefined for a text of one line. Node 20 reports the
- * position in some messages only. Otherwise the position is found by shortening the text until the
- * message changes.
+ * Finds the line of the first syntax error, from 1; undefined for a text of one line. Node 20
+ * reports the position in some messages only. Otherwise the position is found by shortening the
+ * text until the message changes.
  */
 function findFaultLine(message: string, text: string): number | undefined {
   if (!text.includes('\n')) return undefined
@@ -29,10 +29,11 @@ function findFaultLine(message: string, text: string): number | undefined {
   return text.slice(0, at).split('\n').length
 }
 
-/** Position of the syntax error: the shortest beginning that gives the same message, less one. */
+/** Bisects the position of the syntax error: the shortest text with the same message, less one. */
 function bisectFaultPosition(message: string, text: string): number {
   const token = /^[^,]*/.exec(message)![0]
-  let [valid, faulty] = [0, text.length]
+  let valid = 0
+  let faulty = text.length
   while (faulty - valid > 1) {
     const middle = Math.floor((valid + faulty) / 2)
     if (findJsonFault(text.slice(0, middle))?.startsWith(token)) faulty = middle
@@ -50,7 +51,7 @@ function findJsonFault(text: string): string | undefined {
   }
 }
 
-/** First placeholder with an unknown name. */
+/** Finds the first placeholder with an unknown name. */
 function findUnknownPlaceholder(template: string): Problem | undefined {
   const names = [...template.matchAll(placeholderPattern)].map(([, name]) => name!)
   const unknown = names.find((name) => !Object.hasOwn(examples, name))
@@ -73,11 +74,11 @@ export const findFormFault = (templates: readonly string[]): Problem | undefined
 export function findTemplateFault(template: string): Problem | undefined {
   const unknown = findUnknownPlaceholder(template)
   if (unknown !== undefined) return unknown
-  const filled = template
+  const exampleBody = template
     .trimEnd()
     .replaceAll(placeholderPattern, (_, name: string) => examples[name]!)
   try {
-    JSON.parse(filled)
+    JSON.parse(exampleBody)
     return undefined
   } catch (error) {
     const bare = /(^|[^"\w])\{\{\s*(text|image)\s*\}\}/.test(template)
@@ -88,7 +89,7 @@ export function findTemplateFault(template: string): Problem | undefined {
         ? 'write {{texts}}, {{images}} and {{ints}} without quotes: they are lists'
         : `for example ${defaultTemplate}`
     const { message } = error as Error
-    const line = findFaultLine(message, filled)
+    const line = findFaultLine(message, exampleBody)
     return {
       what: `the body template is not JSON once filled in${line === undefined ? '' : `, line ${line}`}: ${message.replace(/\s+/g, ' ')}`,
       hint,

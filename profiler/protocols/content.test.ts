@@ -12,7 +12,7 @@ import { createUniform } from '../seeded-random.ts'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { unwire, wire } from '../testing/wire.ts'
 import { protocolFor } from './index.ts'
-import { drawBodySizes, drawItems } from './items.ts'
+import { sampleBodySizes, sampleItemCount } from './items.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import type { ProtocolName } from './protocol-table.ts'
 
@@ -77,7 +77,7 @@ describe('numbers of items', () => {
   ])('%j stays within its bounds', (counts, least, most) => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
-        const items = drawItems(counts, createUniform(seed))
+        const items = sampleItemCount(counts, createUniform(seed))
         return Number.isInteger(items) && items >= least && items <= most
       }),
     )
@@ -86,7 +86,7 @@ describe('numbers of items', () => {
   test('weights are shares', () => {
     const uniform = createUniform(3)
     const drawn = Array.from({ length: 20_000 }, () =>
-      drawItems({ kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 10] }, uniform),
+      sampleItemCount({ kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 10] }, uniform),
     )
     const share = (items: number) => drawn.filter((value) => value === items).length / drawn.length
     expect(share(1)).toBeCloseTo(0.7, 1)
@@ -95,7 +95,7 @@ describe('numbers of items', () => {
   })
 
   test('all texts of a file are used by default', () => {
-    const sizes = drawBodySizes(
+    const sizes = sampleBodySizes(
       { kind: 'texts', path: '', seed: 1, items: { kind: 'fixed', items: 4 } },
       10,
     )

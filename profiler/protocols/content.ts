@@ -20,12 +20,12 @@ import { countElements } from './tensor-bytes.ts'
 /** Endless supply of items; each call takes the next one. */
 export interface Content {
   /** Number of items before they repeat; Infinity for generated ones. */
-  readonly available: number
-  text(): string
+  readonly itemCount: number
+  nextText(): string
   /** An image as the bytes of a file, JPEG or PNG. */
-  image(): Promise<Buffer>
+  nextImage(): Promise<Buffer>
   /** One item of a numeric input, row-major. */
-  numbers(input: TensorInput): Promise<(number | boolean)[]>
+  nextNumbers(input: TensorInput): Promise<(number | boolean)[]>
 }
 
 /**
@@ -51,10 +51,10 @@ export async function checkPayload(source: PayloadSource): Promise<void> {
 function generateContent(seed: number): Content {
   const uniform = createUniform(seed)
   return {
-    available: Number.POSITIVE_INFINITY,
-    text: () => drawText(uniform),
-    image: () => drawImage(uniform),
-    numbers: async (input) => drawNumericValues(input, uniform),
+    itemCount: Number.POSITIVE_INFINITY,
+    nextText: () => drawText(uniform),
+    nextImage: () => drawImage(uniform),
+    nextNumbers: async (input) => drawNumericValues(input, uniform),
   }
 }
 
@@ -74,8 +74,8 @@ async function openTexts({ path, seed }: Extract<ItemSource, { kind: 'texts' }>)
   let next = 0
   return {
     ...generateContent(seed),
-    available: texts.length,
-    text: () => texts[next++ % texts.length]!,
+    itemCount: texts.length,
+    nextText: () => texts[next++ % texts.length]!,
   }
 }
 
@@ -117,10 +117,12 @@ async function openImages({
   const nextFile = () => files[next++ % files.length]!
   return {
     ...generated,
-    available: files.length,
-    image: async () => readBytes(nextFile(), 'data'),
-    numbers: (input) =>
-      detectLayout(input) === undefined ? generated.numbers(input) : readPixels(nextFile(), input),
+    itemCount: files.length,
+    nextImage: async () => readBytes(nextFile(), 'data'),
+    nextNumbers: (input) =>
+      detectLayout(input) === undefined
+        ? generated.nextNumbers(input)
+        : readPixels(nextFile(), input),
   }
 }
 
@@ -136,8 +138,8 @@ async function isImageFile(file: string): Promise<boolean> {
 }
 
 /**
- * Layout of an image in a numeric tensor: its last three dimensions, channels first or last.
- * Undefined for other tensors.
+ * Detects the layout of an image in a numeric tensor: its last three dimensions, channels first or
+ * last. Undefined for other tensors.
  */
 function detectLayout({
   shape,
@@ -207,22 +209,23 @@ export function matchInputs<Input extends TensorInput>(
   inputs: readonly Input[],
 ): readonly Input[] {
   const description = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
-  const shortened =
+  const shortDescription =
     description.length > maxDescriptionChars
       ? `${description.slice(0, maxDescriptionChars)}…`
       : description
   const values = inputs.reduce((sum, { shape }) => sum + countElements(shape), 0)
+  // Negated, so that a size that is no number (NaN) is refused.
   if (
     !(values <= maxValues) ||
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${shortened}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
+      `${shortDescription}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds texts, but ${shortened}`,
+      `${source.path} holds texts, but ${shortDescription}`,
       'give request bodies in a JSON Lines file',
     )
   if (
@@ -232,7 +235,7 @@ export function matchInputs<Input extends TensorInput>(
     return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds images, but ${shortened}`,
+      `${source.path} holds images, but ${shortDescription}`,
       'give request bodies in a JSON Lines file',
     )
   return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))

@@ -16,8 +16,8 @@ export interface ContextFit {
 }
 
 /**
- * Upper bound of the server's count of a prompt, at three standard deviations: about one prompt in
- * several hundred exceeds it.
+ * Bounds the server's count of a prompt from above, at three standard deviations: about one prompt
+ * in several hundred exceeds it.
  */
 function boundServerTokens(
   { perToken, perTokenError, perMessage }: ContextFit,
@@ -40,13 +40,14 @@ export const fitsContext = (
   messages = 1,
 ): boolean => boundServerTokens(fit, inputTokens, messages) + outputTokens <= fit.context
 
-/** Longest prompt that leaves half of the context to the answer, at least one token. */
+/** Finds the longest prompt that leaves half of the context to the answer, at least one token. */
 export const findMaxPromptTokens = (fit: ContextFit): number =>
   findMaxInputTokens(fit, Math.floor(fit.context / 2))
 
-/** Longest prompt that fits beside an answer of this length, at least one token; by bisection. */
+/** Bisects the longest prompt that fits beside an answer of this length, at least one token. */
 function findMaxInputTokens(fit: ContextFit, outputTokens: number): number {
-  let [low, high] = [1, fit.context]
+  let low = 1
+  let high = fit.context
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
     if (fitsContext(fit, middle, outputTokens)) low = middle
@@ -57,7 +58,7 @@ function findMaxInputTokens(fit: ContextFit, outputTokens: number): number {
 
 /**
  * Shortens prompt and answer to the context. The answer gets what the prompt leaves, or at least
- * half of the context if it is that long; the prompt is cut to the rest.
+ * half of the context if it is that long; the prompt gets what the answer leaves.
  */
 export function fitLengths(
   fit: ContextFit | undefined,

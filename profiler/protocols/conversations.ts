@@ -76,7 +76,7 @@ function pairMessages(messages: readonly unknown[]): ConversationTurn[] {
   return turns
 }
 
-/** Text of a message by one of these speakers; undefined for another speaker or an empty text. */
+/** Reads the text of one of these speakers; undefined for another speaker or an empty text. */
 function readMessage(speakers: readonly string[], message: unknown): string | undefined {
   if (!isRecord(message)) return undefined
   const [speaker, text] = [message.from ?? message.role, message.value ?? message.content]

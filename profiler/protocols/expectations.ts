@@ -31,7 +31,7 @@ export function parsePath(path: string): (string | number)[] | undefined {
   return steps
 }
 
-/** Value at a path of a document; undefined where there is none. */
+/** Selects the value at a path of a document; undefined if there is none. */
 function selectPath(document: unknown, steps: readonly (string | number)[]): unknown {
   let value = document
   for (const step of steps) {
@@ -71,7 +71,7 @@ function matchesValue(actual: unknown, expected: unknown, tolerance: number): bo
     return Math.abs(actual - expected) <= tolerance
   if (Array.isArray(actual) && Array.isArray(expected)) {
     const [a, b] = [actual.flat(Number.POSITIVE_INFINITY), expected.flat(Number.POSITIVE_INFINITY)]
-    return a.length === b.length && a.every((one, i) => matchesValue(one, b[i], tolerance))
+    return a.length === b.length && a.every((value, i) => matchesValue(value, b[i], tolerance))
   }
   if (isRecord(actual) && isRecord(expected))
     return Object.entries(expected).every(([key, inner]) =>

@@ -26,8 +26,8 @@ const contentTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Content type of a file that is sent as a complete request, by its name. Undefined for lists of
- * requests or texts, and for unknown types.
+ * Detects the content type of a file that is sent as a complete request, by its name. Undefined for
+ * lists of requests or texts, and for unknown types.
  */
 export const detectContentType = (path: string): string | undefined =>
   contentTypes[extname(path).toLowerCase()]

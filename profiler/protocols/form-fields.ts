@@ -93,8 +93,8 @@ function parseFile(text: string): FormField {
 }
 
 /**
- * `;type=text/plain;charset=utf-8;filename="a b.txt"`: options with unknown names belong to the
- * type.
+ * Parses `;type=text/plain;charset=utf-8;filename="a b.txt"`: options with unknown names belong to
+ * the type.
  */
 function parseOptions(options: string, text: string): Pick<FormField, 'type' | 'filename'> {
   const attributes: { type?: string; filename?: string } = {}

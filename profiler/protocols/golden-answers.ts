@@ -75,7 +75,7 @@ function extractLeaves({ result, generated }: Pick<ParsedAnswer, 'result' | 'gen
   )
 }
 
-/** All scalars of an answer, in order. */
+/** Extracts all scalars of an answer, in order. */
 export const extractValues = (answer: Pick<ParsedAnswer, 'result'>): readonly unknown[] =>
   Object.values(extractLeaves(answer)).flat()
 
@@ -83,7 +83,7 @@ const extractFirstWord = (text: string): string => text.trim().split(/\s+/, 1)[0
 
 function collectLeaves(value: unknown, path: string, leaves: Record<string, unknown[]>): void {
   if (Array.isArray(value)) {
-    for (const one of value) collectLeaves(one, `${path}[]`, leaves)
+    for (const element of value) collectLeaves(element, `${path}[]`, leaves)
     return
   }
   if (isRecord(value)) {
@@ -154,7 +154,9 @@ export function buildGoldenAnswers(
 const unionPaths = (a: Leaves, b: Leaves): Set<string> =>
   new Set([...Object.keys(a), ...Object.keys(b)])
 
-/** Largest absolute number at a path over all answers: the scale of a relative tolerance. */
+/**
+ * Finds the largest absolute number at a path over all answers: the scale of a relative tolerance.
+ */
 function findMaxMagnitude(answers: readonly (Leaves | undefined)[], path: string): number {
   let max = 0
   for (const leaves of answers)
@@ -226,7 +228,7 @@ interface Difference {
 const chooseFewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
-/** Number of these answers that may have another label, text or integer: see `Tolerance`. */
+/** Counts how many of these answers may have another label, text or integer: see `Tolerance`. */
 export function countAllowedDifferences(
   golden: GoldenAnswers,
   comparison: Comparison,
@@ -250,7 +252,7 @@ export function findDifference(
   answer: ParsedAnswer,
   comparison: Comparison,
 ): Difference | undefined {
-  const leaves = golden.answers.find((one) => one.body === body)?.leaves
+  const leaves = golden.answers.find((goldenAnswer) => goldenAnswer.body === body)?.leaves
   if (leaves === undefined) return undefined
   const { configuration, isResultFromModelOnly, tolerance, toleranceAt } = comparison
   const actual = extractLeaves(answer)
@@ -264,7 +266,7 @@ export function findDifference(
       continue
     const userTolerance = toleranceAt?.(path) ?? tolerance
     const scale = findMaxMagnitude(
-      golden.answers.map((one) => one.leaves),
+      golden.answers.map((goldenAnswer) => goldenAnswer.leaves),
       path,
     )
     const mustBeEqual = userTolerance === undefined && areLabels(a, b)
@@ -313,7 +315,8 @@ export function formatValues(values: readonly unknown[], from = 0): string {
 }
 
 /**
- * Fewest bits named by any of values such as 'fp16', 'int8', 'awq', 'Q4_K_M'; 32 where none does.
+ * Detects the fewest bits named by any of values such as 'fp16', 'int8', 'awq', 'Q4_K_M'; 32 where
+ * none does.
  */
 export function detectBits(values: readonly (string | number | undefined)[]): Bits {
   const texts = values.filter((value) => typeof value === 'string')

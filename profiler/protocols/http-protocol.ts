@@ -25,7 +25,7 @@ import type { ParsedAnswer, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { getHtmlHint, quoteExcerpt } from './refusals.ts'
 
-/** What differs between the HTTP protocols. */
+/** Parts of an HTTP protocol in which it differs from the others. */
 export interface Dialect {
   readonly name: string
   /** Paths that must all answer 200, with a body that does not report "not ready". */
@@ -34,9 +34,9 @@ export interface Dialect {
   listOptionalReadyPaths?(model: string): readonly string[]
   /**
    * Whether a server without these readiness paths is ready, where the user gave no health path.
-   * @param call URL of the inference call
+   * @param callUrl URL of the inference call
    */
-  isReadyWithoutPaths?(call: string, signal: AbortSignal): Promise<boolean>
+  isReadyWithoutPaths?(callUrl: string, signal: AbortSignal): Promise<boolean>
   buildInferPath(model: string): string
   /** Answers may be JSON Lines. */
   readonly acceptsJsonLines?: true
@@ -55,7 +55,7 @@ export interface Dialect {
   describeFault(answer: unknown, context: AnswerContext): string | undefined
   /**
    * Extracts the output of the model from a good answer, by name. Absent: the whole answer is
-   * compared, and may contain facts about the server.
+   * compared, except fields that describe the server.
    */
   extractResult?(answer: unknown): unknown
   /**
@@ -99,33 +99,34 @@ export function createHttpProtocol(
   return {
     name,
     async isReady(url, model, signal, onReason) {
-      const { buildUrl, call } = resolvePaths(dialect, options, url, model)
+      const { buildUrl, callPath } = resolvePaths(dialect, options, url, model)
       const check = (path: string) =>
         checkReadiness(name, buildUrl(path), options, signal, onReason)
       if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
-      for (const path of dialect.listReadyPaths(model)) {
-        const { ok, status, loading } = await check(path)
-        if (ok) continue
-        // `loading`: the server has the path and reports that it is not ready. Without a `status`
-        // nothing listened yet, so the path is checked again once the call has answered.
-        if (loading || dialect.isReadyWithoutPaths === undefined) return false
-        if (!(await dialect.isReadyWithoutPaths(buildUrl(call), signal))) return false
-        if (status !== undefined) continue
+      const isPathReady = async (path: string) => {
+        const first = await check(path)
+        if (first.ok) return true
+        // The server has the path, and reports that it is not ready.
+        if (first.loading || dialect.isReadyWithoutPaths === undefined) return false
+        // The server lacks the path, or did not listen yet: the inference call decides.
+        if (!(await dialect.isReadyWithoutPaths(buildUrl(callPath), signal))) return false
+        if (first.status !== undefined) return true
+        // Nothing listened at the first check: check again, because the server may have the path.
         const second = await check(path)
-        if (second.loading || (second.status === undefined && (await check(path)).loading))
-          return false
+        return !second.loading && (second.status !== undefined || !(await check(path)).loading)
       }
+      for (const path of dialect.listReadyPaths(model)) if (!(await isPathReady(path))) return false
       for (const path of dialect.listOptionalReadyPaths?.(model) ?? [])
         if (await deniesReadiness(buildUrl(path), options, signal, onReason)) return false
       return true
     },
-    answers: {
+    answerClient: {
       isResultFromModelOnly: dialect.extractResult !== undefined,
-      ask: async (target, body, signal) =>
+      fetch: async (target, body, signal) =>
         Buffer.from(await fetchAnswer(name, target, target.bodies[body]!, signal)),
-      read: async (answer) =>
+      parse: async (answer) =>
         interpretAnswer(dialect, readDocument(dialect, Buffer.from(answer).toString())),
-      fromDocument: async (document) => interpretAnswer(dialect, document),
+      interpret: async (document) => interpretAnswer(dialect, document),
     },
     async prepare(
       url: string,
@@ -144,10 +145,11 @@ export function createHttpProtocol(
         dialect.findExpectedText(
           (payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(parseRequestDocument),
         )
-      // Set by the first answer; until then answers must be JSON.
+      // Set by the first answer; until then answers must be JSON. `target.findFault` reads it, too,
+      // so it changes then.
       let answerType: AnswerType | undefined
       const findFault = (body: RequestBody, text: string) =>
-        findAnswerFault(
+        describeAnswerFault(
           dialect,
           text,
           { model, request: parseRequestDocument(body), outputs, answerType },
@@ -214,9 +216,10 @@ function resolvePaths(
 ) {
   const address = parseHttpUrl(name, url)
   const isCallUrl = usesUrlPath && options.path === undefined && address.path !== '/'
-  const call = isCallUrl ? address.path : (options.path ?? buildInferPath(model))
-  const buildUrl: BuildUrl = (path) => formatUrl(address, resolveServerPath(address, call, path))
-  return { origin: address.origin, call, path: resolveServerPath(address, call, call), buildUrl }
+  const callPath = isCallUrl ? address.path : (options.path ?? buildInferPath(model))
+  const buildPath = (path: string) => resolveServerPath(address, callPath, path)
+  const buildUrl: BuildUrl = (path) => formatUrl(address, buildPath(path))
+  return { origin: address.origin, callPath, path: buildPath(callPath), buildUrl }
 }
 
 /**
@@ -285,10 +288,9 @@ function parseRequestDocument({ body }: RequestBody): unknown {
 }
 
 /**
- * Describes what is wrong with an answer, to follow 'answered 200, but'; undefined where nothing
- * is.
+ * Describes what is wrong with an answer, to follow 'answered 200, but'; undefined if nothing is.
  */
-function findAnswerFault(
+function describeAnswerFault(
   dialect: Dialect,
   text: string,
   context: AnswerContext,

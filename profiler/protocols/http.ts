@@ -103,16 +103,16 @@ export async function deniesReadiness(
   try {
     const { status, text } = await probe(url, options, signal)
     const reason = findNotReadyReason(text)
-    const denies = status === 503 || reason !== undefined || (status === 400 && text === '')
-    if (denies) onReason?.(`${url} answers ${status}: ${quoteExcerpt(reason ?? text)}`)
-    return denies
+    const isDenied = status === 503 || reason !== undefined || (status === 400 && text === '')
+    if (isDenied) onReason?.(`${url} answers ${status}: ${quoteExcerpt(reason ?? text)}`)
+    return isDenied
   } catch {
     signal.throwIfAborted()
     return false
   }
 }
 
-/** Status of a GET; undefined for a server that is not up. Rejects only when the signal aborts. */
+/** Fetches the status of a GET; undefined for a server that is not up. Rejects only on an abort. */
 export async function fetchStatus(
   url: string,
   options: RequestOptions,
@@ -267,11 +267,11 @@ interface HttpRequest {
   readonly isProbe?: boolean
 }
 
-/** Limits on the body of a probe, in bytes and in time. */
+/** Limits on the body of a probe, in bytes and in time. Assumed. */
 const maxProbeBytes = 4096
 const maxProbeMs = 500
 
-/** Beginning of a body within the limits; for a broken body, what arrived of it. */
+/** Reads the beginning of a body within the limits; of a broken body, what arrived. */
 async function readProbeAnswer(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = []
   const read = async () => {
@@ -339,15 +339,15 @@ async function sendHttp2Request(
   const { method, headers, body, timeoutMs, isProbe } = httpRequest
   const address = parseServerAddress(url)!
   const connection = new Http2Connection(address.origin, buildTlsOptions(tls))
-  const abort = () => connection.session.destroy()
-  signal.addEventListener('abort', abort, { once: true })
+  const onAbort = () => connection.session.destroy()
+  signal.addEventListener('abort', onAbort, { once: true })
   let deadline: NodeJS.Timeout | undefined
   let beginningTimer: NodeJS.Timeout | undefined
   try {
     const { bytes, encoding, ...answer } = await new Promise<
       Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
     >((resolve, reject) => {
-      const text: Buffer[] = []
+      const chunks: Buffer[] = []
       const maxBytes = isProbe ? maxProbeBytes : getMaxAnswerBytes()
       let bytesRead = 0
       // Resolves with the beginning of the body, once its headers are known.
@@ -360,7 +360,7 @@ async function sendHttp2Request(
         http2Request,
         (chunk) => {
           bytesRead += chunk.length
-          if (bytesRead <= maxBytes) text.push(chunk)
+          if (bytesRead <= maxBytes) chunks.push(chunk)
           else if (stop) stop()
           else stream.destroy(createAnswerTooLongError(maxBytes))
         },
@@ -372,7 +372,7 @@ async function sendHttp2Request(
             )
           else {
             const { location, server } = end.headers
-            const about = {
+            const headerFields = {
               location,
               server: server?.toString(),
               contentType: end.headers['content-type'],
@@ -380,20 +380,20 @@ async function sendHttp2Request(
             }
             resolve({
               status: Number(end.headers[':status']),
-              bytes: Buffer.concat(text),
-              ...about,
+              bytes: Buffer.concat(chunks),
+              ...headerFields,
             })
           }
         },
       )
-      const endLate = () =>
+      const endOverdue = () =>
         stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
-      stream.setTimeout(timeoutMs, endLate)
-      deadline = setTimeout(endLate, 2 * timeoutMs)
+      stream.setTimeout(timeoutMs, endOverdue)
+      deadline = setTimeout(endOverdue, 2 * timeoutMs)
       if (isProbe)
         stream.once('response', (answer) => {
           const status = Number(answer[':status'])
-          stop = () => resolve({ status, bytes: Buffer.concat(text) })
+          stop = () => resolve({ status, bytes: Buffer.concat(chunks) })
           beginningTimer = setTimeout(stop, maxProbeMs)
         })
     })
@@ -404,7 +404,7 @@ async function sendHttp2Request(
       ),
     }
   } finally {
-    signal.removeEventListener('abort', abort)
+    signal.removeEventListener('abort', onAbort)
     clearTimeout(deadline)
     clearTimeout(beginningTimer)
     connection.session.destroy()
@@ -429,10 +429,10 @@ async function withProtocolErrors<T>(
   protocol: string,
   url: string,
   signal: AbortSignal,
-  call: () => Promise<T>,
+  send: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await call()
+    return await send()
   } catch (error) {
     signal.throwIfAborted()
     throw createUnreachableError(protocol, url, error)

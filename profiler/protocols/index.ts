@@ -26,21 +26,22 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
   return withRecognition(orderByTrace(loadLazily(name, options), name), name, options)
 }
 
-/** A protocol whose module is loaded on first use. */
+/** Creates a protocol whose module is loaded on first use. */
 function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const resolved = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
-  const loadClient = async (): Promise<AnswerClient> => (await load()).create(resolved).answers!
+  const loadClient = async (): Promise<AnswerClient> =>
+    (await load()).create(resolved).answerClient!
   return {
     name,
     isReady: async (...args) => (await load()).create(resolved).isReady(...args),
     prepare: async (...args) => (await load()).create(resolved).prepare(...args),
-    answers: {
+    answerClient: {
       // Servers that report the inputs of their model answer with tensors alone.
       isResultFromModelOnly: protocolTable[name].metadata,
-      ask: async (...args) => (await loadClient()).ask(...args),
-      read: async (...args) => (await loadClient()).read(...args),
-      fromDocument: async (document) => (await loadClient()).fromDocument(document),
+      fetch: async (...args) => (await loadClient()).fetch(...args),
+      parse: async (...args) => (await loadClient()).parse(...args),
+      interpret: async (document) => (await loadClient()).interpret(document),
     },
   }
 }

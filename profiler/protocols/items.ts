@@ -18,8 +18,8 @@ const maxBodies = 10_000
  */
 const sizeSeed = 0x5123e5
 
-/** Draws a number of items, at least 1. */
-export function drawItems(counts: ItemCounts, uniform: Uniform): number {
+/** Samples a number of items, at least 1. */
+export function sampleItemCount(counts: ItemCounts, uniform: Uniform): number {
   const clamp = (value: number) => Math.min(maxItems, Math.max(1, Math.round(value)))
   switch (counts.kind) {
     case 'fixed':
@@ -40,12 +40,12 @@ export function drawItems(counts: ItemCounts, uniform: Uniform): number {
 }
 
 /**
- * Number of items of each body of a pool.
- * @param available items of the source; all are used where no number of bodies is requested
+ * Samples the number of items of each body of a pool.
+ * @param itemCount items of the source; all are used where no number of bodies is requested
  */
-export function drawBodySizes(
+export function sampleBodySizes(
   { kind, count, items, seed, order }: ItemSource,
-  available: number,
+  itemCount: number,
 ): number[] {
   if (count !== undefined && (!Number.isInteger(count) || count < 1))
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
@@ -55,12 +55,16 @@ export function drawBodySizes(
     return sizes.flatMap((size) => Array<number>(bodiesPerSize).fill(size))
   }
   const uniform = createUniform(seed ^ sizeSeed)
-  const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
+  const sampleCount = () => (items === undefined ? 1 : sampleItemCount(items, uniform))
   if (count !== undefined || kind !== 'texts')
-    return Array.from({ length: count ?? Math.min(defaultCounts.bodies, available) }, draw)
+    return Array.from({ length: count ?? Math.min(defaultCounts.bodies, itemCount) }, sampleCount)
   const sizes: number[] = []
-  for (let used = 0; used < available && sizes.length < maxBodies; used += sizes.at(-1)!)
-    sizes.push(draw())
+  let usedItems = 0
+  while (usedItems < itemCount && sizes.length < maxBodies) {
+    const size = sampleCount()
+    sizes.push(size)
+    usedItems += size
+  }
   return sizes
 }
 
@@ -68,12 +72,12 @@ export function drawBodySizes(
  * Orders a pool by the item counts of a trace: each request takes the next body of its size, round
  * robin. Bodies are repeated by reference.
  * @param sizes items of each body of the pool
- * @param wanted items of each request of the trace; every one occurs in `sizes`
+ * @param requestedSizes items of each request of the trace; every one occurs in `sizes`
  */
 export function orderBySize<T>(
   pool: readonly T[],
   sizes: readonly number[],
-  wanted: readonly number[],
+  requestedSizes: readonly number[],
 ): T[] {
   const bodies = new Map<number, { readonly sameSize: T[]; next: number }>()
   for (const [i, size] of sizes.entries()) {
@@ -81,7 +85,7 @@ export function orderBySize<T>(
     group.sameSize.push(pool[i]!)
     bodies.set(size, group)
   }
-  return wanted.map((size) => {
+  return requestedSizes.map((size) => {
     const group = bodies.get(size)!
     return group.sameSize[group.next++ % group.sameSize.length]!
   })

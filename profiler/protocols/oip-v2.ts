@@ -73,11 +73,15 @@ function createDialect(options: ProtocolOptions): Dialect {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       if (!Array.isArray(answer.outputs)) return 'without outputs'
-      const sent = isRecord(request) ? request : {}
+      const requestDocument = isRecord(request) ? request : {}
       return (
         findModelFault(answer.model_name, model) ??
-        findIdFault(answer.id, sent.id) ??
-        findTensorsFault(answer.outputs.map(parseOutputTensor), outputs, countItems(sent))
+        findIdFault(answer.id, requestDocument.id) ??
+        findTensorsFault(
+          answer.outputs.map(parseOutputTensor),
+          outputs,
+          countItems(requestDocument),
+        )
       )
     },
     extractResult: extractTensors,
@@ -144,7 +148,8 @@ export function parseOutputs(metadata: unknown): DeclaredTensor[] {
 }
 
 /**
- * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
+ * Resolves the shape for a number of items. Throws a PayloadError for several items where the batch
+ * is fixed.
  */
 export function resolveShape(input: OipInput, items: number): number[] {
   checkItems(input, items)
@@ -160,10 +165,10 @@ export async function drawValues(
   const values: (string | Buffer | number | boolean)[] = []
   const length = countElements(input.shape)
   for (let item = 0; item < items; item++) {
-    if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
+    if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.nextText())
     else if (input.kind === 'image')
-      for (let i = 0; i < length; i++) values.push(await content.image())
-    else for (const value of await content.numbers(input)) values.push(value)
+      for (let i = 0; i < length; i++) values.push(await content.nextImage())
+    else for (const value of await content.nextNumbers(input)) values.push(value)
   }
   return values
 }

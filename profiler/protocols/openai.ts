@@ -61,11 +61,11 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       if (ok || loading || options.healthPath !== undefined) return ok
       return (await checkReadiness('openai', buildUrl(modelsPath), options, signal, onReason)).ok
     },
-    answers: {
+    answerClient: {
       isResultFromModelOnly: false,
-      ask: async (target, body, signal) =>
+      fetch: async (target, body, signal) =>
         Buffer.from(await fetchAnswer('openai', target, target.bodies[body]!, signal)),
-      read: async (answer) => {
+      parse: async (answer) => {
         const stream = new TokenStream()
         stream.push(Buffer.from(answer), 0)
         if (stream.failure !== undefined)
@@ -76,7 +76,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
           generated: true,
         }
       },
-      fromDocument: async (document) => ({
+      interpret: async (document) => ({
         document,
         result: isRecord(document) ? document.text : document,
         generated: true,
@@ -207,8 +207,9 @@ async function fetchContext(
   const base = models.find(
     ({ id }) => listedModel?.parent !== undefined && id === listedModel.parent,
   )
-  const listed = readTokenCount(listedModel?.max_model_len) ?? readTokenCount(base?.max_model_len)
-  if (listed !== undefined) return listed
+  const listedLimit =
+    readTokenCount(listedModel?.max_model_len) ?? readTokenCount(base?.max_model_len)
+  if (listedLimit !== undefined) return listedLimit
   const info = await fetchDocument(buildUrl('/info'), options, signal)
   const tgiTokens = readTokenCount(isRecord(info) ? info.max_total_tokens : undefined)
   if (tgiTokens !== undefined) return tgiTokens
@@ -217,11 +218,11 @@ async function fetchContext(
   return readTokenCount(isRecord(settings) ? settings.n_ctx : undefined)
 }
 
-/** A reported number of tokens; undefined for another value. */
+/** Reads a reported number of tokens; undefined for another value. */
 const readTokenCount = (value: unknown): number | undefined =>
   Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
 
-/** Name of the model in the first chunk of a stream that has one. */
+/** Extracts the name of the model from the first chunk of a stream that has one. */
 const extractModel = (answer: string): string | undefined =>
   /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
@@ -286,15 +287,16 @@ const parseRequestBody = ({ body }: RequestBody) => JSON.parse(String(body)) as 
 const maxBoundaryTokens = 2
 
 /**
- * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag
- * to the requested name. Gateways answer with the name on the server behind them (`alias`). TGI
- * accepts the name `tgi` for any model.
+ * Finds the model that the stream names, where it is not the requested one. Servers may add a
+ * folder or a tag to the requested name. Gateways answer with the name on the server behind them
+ * (`alias`). TGI accepts the name `tgi` for any model.
  */
 function findOtherModel(answer: string, requested: string, alias?: string): string | undefined {
-  const named = extractModel(answer)
-  if (named === undefined || named === alias || requested === 'tgi') return undefined
-  const [a, b] = [named.toLowerCase(), requested.toLowerCase()]
-  return a.includes(b) || b.includes(a) ? undefined : named
+  const answeringModel = extractModel(answer)
+  if (answeringModel === undefined || answeringModel === alias || requested === 'tgi')
+    return undefined
+  const [a, b] = [answeringModel.toLowerCase(), requested.toLowerCase()]
+  return a.includes(b) || b.includes(a) ? undefined : answeringModel
 }
 
 const failureTexts: Readonly<Record<string, string>> = {
@@ -346,7 +348,7 @@ interface Completions {
   readonly ignoreEos?: boolean
 }
 
-/** The Responses API reports its usage without `stream_options`. */
+/** Builds a request for a stream. The Responses API reports its usage without `stream_options`. */
 function buildStreamRequest(body: Record<string, unknown>, call: Call): RequestBody {
   const usage =
     call === 'responses' || body.stream_options !== undefined

@@ -22,7 +22,7 @@ const words =
 export const drawWord = (uniform: Uniform): string =>
   words[Math.floor(words.length * uniform() ** 3)]!
 
-/** English-like text of 20 to 60 words, in sentences. */
+/** Draws an English-like text of 20 to 60 words, in sentences. */
 export function drawText(uniform: Uniform): string {
   const length = 20 + Math.floor(uniform() * 41)
   const text: string[] = []
@@ -39,7 +39,7 @@ export function drawText(uniform: Uniform): string {
   return text.join(' ')
 }
 
-/** A JPEG photograph-like picture (smooth colours, edges and grain), 640 × 480, as bytes. */
+/** Draws a photograph-like JPEG (smooth colours, edges and grain), by default 640 × 480. */
 export async function drawImage(uniform: Uniform, width = 640, height = 480): Promise<Buffer> {
   const { default: sharp } = await import('sharp')
   const [coarseWidth, coarseHeight] = [16, 12]
@@ -72,7 +72,7 @@ export interface TensorInput {
 /** An input whose first dimension may be the batch. */
 export interface BatchedInput extends TensorInput {
   /** The first declared dimension has any size, so it is the batch. */
-  readonly batched: boolean
+  readonly hasBatchDimension: boolean
 }
 
 const imageName = /image|jpe?g|png|picture|photo/i
@@ -107,13 +107,13 @@ export function describeInput(
       size > 0 ? size : isBytes || i === 0 ? 1 : isImage || declared.length === 4 ? 224 : 128,
     ),
     maxValue: bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1,
-    batched: declared.length > 0 && !(declared[0]! > 0),
+    hasBatchDimension: declared.length > 0 && !(declared[0]! > 0),
   }
 }
 
 /** Throws a PayloadError for several items where the input has no batch dimension. */
-export function checkItems({ name, shape, batched }: BatchedInput, items: number): void {
-  if (items > 1 && !batched)
+export function checkItems({ name, shape, hasBatchDimension }: BatchedInput, items: number): void {
+  if (items > 1 && !hasBatchDimension)
     throw new PayloadError(
       `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
       'leave out items, or serve the model with a dynamic batch dimension',
@@ -121,8 +121,8 @@ export function checkItems({ name, shape, batched }: BatchedInput, items: number
 }
 
 /**
- * Row-major values of a numeric tensor: token ids below 20,000 (non-negative values that fit, for
- * narrow types), masks of ones, segment ids of zeros, floats in [-1, 1).
+ * Draws row-major values of a numeric tensor: token ids below 20,000 (non-negative values that fit,
+ * for narrow types), masks of ones, segment ids of zeros, floats in [-1, 1).
  */
 export function drawNumericValues(
   { name, kind, shape, maxValue }: TensorInput,
@@ -158,7 +158,7 @@ export async function readBodies({
   }))
 }
 
-/** Values of a JSON Lines file. Throws a PayloadError that names every bad line. */
+/** Reads the values of a JSON Lines file. Throws a PayloadError that names every bad line. */
 export const readJsonLines = async (path: string): Promise<unknown[]> =>
   (await parseLines(path)).map(({ value }) => value)
 
@@ -203,8 +203,8 @@ async function parseLines(path: string): Promise<{ line: string; value: unknown 
     }
   }
   if (faults.length > 0) {
-    const unnamed = faults.length - maxNamedFaults
-    const more = unnamed > 0 ? ` and ${unnamed} more lines` : ''
+    const unnamedCount = faults.length - maxNamedFaults
+    const more = unnamedCount > 0 ? ` and ${unnamedCount} more lines` : ''
     throw new PayloadError(
       `no JSON Lines: ${faults.slice(0, maxNamedFaults).join('; ')}${more}`,
       'one whole request body, as JSON, on each line',

@@ -38,11 +38,11 @@ function createDialect(options: ProtocolOptions): Dialect {
     listOptionalReadyPaths: () => ['/readyz'],
     // A server that rejects a GET of the call's path still has the path, so it is up. Many custom
     // servers have no other sign of readiness.
-    isReadyWithoutPaths: async (call, signal) => {
-      const status = await fetchStatus(call, options, signal)
+    isReadyWithoutPaths: async (callUrl, signal) => {
+      const status = await fetchStatus(callUrl, options, signal)
       return (
         knownPathStatuses.includes(status ?? 0) ||
-        (status === 404 && (await answersPost(call, options, signal)))
+        (status === 404 && (await answersPost(callUrl, options, signal)))
       )
     },
     buildInferPath: callPath,

@@ -7,7 +7,7 @@ import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { type Content, openContent } from './content.ts'
-import { drawBodySizes, orderBySize } from './items.ts'
+import { orderBySize, sampleBodySizes } from './items.ts'
 
 /**
  * Limit on the distinct bodies of a pool, which this process and the load generator keep in memory.
@@ -15,22 +15,22 @@ import { drawBodySizes, orderBySize } from './items.ts'
 const maxPoolBytes = 2 ** 30
 
 /**
- * Builds the bodies of a source, in the order in which requests take them: as drawn, or in the
+ * Builds the bodies of a source, in the order in which requests take them: as sampled, or in the
  * order of a trace that records the number of items of each request.
- * @param make builds one body with this number of items
+ * @param buildBody builds one body with this number of items
  * @throws PayloadError for an unusable source, and for more than 1 GiB
  */
 export async function buildPool<T extends { readonly byteLength: number }>(
   source: ItemSource,
-  make: (content: Content, items: number) => Promise<T>,
+  buildBody: (content: Content, items: number) => Promise<T>,
 ): Promise<T[]> {
   const content = await openContent(source)
-  const sizes = drawBodySizes(source, content.available)
+  const sizes = sampleBodySizes(source, content.itemCount)
   const pool: T[] = []
   const distinct = new Set<T>()
   let bytes = 0
   for (const size of sizes) {
-    const body = await make(content, size)
+    const body = await buildBody(content, size)
     pool.push(body)
     if (!distinct.has(body)) bytes += body.byteLength
     distinct.add(body)
@@ -46,10 +46,10 @@ export async function buildPool<T extends { readonly byteLength: number }>(
 /** Builds a pool of JSON documents. */
 export async function buildJsonPool(
   source: ItemSource,
-  make: (content: Content, items: number) => Promise<unknown>,
+  buildDocument: (content: Content, items: number) => Promise<unknown>,
 ): Promise<RequestBody[]> {
   const bodies = await buildPool(source, async (content, items) =>
-    Buffer.from(JSON.stringify(await make(content, items))),
+    Buffer.from(JSON.stringify(await buildDocument(content, items))),
   )
   return createRequestBodies(bodies, 'application/json')
 }

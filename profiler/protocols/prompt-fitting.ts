@@ -79,10 +79,13 @@ async function calibrateCount(
     )[0]!
   }
   const calibrate = async (short: Prompt, long: Prompt) => {
-    const [a, b] = [await countByServer(short), await countByServer(long)]
-    if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
-    const perToken = Math.max(1, (b - a) / Math.max(1, countOwn(long.text) - countOwn(short.text)))
-    return { perToken, perMessage: Math.max(0, a - perToken * countOwn(short.text)) }
+    const shortTokens = await countByServer(short)
+    const longTokens = await countByServer(long)
+    if (shortTokens === undefined || longTokens === undefined)
+      return { perToken: 1, perMessage: 0 }
+    const ownDifference = countOwn(long.text) - countOwn(short.text)
+    const perToken = Math.max(1, (longTokens - shortTokens) / Math.max(1, ownDifference))
+    return { perToken, perMessage: Math.max(0, shortTokens - perToken * countOwn(short.text)) }
   }
   if (spec.file !== undefined) {
     // Texts of a file vary, so the largest count among some of the longer ones is used.
@@ -105,15 +108,15 @@ async function calibrateCount(
     return { perToken: findMax('perToken'), perTokenError: 0, perMessage: findMax('perMessage') }
   }
   const short = makePrompt(half)
-  const twice = `${short.text} ${short.text}`
+  const doubleText = `${short.text} ${short.text}`
   const { perToken, perMessage } = await calibrate(
     short,
-    spec.tokenizer === undefined ? replaceText(short, twice) : makePrompt(2 * half),
+    spec.tokenizer === undefined ? replaceText(short, doubleText) : makePrompt(2 * half),
   )
   return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
 
-/** A prompt with another text, that asks for an answer of one token. */
+/** Creates a prompt with another text, that asks for an answer of one token. */
 const replaceText = (prompt: Prompt, text: string): Prompt => ({
   ...prompt,
   text,
@@ -124,10 +127,13 @@ const replaceText = (prompt: Prompt, text: string): Prompt => ({
 /** Tells the user how prompts were changed to fit the context. */
 function describeCuts(prompts: readonly Prompt[], context: number): string {
   const cut = prompts.filter(({ isCut }) => isCut).length
-  const ended = prompts.reduce((sum, prompt) => sum + (prompt.endedConversations ?? 0), 0)
+  const endedConversations = prompts.reduce(
+    (sum, prompt) => sum + (prompt.endedConversations ?? 0),
+    0,
+  )
   const changes = [
     ...(cut > 0 ? [`${cut} of ${prompts.length} requests were cut`] : []),
-    ...(ended > 0 ? [`${ended} conversations ended early`] : []),
+    ...(endedConversations > 0 ? [`${endedConversations} conversations ended early`] : []),
   ]
   return (
     `the server takes ${context} tokens of prompt and answer together: ${changes.join(' and ')} to fit ` +

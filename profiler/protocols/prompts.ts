@@ -130,8 +130,8 @@ function appendMessage(
   makeText: MakeText,
 ) {
   const text = makeText(uniform, tokens + ownTokens, before, ownTokens)
-  const last = messages.length === 0 ? text : text.slice(before.length).trimStart()
-  return { text, messages: [...messages, last], inputTokens: tokens + ownTokens }
+  const lastMessage = messages.length === 0 ? text : text.slice(before.length).trimStart()
+  return { text, messages: [...messages, lastMessage], inputTokens: tokens + ownTokens }
 }
 
 /**
@@ -147,7 +147,7 @@ function drawConversations(
     turnsLeft: 0,
     before: createBeginning(0),
   }))
-  let started = 0
+  let startedConversations = 0
   return Array.from({ length: count }, (_, i) => {
     const conversation = conversations[i % conversations.length]!
     const [ownTokens, outputTokens] = [
@@ -165,7 +165,7 @@ function drawConversations(
       inputTokens + outputTokens > maxDrawnTokens
     ) {
       conversation.turnsLeft = drawLength(turns, uniform)
-      conversation.before = createBeginning(started++)
+      conversation.before = createBeginning(startedConversations++)
     }
     const { before } = conversation
     const isFirst = before.messages.length === 0
@@ -286,9 +286,9 @@ function replayTrace(
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
     const [input, output, blocks, blockTokens] = trace[i % trace.length]!
-    const shared = blocks === undefined ? createBeginning(i) : undefined
-    const lengths = fitLengths(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
-    const beginning = shared ?? buildBeginning(lengths.inputTokens, blocks!, blockTokens)
+    const sharedPrefix = blocks === undefined ? createBeginning(i) : undefined
+    const lengths = fitLengths(fit, Math.max(input, (sharedPrefix?.tokens ?? 0) + 1), output)
+    const beginning = sharedPrefix ?? buildBeginning(lengths.inputTokens, blocks!, blockTokens)
     return {
       ...lengths,
       ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, makeText),
@@ -353,11 +353,11 @@ const createExactText =
     const before = beginning === '' ? 0 : count(beginning)
     let text = makeWords(uniform, tokens, beginning, ownTokens)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
-      const counted = count(text)
-      const missing = tokens - counted
+      const textTokens = count(text)
+      const missing = tokens - textTokens
       if (missing === 0) return text
       const ownWords = text.slice(beginning.length).trim().split(' ')
-      const tokensPerWord = Math.max(1, (counted - before) / ownWords.length)
+      const tokensPerWord = Math.max(1, (textTokens - before) / ownWords.length)
       const wordDelta = Math.round(missing / tokensPerWord)
       // Drop whole words.
       if (missing < 0 && ownWords.length > -wordDelta && wordDelta < 0)

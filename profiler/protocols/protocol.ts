@@ -43,7 +43,7 @@ export interface Protocol {
     signal: AbortSignal,
   ): Promise<Problem | undefined>
   /** Sends single requests and parses their answers. Absent: answers are not checked. */
-  readonly answers?: AnswerClient
+  readonly answerClient?: AnswerClient
 }
 
 /** Receives the reason of a server for not being ready yet. */
@@ -60,11 +60,11 @@ export interface AnswerClient {
    * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
    * ProtocolError without an answer.
    */
-  ask(target: HttpTarget, body: number, signal: AbortSignal): Promise<Uint8Array>
-  /** Throws for bytes that are no answer. */
-  read(answer: Uint8Array): Promise<ParsedAnswer>
-  /** Parses a stored answer: the document of an earlier `read`. */
-  fromDocument(document: unknown): Promise<ParsedAnswer>
+  fetch(target: HttpTarget, body: number, signal: AbortSignal): Promise<Uint8Array>
+  /** Parses an answer; throws for bytes that are none. */
+  parse(answer: Uint8Array): Promise<ParsedAnswer>
+  /** Interprets a stored answer: the document of an earlier answer. */
+  interpret(document: unknown): Promise<ParsedAnswer>
 }
 
 /** An answer as a document, and the part of it that depends on the request only. */

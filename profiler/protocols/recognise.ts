@@ -48,19 +48,19 @@ export async function recognise(
   const isGrpc = isGrpcUrl(url)
   const grpcProtocol = isGrpc ? await recogniseOverGrpc() : undefined
   if (grpcProtocol !== undefined) return grpcProtocol
-  const { recognised, refused, answered } = await probeHttp(
+  const { recognised, isRefused, hasAnswered } = await probeHttp(
     modules,
     address,
     model,
     options,
     signal,
   )
-  if (recognised !== undefined || refused) return recognised
+  if (recognised !== undefined || isRefused) return recognised
   // A gRPC server answers over HTTP/2, even if with an error.
-  return (answered && !options.http2) || isGrpc ? undefined : recogniseOverGrpc()
+  return (hasAnswered && !options.http2) || isGrpc ? undefined : recogniseOverGrpc()
 }
 
-/** Why a gRPC server matches none of the protocols. */
+/** Explains why a gRPC server matches none of the protocols. */
 export async function explainUnrecognised(
   url: string,
   options: ProtocolOptions,
@@ -78,7 +78,7 @@ const listGrpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModu
 
 /**
  * Sends the probes of all protocols over HTTP, the first of each before any second.
- * @returns `refused`: nothing listens; `answered`: something answered over HTTP
+ * @returns `isRefused`: nothing listens; `hasAnswered`: something answered over HTTP
  */
 async function probeHttp(
   modules: readonly (readonly [ProtocolName, ProtocolModule])[],
@@ -86,9 +86,9 @@ async function probeHttp(
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
-): Promise<{ recognised?: ProtocolName; refused: boolean; answered: boolean }> {
-  let answered = false
-  let refused = false
+): Promise<{ recognised?: ProtocolName; isRefused: boolean; hasAnswered: boolean }> {
+  let hasAnswered = false
+  let isRefused = false
   const fetchProbe = async (serverPath: string, callPath: string): Promise<ProbeAnswer> => {
     try {
       const { status, text } = await get(
@@ -96,16 +96,16 @@ async function probeHttp(
         options,
         AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]),
       )
-      answered = true
+      hasAnswered = true
       return { status, text, json: text.startsWith('{') ? parseUntrustedJson(text) : undefined }
     } catch (error) {
       signal.throwIfAborted()
-      refused ||= ['ECONNREFUSED', 'ENOENT'].includes(String((error as { code?: unknown }).code))
+      isRefused ||= ['ECONNREFUSED', 'ENOENT'].includes(String((error as { code?: unknown }).code))
       return { status: 0, text: '', json: undefined } // No HTTP or no JSON: not this protocol.
     }
   }
   const notFoundAnswer = await fetchProbe(nonexistentPath, nonexistentPath)
-  if (refused) return { refused, answered }
+  if (isRefused) return { isRefused, hasAnswered }
   // A server that answers any path with 200 cannot be recognised by such an answer.
   const isAnswerToAll = ({ status, text }: ProbeAnswer) =>
     status === 200 && notFoundAnswer.status === 200 && text === notFoundAnswer.text
@@ -116,11 +116,11 @@ async function probeHttp(
       if (probe === undefined) continue
       const answer = await fetchProbe(probe.path(model), callPath?.(model) ?? probe.path(model))
       if (!isAnswerToAll(answer) && probe.matches(answer, notFoundAnswer))
-        return { recognised: name, refused, answered }
-      if (refused) return { refused, answered }
+        return { recognised: name, isRefused, hasAnswered }
+      if (isRefused) return { isRefused, hasAnswered }
     }
   }
-  return { refused, answered }
+  return { isRefused, hasAnswered }
 }
 
 /** Wraps a protocol so that its errors report a server that speaks another one. */

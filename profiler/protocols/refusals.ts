@@ -46,11 +46,11 @@ export function createRefusalError(
       buildRedirectHint(url, location),
       'unknown-call',
     )
-  const refused = isInference && refusedStatuses.has(status) && !unknownPathPattern.test(text)
-  const loading = unavailableStatuses.has(status) || findNotReadyReason(text) !== undefined
-  const why = loading
+  const isRefused = isInference && refusedStatuses.has(status) && !unknownPathPattern.test(text)
+  const isLoading = unavailableStatuses.has(status) || findNotReadyReason(text) !== undefined
+  const why = isLoading
     ? 'not-ready'
-    : refused
+    : isRefused
       ? 'refused'
       : status === 401 || status === 403
         ? 'denied'
@@ -67,14 +67,14 @@ export function createRefusalError(
   )
 }
 
-/** Hint with the URL or path to use instead of the redirected one. */
+/** Builds a hint with the URL or path to use instead of the redirected one. */
 export function buildRedirectHint(from: string, location: string | undefined): string {
   const why = 'the time of a redirect would count as latency'
-  const requested = parseServerAddress(from)
+  const fromAddress = parseServerAddress(from)
   const to = location === undefined ? undefined : resolveRedirect(from, location)
-  if (requested === undefined || to === undefined) return `give the URL it redirects to: ${why}`
-  if (to.origin !== requested.origin)
-    return `give the URL it redirects to, --url ${to.origin}${extractPrefix(requested.path, to.path)}: ${why}`
+  if (fromAddress === undefined || to === undefined) return `give the URL it redirects to: ${why}`
+  if (to.origin !== fromAddress.origin)
+    return `give the URL it redirects to, --url ${to.origin}${extractPrefix(fromAddress.path, to.path)}: ${why}`
   return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
 }
 
@@ -91,7 +91,7 @@ const resolveRedirect = (from: string, location: string): ServerAddress | undefi
         : '',
   )
 
-/** Part of a path before the requested path, where it ends with that; else ''. */
+/** Extracts the part of a path before the requested path, where it ends with that; else ''. */
 const extractPrefix = (requested: string, path: string): string =>
   path.endsWith(requested) ? path.slice(0, -requested.length) : ''
 
@@ -139,7 +139,7 @@ const rejectionPattern = new RegExp(
 )
 /** A set of names as Python prints it: {'ignore_eos', 'seed'}. */
 const namesInBraces = /\{('\w+'(?:, '\w+')*)\}/g
-/** Field that a refusal names; what it quotes of the request stands in braces. */
+/** Finds the field that a refusal names; what it quotes of the request stands in braces. */
 function findRejectedField(text: string): string | undefined {
   const [, before, after] = rejectionPattern.exec(text.replace(namesInBraces, '$1')) ?? []
   return before ?? after
@@ -172,13 +172,13 @@ function parseValidationErrors(
 ): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
   const document = parseDocument(text)
   const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
-  return list.flatMap((one) => {
-    if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
+  return list.flatMap((error) => {
+    if (!isRecord(error) || !Array.isArray(error.loc) || typeof error.msg !== 'string') return []
     return [
       {
-        loc: one.loc.map(String),
-        msg: one.msg,
-        ...(typeof one.type === 'string' && { type: one.type }),
+        loc: error.loc.map(String),
+        msg: error.msg,
+        ...(typeof error.type === 'string' && { type: error.type }),
       },
     ]
   })
@@ -192,7 +192,7 @@ export function extractMessage(text: string): string {
   if (!isRecord(answer)) return text
   const { error, message, detail } = answer
   const words = [error, message, detail, isRecord(error) ? error.message : undefined].find(
-    (each) => typeof each === 'string',
+    (candidate) => typeof candidate === 'string',
   )
   return (words as string | undefined) ?? text
 }
@@ -205,7 +205,7 @@ function parseDocument(text: string): unknown {
   }
 }
 
-/** Hint for a good status whose body is not JSON. */
+/** Returns a hint for a good status whose body is not JSON. */
 export function getHtmlHint(text: string): string | undefined {
   if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text))
     return `this is an HTML page: is the path that of the inference call? ${pathHint}`

@@ -15,7 +15,7 @@ import {
 } from './body-template.ts'
 import { type Content, openContent } from './content.ts'
 import { type FormFields, listFields, parseField } from './form-fields.ts'
-import { drawBodySizes } from './items.ts'
+import { sampleBodySizes } from './items.ts'
 
 /** Request body as the user configures it: `form`, or `template` with its content type. */
 export interface RequestFormat {
@@ -86,7 +86,7 @@ export async function buildExampleRequest(
   const body = await fillRequest(requestFormat, {
     content,
     // Size of the first request.
-    listLength: drawBodySizes(source, content.available)[0]!,
+    listLength: sampleBodySizes(source, content.itemCount)[0]!,
     nextInt: () => 1,
   })
   return { contentType: resolveContentType(requestFormat), body }
@@ -136,7 +136,7 @@ const listPlaceholderPattern = /\{\{\s*\w+s\s*\}\}/
 
 /** Escapes a text for a JSON string whose quotes are in the template. */
 const escapeInQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
-/** Such a part or body is the image's bytes, not base64. */
+/** A part or body with {{image}} alone: sent as raw bytes, not base64. */
 const imageOnlyPattern = /^\s*\{\{\s*image\s*\}\}\s*$/
 
 async function buildPlainBody(
@@ -144,7 +144,7 @@ async function buildPlainBody(
   type: string,
   values: TemplateValues,
 ): Promise<Buffer> {
-  if (imageOnlyPattern.test(template)) return values.content.image()
+  if (imageOnlyPattern.test(template)) return values.content.nextImage()
   const escapeText = type.startsWith(formUrlencoded) ? encodeURIComponent : (text: string) => text
   return Buffer.from(await fillTemplate(template, values, escapeText))
 }
@@ -181,7 +181,7 @@ async function buildPart(
       bytes: Buffer.from(await fillTemplate(content, values, (value) => value)),
       ...attributes,
     }
-  const bytes = await values.content.image()
+  const bytes = await values.content.nextImage()
   const type = bytes[0] === 0x89 ? 'image/png' : 'image/jpeg'
   return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...attributes }
 }
@@ -208,8 +208,8 @@ async function fillTemplate(
   escapeText: (text: string) => string,
 ): Promise<string> {
   const nextValue = async (name: string): Promise<string> => {
-    if (name === 'text') return escapeText(content.text())
-    if (name === 'image') return (await content.image()).toString('base64')
+    if (name === 'text') return escapeText(content.nextText())
+    if (name === 'image') return (await content.nextImage()).toString('base64')
     if (name === 'int') return String(nextInt())
     throw new PayloadError(
       `the body template has the unknown placeholder {{${name}}}`,

@@ -5,7 +5,7 @@
  */
 import { PayloadError } from '../profiler-errors.ts'
 
-/** Number of elements of a shape. */
+/** Counts the elements of a shape. */
 export const countElements = (shape: readonly number[]): number =>
   shape.reduce((product, size) => product * size, 1)
 
@@ -41,7 +41,7 @@ export function encodeNumbers(datatype: string, values: readonly (number | boole
   return Buffer.from(typedArrays[datatype as keyof typeof typedArrays].from(numbers).buffer)
 }
 
-/** Bytes of each element. */
+/** Returns the bytes of each element. */
 export const getElementBytes = (datatype: keyof typeof typedArrays | 'INT64' | 'UINT64'): number =>
   datatype === 'INT64' || datatype === 'UINT64' ? 8 : typedArrays[datatype].BYTES_PER_ELEMENT
 
@@ -89,7 +89,7 @@ export function decodeRawContents(datatype: string, bytes: Uint8Array): ArrayLik
 const isNumeric = (datatype: string): datatype is keyof typeof typedArrays | 'INT64' | 'UINT64' =>
   Object.hasOwn(typedArrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
 
-/** Number with these bfloat16 bits. */
+/** Decodes the number with these bfloat16 bits. */
 function decodeBfloat16(brain: number): number {
   bits[0] = brain << 16
   return float[0]!
@@ -127,7 +127,7 @@ export function decodeBytesElements(bytes: Uint8Array): (Uint8Array | undefined)
 const float = new Float32Array(1)
 const bits = new Uint32Array(float.buffer)
 
-/** Bits of the nearest IEEE 754 half-precision number, ties to even. */
+/** Encodes as the bits of the nearest IEEE 754 half-precision number, ties to even. */
 export function encodeFloat16(value: number): number {
   float[0] = value
   const sign = (bits[0]! >>> 16) & 0x8000
@@ -139,7 +139,7 @@ export function encodeFloat16(value: number): number {
   return sign | ((rounded >>> 13) - 0x1c000)
 }
 
-/** Number with these half-precision bits. */
+/** Decodes the number with these half-precision bits. */
 export function decodeFloat16(half: number): number {
   const sign = half & 0x8000 ? -1 : 1
   const exponent = (half >>> 10) & 0x1f

@@ -75,18 +75,19 @@ function createDialect(options: ProtocolOptions): Dialect {
       const signatures = getPath(metadata, 'metadata', 'signature_def', 'signature_def')
       const signature = selectSignature('tfserving', metadataUrl, signatures, options.signature)
       const inputs = matchInputs(source, signature.inputs)
-      const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
+      const signatureName =
+        signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await buildJsonPool(source, async (content, items) => {
         // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
-        if (!inputs.every(({ batched }) => batched))
-          return { ...named, inputs: await drawColumns(inputs, content, items) }
+        if (!inputs.every(({ hasBatchDimension }) => hasBatchDimension))
+          return { ...signatureName, inputs: await drawColumns(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
           for (const input of inputs) instance[input.name] = await drawValue(input, content)
           instances.push(instance)
         }
-        return { ...named, instances }
+        return { ...signatureName, instances }
       })
       return { bodies, outputs: signature.outputs }
     },
@@ -104,19 +105,19 @@ function findSignatureFault(
   if (declared.length === 0) return undefined
   const names = declared.map(({ name }) => name)
   const inRows = Array.isArray(predictions)
-  const answered: readonly unknown[] = inRows ? predictions : [columns]
-  const named = answered.find(
-    (one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string',
+  const rows: readonly unknown[] = inRows ? predictions : [columns]
+  const namedRow = rows.find(
+    (row): row is Record<string, unknown> => isRecord(row) && typeof row.b64 !== 'string',
   )
-  if (named === undefined && names.length > 1)
+  if (namedRow === undefined && names.length > 1)
     return `without the names of its outputs, which are ${names.join(', ')}`
-  const unknown = Object.keys(named ?? {}).find((name) => !names.includes(name))
+  const unknown = Object.keys(namedRow ?? {}).find((name) => !names.includes(name))
   if (unknown !== undefined)
     return `its output '${unknown}' is none of the model's, which are ${names.join(', ')}`
-  const missing = named && names.find((name) => !(name in named))
+  const missing = namedRow && names.find((name) => !(name in namedRow))
   if (missing !== undefined) return `without its output '${missing}'`
   const selectValues = (name: string) => {
-    const values = named === undefined ? answered : answered.map((one) => getPath(one, name))
+    const values = namedRow === undefined ? rows : rows.map((row) => getPath(row, name))
     return inRows ? values : values[0]
   }
   return findTensorsFault(
@@ -134,7 +135,7 @@ function flattenLists(value: unknown): Pick<OutputTensor, 'shape' | 'data'> {
 }
 
 /**
- * Whole tensors by input. Throws a PayloadError for several items where an input has no batch
+ * Draws whole tensors by input. Throws a PayloadError for several items where an input has no batch
  * dimension.
  */
 async function drawColumns(
@@ -147,18 +148,18 @@ async function drawColumns(
     checkItems(input, items)
     const values: unknown[] = []
     for (let item = 0; item < items; item++) values.push(await drawValue(input, content))
-    columns[input.name] = input.batched ? values : values[0]
+    columns[input.name] = input.hasBatchDimension ? values : values[0]
   }
   return columns
 }
 
 async function drawValue(input: TensorInput, content: Content): Promise<unknown> {
-  if (input.kind === 'text') return nestValues(input.shape, () => content.text())
+  if (input.kind === 'text') return nestValues(input.shape, () => content.nextText())
   if (input.kind === 'image') {
-    const b64 = (await content.image()).toString('base64')
+    const b64 = (await content.nextImage()).toString('base64')
     return nestValues(input.shape, () => ({ b64 }))
   }
-  const values = await content.numbers(input)
+  const values = await content.nextNumbers(input)
   let next = 0
   return nestValues(input.shape, () => values[next++])
 }
@@ -247,10 +248,12 @@ function parseInputs(protocol: string, url: string, signature: unknown): TensorF
     const dims = getPath(input, 'tensor_shape', 'dim')
     if (typeof dtype !== 'string')
       throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
-    const declared = Array.isArray(dims) ? dims.map((dim) => Number(getPath(dim, 'size'))) : [-1]
-    const described = describeInput(name, toOipDatatype(dtype), declared)
+    const declaredShape = Array.isArray(dims)
+      ? dims.map((dim) => Number(getPath(dim, 'size')))
+      : [-1]
+    const tensor = describeInput(name, toOipDatatype(dtype), declaredShape)
     // The list of instances represents the batch dimension.
-    return { ...described, dtype, shape: described.shape.slice(described.batched ? 1 : 0) }
+    return { ...tensor, dtype, shape: tensor.shape.slice(tensor.hasBatchDimension ? 1 : 0) }
   })
 }
 

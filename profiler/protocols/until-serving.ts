@@ -283,10 +283,10 @@ async function checkOtherPorts(
 ): Promise<void> {
   for (const port of otherPorts?.() ?? []) {
     const otherUrl = new URL(url)
-    const assigned = otherUrl.port
+    const assignedPort = otherUrl.port
     otherUrl.port = String(port)
     if (!(await protocol.isReady(otherUrl.href, model, signal))) continue
-    const what = `it serves on port ${port} instead of the assigned ${assigned}`
+    const what = `it serves on port ${port} instead of the assigned ${assignedPort}`
     throw new ProtocolError(
       protocol.name,
       what,

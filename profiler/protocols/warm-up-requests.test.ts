@@ -28,9 +28,9 @@ function recording(fails?: number) {
       bodies: payload === others ? ['x', 'y', 'z'].map(bodyOf) : ['a', 'b'].map(bodyOf),
       timeoutMs: 7,
     }),
-    answers: {
+    answerClient: {
       isResultFromModelOnly: false,
-      ask: async (target: HttpTarget, body) => {
+      fetch: async (target: HttpTarget, body) => {
         asked.push(`${target.bodies[body]!.body} ${target.timeoutMs}`)
         most = Math.max(most, ++together)
         await Promise.resolve()
@@ -39,8 +39,8 @@ function recording(fails?: number) {
           throw new ProtocolError('json', 'http://h/p answered 500: no kernel', 'its own log')
         return Buffer.from('{}')
       },
-      read: async () => ({ document: {}, result: {} }),
-      fromDocument: async (document) => ({ document, result: document }),
+      parse: async () => ({ document: {}, result: {} }),
+      interpret: async (document) => ({ document, result: document }),
     },
   }
   return { asked, protocol, most: () => most }

@@ -26,8 +26,8 @@ export function withWarmUp(
   warmUp: WarmUp | undefined,
   firstAnswerMs: number,
 ): Protocol {
-  const { answers } = protocol
-  if (warmUp === undefined || answers === undefined) return protocol
+  const { answerClient } = protocol
+  if (warmUp === undefined || answerClient === undefined) return protocol
   return {
     ...protocol,
     async prepare(url, model, payload, signal) {
@@ -43,7 +43,7 @@ export function withWarmUp(
       }
       await sendAll(
         protocol.name,
-        answers,
+        answerClient,
         patientTarget,
         { requests: warmUpTarget.bodies.length, ...warmUp },
         signal,
@@ -55,7 +55,7 @@ export function withWarmUp(
 
 async function sendAll(
   name: string,
-  { ask, read }: AnswerClient,
+  client: AnswerClient,
   target: HttpTarget,
   { requests, atOnce = 1 }: WarmUp & { readonly requests: number },
   signal: AbortSignal,
@@ -65,7 +65,7 @@ async function sendAll(
     while (next < requests) {
       const nth = next++
       try {
-        await read(await ask(target, nth % target.bodies.length, signal))
+        await client.parse(await client.fetch(target, nth % target.bodies.length, signal))
       } catch (error) {
         signal.throwIfAborted()
         next = requests
@@ -79,9 +79,9 @@ async function sendAll(
       }
     }
   }
-  const sent = await Promise.allSettled(
+  const results = await Promise.allSettled(
     Array.from({ length: Math.min(atOnce, requests) }, sendRemaining),
   )
   signal.throwIfAborted()
-  for (const result of sent) if (result.status === 'rejected') throw result.reason
+  for (const result of results) if (result.status === 'rejected') throw result.reason
 }

@@ -28,13 +28,13 @@ export async function diagnoseScheme(
   const httpUrl = url.replace(/^grpc/i, 'http')
   const address = parseServerAddress(httpUrl)
   if (scheme === '' || address === undefined) return undefined
-  const secure = /s$/i.test(scheme)
-  const otherUrl = url.replace(scheme, secure ? scheme.slice(0, -1) : `${scheme}s`)
+  const isSecure = /s$/i.test(scheme)
+  const otherUrl = url.replace(scheme, isSecure ? scheme.slice(0, -1) : `${scheme}s`)
   const handshake = await tryTlsHandshake(httpUrl, signal)
   signal.throwIfAborted()
-  if (secure && handshake === 'no TLS')
+  if (isSecure && handshake === 'no TLS')
     return { what: `${url} does not use TLS`, hint: `write ${otherUrl}` }
-  if (!secure && (handshake === 'TLS' || handshake === 'client certificate required'))
+  if (!isSecure && (handshake === 'TLS' || handshake === 'client certificate required'))
     return {
       what: `${url} speaks TLS`,
       hint: `write ${otherUrl}. A server that tune starts must serve without TLS`,
@@ -71,10 +71,10 @@ function tryTlsHandshake(url: string, signal: AbortSignal): Promise<Handshake | 
       ALPNProtocols: ['h2', 'http/1.1'],
     })
     let isSecured = false
-    const end = (what: Handshake | undefined) => {
+    const end = (handshake: Handshake | undefined) => {
       signal.removeEventListener('abort', stop)
       socket.destroy()
-      resolve(what)
+      resolve(handshake)
     }
     const stop = () => end(undefined)
     signal.addEventListener('abort', stop, { once: true })

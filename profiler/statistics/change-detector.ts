@@ -40,7 +40,7 @@ export interface Change {
 }
 
 /**
- * Standard errors beyond which a difference is significant at the false-alarm level: the two-sided
+ * Computes the standard errors beyond which a difference is significant at the level: the two-sided
  * normal quantile. The level is shared among `comparisons` of which the largest difference is taken
  * (Bonferroni).
  */
@@ -64,7 +64,8 @@ export function detectChange(
   const { at } = split
   const [before, after] = [batches.slice(0, at), batches.slice(at)]
   const ratio = computeMidmean(after.flat()) / computeMidmean(before.flat())
-  // The tolerance keeps a difference of exactly `minChange` from being decided by rounding.
+  // The tolerance keeps a difference of exactly `minChange` from being decided by rounding. Negated,
+  // so that a ratio of NaN counts as unchanged.
   if (!(Math.abs(Math.log(ratio)) > Math.log1p(minChange) + 1e-9)) return unchanged
   if (!isPersistent(before, after)) return unchanged
   return { changed: true, at, ratio, direction: ratio > 1 ? 'faster' : 'slower' }
@@ -87,7 +88,8 @@ export function findSteadyStart(
 }
 
 /**
- * Split of the largest Mann-Whitney statistic, in standard errors. Undefined where all are equal.
+ * Finds the split with the largest Mann-Whitney statistic, in standard errors. Undefined where all
+ * values are equal.
  */
 function findBestSplit(
   batches: readonly (readonly number[])[],
@@ -96,20 +98,22 @@ function findBestSplit(
   const n = values.length
   const { ranks, tieSum } = computeRanks(values)
   const rankVariance = (n + 1 - tieSum / (n * (n - 1))) / 12
-  // 0 where all values are equal, but for rounding.
+  // About 0 where all values are equal; NaN for fewer than two values.
   if (!(rankVariance > 1e-9)) return undefined
   let best: { at: number; standardErrors: number } | undefined
   let splits = 0
-  let before = 0
+  let countBefore = 0
   let rankSum = 0
   for (const [i, batch] of batches.entries()) {
-    if (i > 0 && batch.length > 0 && before > 0) {
+    if (i > 0 && batch.length > 0 && countBefore > 0) {
       splits++
       const standardErrors =
-        Math.abs(rankSum - (before * (n + 1)) / 2) / Math.sqrt(before * (n - before) * rankVariance)
+        Math.abs(rankSum - (countBefore * (n + 1)) / 2) /
+        Math.sqrt(countBefore * (n - countBefore) * rankVariance)
       if (standardErrors > (best?.standardErrors ?? 0)) best = { at: i, standardErrors }
     }
-    for (const end = before + batch.length; before < end; before++) rankSum += ranks[before]!
+    for (const end = countBefore + batch.length; countBefore < end; countBefore++)
+      rankSum += ranks[countBefore]!
   }
   if (best === undefined) return undefined
   // Consecutive speeds may depend on each other: fewer independent ones carry the same information.
@@ -121,7 +125,8 @@ function findBestSplit(
 }
 
 /**
- * Ranks from 1, the mean rank for equal values, and the sum of t³ - t over groups of t equal ones.
+ * Computes ranks from 1, the mean rank for equal values, and the sum of t³ - t over groups of t
+ * equal ones.
  */
 function computeRanks(values: readonly number[]): {
   readonly ranks: Float64Array

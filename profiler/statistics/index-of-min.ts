@@ -1,6 +1,6 @@
-/** Index of the smallest value, the first of several. */
+/** Finds the index of the smallest value, the first of several. */
 export function findIndexOfMin(values: Float64Array): number {
-  let min = 0
-  for (let i = 1; i < values.length; i++) if (values[i]! < values[min]!) min = i
-  return min
+  let minIndex = 0
+  for (let i = 1; i < values.length; i++) if (values[i]! < values[minIndex]!) minIndex = i
+  return minIndex
 }

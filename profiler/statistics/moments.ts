@@ -1,6 +1,6 @@
 /** Means, variances and centres of samples. */
 
-/** Mean and variance (of the population) of values, or of those at the given indices. */
+/** Computes mean and population variance of values, or of those at the given indices. */
 export function computeMoments(
   values: ArrayLike<number>,
   indices?: ArrayLike<number>,
@@ -16,8 +16,8 @@ export function computeMoments(
 }
 
 /**
- * Mean of the middle half of the values (interquartile mean): robust against outliers, and smooth
- * where the median jumps between few distinct values. NaN without values.
+ * Computes the mean of the middle half of the values (interquartile mean): robust against outliers,
+ * and smooth where the median jumps between few distinct values. NaN without values.
  */
 export function computeMidmean(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort()

@@ -5,7 +5,8 @@
 import { gammaln } from 'simple-statistics'
 
 /**
- * The p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when empty.
+ * Selects the p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when
+ * empty.
  */
 export function selectQuantile(ascending: ArrayLike<number>, p: number): number {
   const n = ascending.length
@@ -13,7 +14,7 @@ export function selectQuantile(ascending: ArrayLike<number>, p: number): number 
   return ascending[Math.min(n, Math.max(1, Math.ceil(p * n - 1e-9))) - 1]!
 }
 
-/** Median of values in any order: the lower one of two. NaN when empty. */
+/** Computes the median of values in any order: the lower one of two. NaN when empty. */
 export const computeMedian = (values: ArrayLike<number>): number =>
   selectQuantile(Float64Array.from(values).sort(), 0.5)
 
@@ -32,8 +33,8 @@ export function computeQuantileRanks(
 }
 
 /**
- * Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity
- * where there is no bound.
+ * Computes a distribution-free confidence interval of the p-quantile of an ascending array; 0 and
+ * Infinity where there is no bound.
  */
 export function computeQuantileInterval(
   ascending: ArrayLike<number>,
@@ -44,7 +45,7 @@ export function computeQuantileInterval(
   return [ascending[lower - 1] ?? 0, ascending[upper - 1] ?? Number.POSITIVE_INFINITY]
 }
 
-/** Smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
+/** Computes the smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
 export function computeBinomialQuantile(probability: number, n: number, p: number): number {
   let k = computeMinRelevantCount(n, p)
   let mass = computeBinomialMass(k, n, p)
@@ -53,7 +54,7 @@ export function computeBinomialQuantile(probability: number, n: number, p: numbe
   return k
 }
 
-/** P(Binomial(n, p) <= k). */
+/** Computes P(Binomial(n, p) <= k). */
 export function computeBinomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
   let i = computeMinRelevantCount(n, p)
@@ -68,13 +69,13 @@ export function computeBinomialCdf(k: number, n: number, p: number): number {
 }
 
 /**
- * A count below which the probability is negligible: twelve standard deviations under the mean, and
- * 30 for skewed distributions.
+ * Computes a count below which the probability is negligible: twelve standard deviations under the
+ * mean, and 30 for skewed distributions.
  */
 const computeMinRelevantCount = (n: number, p: number): number =>
   Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
 
-/** P(Binomial(n, p) = k), for p < 1. */
+/** Computes P(Binomial(n, p) = k), for p < 1. */
 function computeBinomialMass(k: number, n: number, p: number): number {
   const successes = k === 0 ? 0 : k * Math.log(p)
   return Math.exp(
@@ -82,6 +83,6 @@ function computeBinomialMass(k: number, n: number, p: number): number {
   )
 }
 
-/** P(Binomial(n, p) = k + 1) / P(Binomial(n, p) = k). */
+/** Computes P(Binomial(n, p) = k + 1) / P(Binomial(n, p) = k). */
 const computeMassRatio = (k: number, n: number, p: number): number =>
   ((n - k) * p) / ((k + 1) * (1 - p))

@@ -28,18 +28,18 @@ const violatedAlternatives = [
 const maxShare = 0.95
 
 /**
- * E-values of `over` violations among n independent requests. `met` is evidence against "the share
- * over the limit is at least the allowed one", `violated` against "at most the allowed one". Each
- * is a mixture of likelihood ratios: a nonnegative supermartingale under the hypothesis it tests,
- * which ever reaches 1/α with probability α at most, however often it is evaluated (Ville 1939).
- * Robbins, Annals of Mathematical Statistics 41 (1970); Howard, Ramdas, McAuliffe and Sekhon,
- * Annals of Statistics 49 (2021); Waudby-Smith and Ramdas, Journal of the Royal Statistical Society
- * B 86 (2024). Counts need not be whole: correlated requests enter by their effective sample size
- * (dependence.ts), which is an estimate, and so is the error rate.
+ * Computes e-values of a number of violations among n independent requests. `met` is evidence
+ * against "the share over the limit is at least the allowed one", `violated` against "at most the
+ * allowed one". Each is a mixture of likelihood ratios: a nonnegative supermartingale under the
+ * hypothesis it tests, which ever reaches 1/α with probability α at most, however often it is
+ * evaluated (Ville 1939). Robbins, Annals of Mathematical Statistics 41 (1970); Howard, Ramdas,
+ * McAuliffe and Sekhon, Annals of Statistics 49 (2021); Waudby-Smith and Ramdas, Journal of the
+ * Royal Statistical Society B 86 (2024). Counts need not be whole: correlated requests enter by
+ * their effective sample size (dependence.ts), which is an estimate, and so is the error rate.
  */
 export function computeEValues(
   n: number,
-  over: number,
+  violations: number,
   allowed: number,
 ): { readonly met: number; readonly violated: number } {
   const mixRatios = (alternatives: readonly (readonly [factor: number, weight: number])[]) => {
@@ -47,8 +47,8 @@ export function computeEValues(
       const share = Math.min(maxShare, factor * allowed)
       return (
         Math.log(weight) +
-        over * Math.log(share / allowed) +
-        (n - over) * (Math.log1p(-share) - Math.log1p(-allowed))
+        violations * Math.log(share / allowed) +
+        (n - violations) * (Math.log1p(-share) - Math.log1p(-allowed))
       )
     })
     const max = Math.max(...logs)

@@ -3,7 +3,7 @@ import { summarise, summariseRun } from '../load/load-point.ts'
 import type { CpuWait, LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
 import { createUniform } from '../seeded-random.ts'
-import { computeDispersion, computeOverShare, computeSerialDispersion } from './dependence.ts'
+import { computeDispersion, computeSerialDispersion, computeViolationShare } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { chooseTablePercentiles, computeLatencyHistogram } from './histogram.ts'
 
@@ -57,8 +57,8 @@ describe('dispersion', () => {
 
   test('shrinks the effective sample, failures counting as over', () => {
     const latency = Float64Array.from({ length: 4000 }, (_, i) => (i % 400 < 20 ? Number.NaN : 10))
-    const share = computeOverShare(latency, 50)
-    expect(share.over).toBe(200)
+    const share = computeViolationShare(latency, 50)
+    expect(share.violations).toBe(200)
     expect(share.nEff).toBeLessThan(4000)
     expect(share.nEff).toBeCloseTo(4000 / share.dispersion, 6)
   })
@@ -88,9 +88,9 @@ describe('dispersion by hand', () => {
 
 describe('the share over a limit', () => {
   test('a request at the limit is within it', () => {
-    expect(computeOverShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({
+    expect(computeViolationShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({
       n: 4,
-      over: 2,
+      violations: 2,
       dispersion: 1,
       nEff: 4,
     })
@@ -101,11 +101,11 @@ describe('the share over a limit', () => {
       Float64Array.from({ length: 2000 }, (_, i) => (i >= from && i < from + 200 ? 40 : 10))
     for (const from of [0, 1000, 1700]) {
       const tenth = computeDispersion(Array.from(clusteredAt(from), (ms) => (ms > 10 ? 1 : 0)))
-      expect(computeOverShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
+      expect(computeViolationShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
     }
     // Three over a limit of 5 in 2,000 answers of 1 ms: the slowest tenth begins below it.
     const few = Float64Array.from({ length: 2000 }, (_, i) => (i < 3 ? 9 : i % 5 === 0 ? 2 : 1))
-    expect(computeOverShare(few, 5).dispersion).toBe(
+    expect(computeViolationShare(few, 5).dispersion).toBe(
       computeDispersion(Array.from(few, (ms) => (ms > 2 ? 1 : 0))),
     )
   })
@@ -115,8 +115,8 @@ describe('the share over a limit', () => {
     const spread = Float64Array.from({ length: 2000 }, (_, i) =>
       i < 200 ? (i % 10 === 0 ? 60 : 40) : 10,
     )
-    const few = computeOverShare(spread, 50)
-    expect(few.over).toBe(20)
+    const few = computeViolationShare(spread, 50)
+    expect(few.violations).toBe(20)
     expect(few.dispersion).toBeCloseTo(
       computeDispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))),
       9,
@@ -125,7 +125,7 @@ describe('the share over a limit', () => {
     const cluster = Float64Array.from({ length: 2000 }, (_, i) =>
       i < 20 ? 60 : i % 10 === 0 ? 40 : 10,
     )
-    const own = computeOverShare(cluster, 50)
+    const own = computeViolationShare(cluster, 50)
     expect(own.dispersion).toBeCloseTo(
       computeDispersion(Array.from(cluster, (ms) => (ms > 50 ? 1 : 0))),
       9,

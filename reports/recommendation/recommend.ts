@@ -17,7 +17,7 @@ import { hasNoResult } from './reasons.ts'
 import { evaluateRelaxedSlo } from './relaxed-slo.ts'
 import { reportStages } from './stages.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
-import type { Conclusion, Recommendation, StopBelief } from './types.ts'
+import type { Conclusion, Recommendation, StopPosterior } from './types.ts'
 import {
   composeVerdict,
   composeVerdictWithoutBest,
@@ -40,7 +40,7 @@ export interface RecommendInput extends RankingCriteria {
   /** Limit of the run; absent: not known. */
   readonly maxTrials?: number
   /** The stop rule's last assessment, where there is one. */
-  readonly stop?: StopBelief
+  readonly stop?: StopPosterior
   /** How trials of a configuration were measured; absent: the result leaves it out. */
   readonly measuredWith?: (configuration: Configuration) => MeasuredWith
   /** Things every reader must know, such as what is emulated and with which error. */

@@ -98,8 +98,8 @@ export const conclusions = {
 } as const
 export type Conclusion = keyof typeof conclusions
 
-/** What the stop rule believed at the end. */
-export type StopBelief = Omit<StopAssessment, 'stop'>
+/** Last result of the stop rule. */
+export type StopPosterior = Omit<StopAssessment, 'stop'>
 
 /**
  * What limits a configuration, in words. kv-memory to bandwidth apply to language model servers.

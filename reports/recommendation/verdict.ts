@@ -29,7 +29,7 @@ import { couldWinIfConfirmed } from './open-rivals.ts'
 import { hasNoResult } from './reasons.ts'
 import type { Status } from './status.ts'
 import { formatTokenRates } from './token-text.ts'
-import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
+import type { Candidate, Conclusion, Recommendation, StopPosterior } from './types.ts'
 import {
   formatCapacity,
   formatLatencyAtCapacity,
@@ -226,7 +226,7 @@ function describeMinExcess(
 /** How likely it is that no untried configuration is better, by the stop rule's model. */
 export function describeConfidence(
   objective: Objective,
-  { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopBelief> = {},
+  { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopPosterior> = {},
 ): Recommendation['confidence'] {
   if (p === undefined) return { tolerance, statement: 'not assessed' }
   // The stop rule gives exactly 1 only where it has too few trials to assess.

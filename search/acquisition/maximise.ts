@@ -7,7 +7,7 @@ interface ScoredList {
   readonly scores: Float64Array
 }
 
-/** The `count` candidates with the highest scores, best first; ties keep their order. */
+/** Selects the `count` candidates with the highest scores, best first; ties keep their order. */
 export const selectTop = ({ candidates, scores }: ScoredList, count: number): Configuration[] =>
   Array.from(scores.keys())
     .sort((a, b) => scores[b]! - scores[a]!)
@@ -20,7 +20,7 @@ export const selectTop = ({ candidates, scores }: ScoredList, count: number): Co
  */
 const maxExactCandidates = 512
 
-/** All candidates, or those with the highest approximate scores of a list that is too large. */
+/** Selects all candidates, or those with the highest approximate scores of a longer list. */
 export const preselect = (
   candidates: readonly Configuration[],
   scoreApproximately: (all: readonly Configuration[]) => ScoredList,
@@ -35,7 +35,7 @@ const beamWidth = 5
 const maxClimbSteps = 12
 
 /**
- * Local search: from the best of a sample to the best of their neighbours, until the score no
+ * Searches locally: from the best of a sample to the best of their neighbours, until the score no
  * longer rises.
  */
 export function climb<S extends ScoredList>(

@@ -42,8 +42,8 @@ const selectByIndex = (
 })
 
 /**
- * Configurations that could be feasible and cheaper than a target, by their expected improvement on
- * it, without near duplicates.
+ * Selects configurations that could be feasible and cheaper than a target, by their expected
+ * improvement on it, without near duplicates.
  */
 export function shortlistCandidates(
   problem: Problem,
@@ -70,19 +70,19 @@ export function shortlistCandidates(
   )
 }
 
-/** The indices in their order without near duplicates, at most `maxShortlisted`. */
+/** Drops near duplicates from the indices, in their order, and keeps at most `maxShortlisted`. */
 function dropSimilar(
   encode: (configuration: Configuration) => Float64Array,
   configurations: readonly Configuration[],
   indices: readonly number[],
 ): number[] {
-  const chosen: { readonly i: number; readonly row: Float64Array }[] = []
+  const selected: { readonly i: number; readonly row: Float64Array }[] = []
   for (const i of indices) {
-    if (chosen.length === maxShortlisted) break
+    if (selected.length === maxShortlisted) break
     const row = encode(configurations[i]!)
     const isSimilar = (other: Float64Array) =>
       row.every((value, c) => Math.abs(value - other[c]!) < minDistance)
-    if (!chosen.some((other) => isSimilar(other.row))) chosen.push({ i, row })
+    if (!selected.some((other) => isSimilar(other.row))) selected.push({ i, row })
   }
-  return chosen.map(({ i }) => i)
+  return selected.map(({ i }) => i)
 }

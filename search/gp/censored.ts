@@ -51,7 +51,10 @@ export function fitCensoredGp(
     return { gp: fitGp(spec, toGpData(X, points), { priors }), sites: points }
   // Sites start half a unit beyond their bounds, with variance 1.
   let sites = points.map(
-    (r): TrainingPoint => (r.bound ? { ...r, target: r.target + 0.5 * boundSign(r), noise: 1 } : r),
+    (point): TrainingPoint =>
+      point.bound
+        ? { ...point, target: point.target + 0.5 * getBoundSign(point), noise: 1 }
+        : point,
   )
   let gp = fitGp(spec, toGpData(X, sites), { priors })
   for (let pass = 0; pass < fitPasses; pass++) {
@@ -77,10 +80,10 @@ export function fitCensoredGp(
   return { gp: { ...gp, logLikelihood: gp.logLikelihood + corrections }, sites }
 }
 
-/** +1 for a lower bound, -1 for an upper bound. */
-const boundSign = (point: TrainingPoint): number => (point.bound === 'lower' ? 1 : -1)
+/** Returns +1 for a lower bound, -1 for an upper bound. */
+const getBoundSign = (point: TrainingPoint): number => (point.bound === 'lower' ? 1 : -1)
 
-/** One damped parallel update of all sites, with the largest change of a precision. */
+/** Updates all sites once, damped and in parallel, and finds the largest change of a precision. */
 function sweepSites(
   gp: Gp,
   points: readonly TrainingPoint[],
@@ -92,41 +95,44 @@ function sweepSites(
     const point = points[i]!
     if (!point.bound) return site
     const { precision, shift } = matchMoments(cavity.mean[i]!, cavity.variance[i]!, point)
-    const damped = (1 - dampingFactor) / site.noise + dampingFactor * precision
-    change = Math.max(change, Math.abs(damped - 1 / site.noise) * cavity.variance[i]!)
+    const dampedPrecision = (1 - dampingFactor) / site.noise + dampingFactor * precision
+    change = Math.max(change, Math.abs(dampedPrecision - 1 / site.noise) * cavity.variance[i]!)
     return {
       ...site,
-      noise: 1 / damped,
-      target: ((1 - dampingFactor) * (site.target / site.noise) + dampingFactor * shift) / damped,
+      noise: 1 / dampedPrecision,
+      target:
+        ((1 - dampingFactor) * (site.target / site.noise) + dampingFactor * shift) /
+        dampedPrecision,
     }
   })
   return { sites: next, change }
 }
 
 /**
- * Natural parameters of the site that matches the moments of cavity × likelihood (Rasmussen and
- * Williams, eq. 3.58). The cavity is N(mean, variance).
+ * Computes the natural parameters of the site that matches the moments of cavity × likelihood
+ * (Rasmussen and Williams, eq. 3.58). The cavity is N(mean, variance).
  */
 function matchMoments(
   mean: number,
   variance: number,
   point: TrainingPoint,
 ): { precision: number; shift: number } {
-  const sign = boundSign(point)
-  const spread = variance + point.noise
-  const z = (sign * (mean - point.target)) / Math.sqrt(spread)
+  const sign = getBoundSign(point)
+  const totalVariance = variance + point.noise
+  const z = (sign * (mean - point.target)) / Math.sqrt(totalVariance)
   const ratio = Math.exp(logPdf(z) - logCdf(z))
-  const tiltedMean = mean + (sign * variance * ratio) / Math.sqrt(spread)
-  const tiltedVariance = variance - (variance * variance * ratio * (z + ratio)) / spread
+  const tiltedMean = mean + (sign * variance * ratio) / Math.sqrt(totalVariance)
+  const tiltedVariance = variance - (variance * variance * ratio * (z + ratio)) / totalVariance
   const precision = 1 / tiltedVariance - 1 / variance
+  // Negated, so that NaN counts as no information, too.
   if (!(precision > minSitePrecision))
     return { precision: minSitePrecision, shift: minSitePrecision * mean }
   return { precision, shift: tiltedMean / tiltedVariance - mean / variance }
 }
 
 /**
- * ln normalisers of the sites: the evidence minus the Gaussian likelihood of the sites (Rasmussen
- * and Williams, eq. 3.65).
+ * Computes the ln normalisers of the sites: the evidence minus the Gaussian likelihood of the sites
+ * (Rasmussen and Williams, eq. 3.65).
  */
 function computeSiteCorrections(
   gp: Gp,
@@ -138,7 +144,7 @@ function computeSiteCorrections(
     if (!point.bound) return sum
     const [mean, variance] = [cavity.mean[i]!, cavity.variance[i]!]
     const site = sites[i]!
-    const z = (boundSign(point) * (mean - point.target)) / Math.sqrt(variance + point.noise)
+    const z = (getBoundSign(point) * (mean - point.target)) / Math.sqrt(variance + point.noise)
     const total = variance + site.noise
     return (
       sum +

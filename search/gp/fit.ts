@@ -32,7 +32,10 @@ export const createDefaultPriors = (groups: number): HyperPriors => ({
   noise: [-4, 1],
 })
 
-/** ln prior density at θ and its gradient: d/dln x of LogNormal(μ, σ) is -1 - (ln x - μ)/σ². */
+/**
+ * Computes the ln prior density at θ and its gradient: d/dln x of LogNormal(μ, σ) is
+ * -1 - (ln x - μ)/σ².
+ */
 function computeLogPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
   const last = theta.length - 1
   const gradient = new Float64Array(theta.length)
@@ -46,8 +49,8 @@ function computeLogPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
 }
 
 /**
- * θ at the modes of the priors of lengthscales and noise, exp(μ - σ²), and at the median of the
- * signal's.
+ * Creates θ at the modes of the priors of lengthscales and noise, exp(μ - σ²), and at the median of
+ * the signal's prior.
  */
 function createStartingPoint(priors: HyperPriors, groups: number): Float64Array {
   const findMode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
@@ -63,7 +66,7 @@ function createStartingPoint(priors: HyperPriors, groups: number): Float64Array 
  * Evaluations of the likelihood, for up to `maxObservationsForLongFit` observations and for more,
  * whose likelihood has one clear mode. Assumed.
  */
-const maxEvaluations = { ofFew: 40, ofMany: 25 }
+const maxEvaluations = { fewObservations: 40, manyObservations: 25 }
 const maxObservationsForLongFit = 30
 /**
  * Hyperparameters are fitted to at most this many observations, evenly spaced; the process is
@@ -74,8 +77,8 @@ const maxFittedObservations = 48
 /** Bounds of θ, assumed to be wide enough that the priors decide. */
 const logBounds = { signal: [-9, 6], lengthscale: [-4, 6], maxNoise: 3 } as const
 
-/** An evenly spaced subset of at most `maxFittedObservations`. */
-function thin(data: GpData): GpData {
+/** Selects an evenly spaced subset of at most `maxFittedObservations`. */
+function thinData(data: GpData): GpData {
   const n = data.X.rows
   if (n <= maxFittedObservations) return data
   const rows = Array.from({ length: maxFittedObservations }, (_, i) =>
@@ -97,15 +100,15 @@ interface FitOptions {
 }
 
 /**
- * The process at the maximum a posteriori hyperparameters. One point, duplicates and constant
+ * Fits the process at the maximum a posteriori hyperparameters. One point, duplicates and constant
  * targets are safe. A failed fit falls back to its starting point, with noise variance 1, and sets
  * `warning`.
  */
 export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp {
   const g = computeGeometry(spec, data)
   const priors = options.priors ?? createDefaultPriors(g.G)
-  const fitted = thin(data)
-  const fittedGeometry = fitted === data ? g : computeGeometry(spec, fitted)
+  const fittedData = thinData(data)
+  const fittedGeometry = fittedData === data ? g : computeGeometry(spec, fittedData)
   const start = options.from ? pack(options.from) : createStartingPoint(priors, g.G)
   const { signal, lengthscale, maxNoise } = logBounds
   const fillGroups = (value: number) => new Array<number>(g.G).fill(value)
@@ -114,7 +117,7 @@ export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp 
     high: Float64Array.from([signal[1], ...fillGroups(lengthscale[1]), maxNoise]),
   }
   const computeLoss = (theta: Float64Array): Evaluation | undefined => {
-    const fit = computeLogLikelihood(fittedGeometry, theta, fitted.knownNoise)
+    const fit = computeLogLikelihood(fittedGeometry, theta, fittedData.knownNoise)
     if (!fit || !Number.isFinite(fit.value)) return undefined
     const prior = computeLogPrior(theta, priors)
     return {
@@ -124,7 +127,9 @@ export function fitGp(spec: GpSpec, data: GpData, options: FitOptions = {}): Gp 
   }
   const best = minimise(computeLoss, start, bounds, {
     maxEvaluations:
-      fittedGeometry.n > maxObservationsForLongFit ? maxEvaluations.ofMany : maxEvaluations.ofFew,
+      fittedGeometry.n > maxObservationsForLongFit
+        ? maxEvaluations.manyObservations
+        : maxEvaluations.fewObservations,
   })
   if (best) return conditionGp(spec, data, unpack(best.x), g)
   const warning = `the fit of ${g.n} observations failed; the model uses the starting hyperparameters and noise variance 1`

@@ -11,17 +11,17 @@ const SQRT5 = Math.sqrt(5)
  * Matérn-5/2 of unit variance at the squared scaled distance r²: (1 + √5 r + 5 r²/3) exp(-√5 r)
  * (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, eq. 4.17).
  */
-export function matern52(squared: number): number {
-  const r = SQRT5 * Math.sqrt(squared)
-  return (1 + r + (5 / 3) * squared) * Math.exp(-r)
+export function matern52(squaredDistance: number): number {
+  const r = SQRT5 * Math.sqrt(squaredDistance)
+  return (1 + r + (5 / 3) * squaredDistance) * Math.exp(-r)
 }
 
 /**
  * −2 dk/d(r²). The derivative of k by ln ℓ_g, the lengthscale of a group of columns, is this weight
  * times the part of r² that comes from the group.
  */
-export function matern52Weight(squared: number): number {
-  const r = SQRT5 * Math.sqrt(squared)
+export function matern52Weight(squaredDistance: number): number {
+  const r = SQRT5 * Math.sqrt(squaredDistance)
   return (5 / 3) * (1 + r) * Math.exp(-r)
 }
 
@@ -78,14 +78,14 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
       for (let i = 0; i < indices.length; i++) {
         const j = indices[i]!
         const firstFactor = 2 * j * d
-        let squared = norm + norms[j]!
+        let squaredDistance = norm + norms[j]!
         let linear = 0
         for (let k = 0; k < count; k++) {
           const c = firstFactor + columns[k]!
-          squared += factors[c]! * values[k]!
+          squaredDistance += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }
-        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
+        out[i] = h.signalVariance * matern52(Math.max(0, squaredDistance)) + linear
       }
     },
     computeVariance: (z) => h.signalVariance + computeTrend(z),

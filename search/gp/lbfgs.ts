@@ -57,17 +57,17 @@ export function minimise(
   let evaluations = 1
   if (!current) return undefined
   const steps: Float64Array[] = []
-  const changes: Float64Array[] = []
+  const gradientChanges: Float64Array[] = []
   while (evaluations < maxEvaluations) {
-    const projected = current.gradient.map((g, i) =>
+    const projectedGradient = current.gradient.map((g, i) =>
       (x[i]! <= bounds.low[i]! && g > 0) || (x[i]! >= bounds.high[i]! && g < 0) ? 0 : g,
     )
-    if (Math.max(...projected.map(Math.abs)) < tolerance) break
-    let direction = computeDirection(projected, steps, changes)
-    if (dot(direction, projected) >= 0) direction = projected.map((g) => -g)
-    const longest = Math.max(...direction.map(Math.abs))
-    const firstLength = steps.length === 0 ? Math.min(1, 1 / longest) : 1
-    let length = Math.min(firstLength, maxStep / longest)
+    if (Math.max(...projectedGradient.map(Math.abs)) < tolerance) break
+    let direction = computeDirection(projectedGradient, steps, gradientChanges)
+    if (dot(direction, projectedGradient) >= 0) direction = projectedGradient.map((g) => -g)
+    const maxComponent = Math.max(...direction.map(Math.abs))
+    const firstLength = steps.length === 0 ? Math.min(1, 1 / maxComponent) : 1
+    let length = Math.min(firstLength, maxStep / maxComponent)
     let next: Evaluation | undefined
     let nextX = x
     for (; evaluations < maxEvaluations && length > minStepLength; length *= backtrackingFactor) {
@@ -83,10 +83,10 @@ export function minimise(
     const change = subtract(next.gradient, current.gradient)
     if (dot(step, change) > minCurvature) {
       steps.push(step)
-      changes.push(change)
+      gradientChanges.push(change)
       if (steps.length > maxStoredPairs) {
         steps.shift()
-        changes.shift()
+        gradientChanges.shift()
       }
     }
     const decrease = current.value - next.value
@@ -97,25 +97,27 @@ export function minimise(
   return { x, ...current, evaluations }
 }
 
-/** The L-BFGS direction -H g (Nocedal and Wright, algorithm 7.4). */
+/** Computes the L-BFGS direction -H g (Nocedal and Wright, algorithm 7.4). */
 function computeDirection(
   gradient: Float64Array,
   steps: readonly Float64Array[],
-  changes: readonly Float64Array[],
+  gradientChanges: readonly Float64Array[],
 ): Float64Array {
+  // q, a (α) and b (β) as in the algorithm.
   const q = Float64Array.from(gradient)
   const a: number[] = []
   for (let i = steps.length - 1; i >= 0; i--) {
-    a[i] = dot(steps[i]!, q) / dot(steps[i]!, changes[i]!)
-    axpy(-a[i]!, changes[i]!, q)
+    a[i] = dot(steps[i]!, q) / dot(steps[i]!, gradientChanges[i]!)
+    axpy(-a[i]!, gradientChanges[i]!, q)
   }
   const last = steps.length - 1
   if (last >= 0) {
-    const gamma = dot(steps[last]!, changes[last]!) / dot(changes[last]!, changes[last]!)
+    const [step, change] = [steps[last]!, gradientChanges[last]!]
+    const gamma = dot(step, change) / dot(change, change)
     for (let i = 0; i < q.length; i++) q[i] = q[i]! * gamma
   }
   for (let i = 0; i < steps.length; i++) {
-    const b = dot(changes[i]!, q) / dot(steps[i]!, changes[i]!)
+    const b = dot(gradientChanges[i]!, q) / dot(steps[i]!, gradientChanges[i]!)
     axpy(a[i]! - b, steps[i]!, q)
   }
   return q.map((v) => -v)

@@ -4,8 +4,8 @@
  */
 
 /**
- * Σ a[i + k] b[j + k] over k < n, in four partial sums, so that additions need not wait for one
- * another.
+ * Computes Σ a[i + k] b[j + k] over k < n, in four partial sums, so that additions need not wait
+ * for one another.
  */
 export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: number): number {
   let s0 = 0
@@ -24,8 +24,8 @@ export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: n
 }
 
 /**
- * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ. Reads and returns lower
- * triangles, with zeros above. Undefined where A is not positive definite.
+ * Computes the Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ. Reads and
+ * returns lower triangles, with zeros above. Undefined where A is not positive definite.
  */
 export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
   const l = new Float64Array(n * n)
@@ -93,7 +93,7 @@ export function backwardSolve(l: Float64Array, n: number, b: Float64Array): Floa
   return x
 }
 
-/** L⁻¹ of a lower-triangular L (n×n). */
+/** Computes L⁻¹ of a lower-triangular L (n×n). */
 function invertLower(l: Float64Array, n: number): Float64Array {
   const inverse = new Float64Array(n * n)
   for (let i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ function invertLower(l: Float64Array, n: number): Float64Array {
   return inverse
 }
 
-/** A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor L; fills the lower triangle. */
+/** Computes A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor L; fills the lower triangle. */
 export function invertFromFactor(l: Float64Array, n: number): Float64Array {
   const inverse = invertLower(l, n)
   const a = new Float64Array(n * n)

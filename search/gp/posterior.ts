@@ -83,7 +83,7 @@ export class Posterior {
 }
 
 /**
- * Posterior covariance of the function at the rows of Z (m×m, row-major).
+ * Computes the posterior covariance of the function at the rows of Z (m×m, row-major).
  * @param prior kernel among the rows of Z
  * @param whitened L⁻¹ k(X, z) for each row
  */

@@ -85,7 +85,7 @@ interface Geometry {
 
 const countGroups = (spec: GpSpec): number => Math.max(...spec.groups, -1) + 1
 
-/** Squared distances, trend part of K and residuals of training data. */
+/** Computes the squared distances, the trend part of K and residuals of training data. */
 export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
   const n = X.rows
   const G = countGroups(spec)
@@ -140,17 +140,17 @@ function computePairs({ n, G, distances }: Geometry, lengthscales: Float64Array)
   const weights = new Float64Array(count)
   for (let i = 0, pair = 0; i < n; i++)
     for (let j = 0; j < i; j++, pair++) {
-      let squared = 0
-      for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
-      values[pair] = matern52(squared)
-      weights[pair] = matern52Weight(squared)
+      let squaredDistance = 0
+      for (let c = 0; c < G; c++) squaredDistance += distances[pair * G + c]! * inverse[c]!
+      values[pair] = matern52(squaredDistance)
+      weights[pair] = matern52Weight(squaredDistance)
     }
   return { values, weights }
 }
 
 const isUnknown = (known: number | undefined): boolean => known === undefined || Number.isNaN(known)
 
-/** K, its factor and α. Undefined where K is not positive definite. */
+/** Computes K, its factor and α. Undefined where K is not positive definite. */
 function factorise(
   g: Geometry,
   h: Hyperparameters,
@@ -162,8 +162,11 @@ function factorise(
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++)
       k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
-    const known = knownNoise?.[i]
-    k[i * n + i] = k[i * n + i]! + h.signalVariance + (isUnknown(known) ? h.noiseVariance : known!)
+    const knownVariance = knownNoise?.[i]
+    k[i * n + i] =
+      k[i * n + i]! +
+      h.signalVariance +
+      (isUnknown(knownVariance) ? h.noiseVariance : knownVariance!)
   }
   const l = cholesky(k, n)
   if (!l) return undefined
@@ -180,7 +183,7 @@ export const unpack = (theta: Float64Array): Hyperparameters => ({
   noiseVariance: Math.exp(theta[theta.length - 1]!),
 })
 
-/** θ of hyperparameters. */
+/** Packs hyperparameters into θ. */
 export const pack = ({
   signalVariance,
   lengthscales,
@@ -189,8 +192,8 @@ export const pack = ({
   Float64Array.from([signalVariance, ...lengthscales, noiseVariance], Math.log)
 
 /**
- * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq.
- * 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Undefined where K is not positive definite.
+ * Computes ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and
+ * Williams, eq. 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Undefined where K is not positive definite.
  */
 export function computeLogLikelihood(
   g: Geometry,
@@ -221,7 +224,7 @@ export function computeLogLikelihood(
 }
 
 /**
- * The process conditioned on data at given hyperparameters. Where K is not positive definite, all
+ * Conditions the process on data at given hyperparameters. Where K is not positive definite, all
  * noise variances become 1.
  * @throws Error where K is not positive definite even then
  */
@@ -240,8 +243,8 @@ export function conditionGp(
       `the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`,
     )
   const { n } = g
-  const observed = data.X.to2DArray().map((row) => Float64Array.from(row))
-  const cross = createCrossKernel(spec, hyperparameters, observed)
+  const trainingRows = data.X.to2DArray().map((row) => Float64Array.from(row))
+  const cross = createCrossKernel(spec, hyperparameters, trainingRows)
   const allPoints: TrainingFactor = {
     ...factor,
     indices: Int32Array.from({ length: n }, (_, i) => i),
@@ -268,10 +271,11 @@ export function conditionGp(
       return {
         mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),
         variance: data.y.map((_, i) => {
-          const known = data.knownNoise?.[i]
+          const knownVariance = data.knownNoise?.[i]
           return Math.max(
             minPosteriorVariance,
-            1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!),
+            1 / inverse[i * n + i]! -
+              (isUnknown(knownVariance) ? hyperparameters.noiseVariance : knownVariance!),
           )
         }),
       }
@@ -287,7 +291,7 @@ export function conditionGp(
 const subsetSize = 32
 const minObservationsForSubset = 64
 
-/** Factor of an evenly spaced subset of the observations (subset of data). */
+/** Factorises an evenly spaced subset of the observations (subset of data). */
 function factoriseSubset({ k }: Factor, { n, residual }: Geometry): TrainingFactor {
   const indices = Int32Array.from({ length: subsetSize }, (_, i) =>
     Math.floor((i * n) / subsetSize),

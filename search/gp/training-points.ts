@@ -21,7 +21,10 @@ const boundNoiseVariance = 0.05 ** 2
 /** Smallest noise variance of a measurement: 1 % of a rate, as machines vary by more. Assumed. */
 const minKnownNoiseVariance = 1e-4
 
-/** A training point; the noise variance follows from the estimate's `logSd` where it is known. */
+/**
+ * Creates a training point; the noise variance follows from the estimate's `logSd` where it is
+ * known.
+ */
 export const createTrainingPoint = (
   configuration: Configuration,
   target: number,
@@ -39,7 +42,10 @@ export const createTrainingPoint = (
   ...(bound ? { bound } : {}),
 })
 
-/** Training points as the data of a Gaussian process; `rows` (n×d) encode their configurations. */
+/**
+ * Converts training points to the data of a Gaussian process; `rows` (n×d) encode their
+ * configurations.
+ */
 export const toGpData = (rows: Rows, points: readonly TrainingPoint[]): GpData => ({
   X: rows.length > 0 ? new Matrix(rows) : Matrix.zeros(0, 0),
   y: Float64Array.from(points, (p) => p.target),
@@ -50,7 +56,7 @@ export const toGpData = (rows: Rows, points: readonly TrainingPoint[]): GpData =
 const fantasyNoiseVariance = 1e-4
 
 /**
- * Pending configurations as training points at their predicted mean (the kriging believer,
+ * Creates training points of pending configurations at their predicted mean (the kriging believer,
  * Ginsbourger et al. 2010).
  */
 export const createFantasies = (

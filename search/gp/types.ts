@@ -39,7 +39,7 @@ export interface Marginals {
   readonly variance: Float64Array
 }
 
-/** Prior mean at a row x: xᵀ b0. */
+/** Computes the prior mean at a row x: xᵀ b0. */
 export function computePriorMean({ slopeMean }: GpSpec, row: ArrayLike<number>): number {
   let sum = 0
   for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!

@@ -71,7 +71,7 @@ describe('a weakly identified bottleneck', () => {
   )
 
   test('moves to its marginal posterior mean, not to where it begins to bind', () => {
-    const { logFactors, offsets } = calibrateFactors(factors, data)
+    const { logFactors, factorErrorPriors } = calibrateFactors(factors, data)
     const binds = Math.log(800 / 1012.5)
     /**
      * Posterior of the cost of cores and of the device by adding up over both, apart from what
@@ -92,9 +92,9 @@ describe('a weakly identified bottleneck', () => {
     const mean = sum / total
     expect(mean).toBeLessThan(binds - 0.08)
     expect(Math.abs(logFactors[0]! - mean)).toBeLessThan(0.04)
-    expect(offsets[0]![0]).toBe(0)
-    expect(offsets[0]![1] / Math.sqrt(squares / total - mean ** 2)).toBeCloseTo(1, 0.6)
-    expect(offsets[1]).toEqual([-logFactors[1]!, 0.2])
+    expect(factorErrorPriors[0]![0]).toBe(0)
+    expect(factorErrorPriors[0]![1] / Math.sqrt(squares / total - mean ** 2)).toBeCloseTo(1, 0.6)
+    expect(factorErrorPriors[1]).toEqual([-logFactors[1]!, 0.2])
   })
 
   test('leaves configurations that it would bind uncertain', () => {
@@ -144,8 +144,8 @@ describe('a weakly identified bottleneck', () => {
 })
 
 test('well identified factors stay at the mode', () => {
-  const { logFactors, offsets } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
-  expect(offsets).toEqual([
+  const { logFactors, factorErrorPriors } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
+  expect(factorErrorPriors).toEqual([
     [-logFactors[0]!, 0.3],
     [-logFactors[1]!, 0.2],
   ])

@@ -33,7 +33,7 @@ interface CalibratedPrior extends ShiftedPrior {
    * Prior of f − `logFactors` for the linear trend, k. For a weakly identified factor it is the
    * marginal posterior instead, because the data are already in it.
    */
-  readonly offsets: readonly (readonly [mean: number, sd: number])[]
+  readonly factorErrorPriors: readonly (readonly [mean: number, sd: number])[]
   readonly saturation: SaturationCurve
 }
 
@@ -81,7 +81,7 @@ const huberThreshold = 3
  */
 const gridPointsPerSd = 3
 /** Grid points on either side of the mode: three prior standard deviations. */
-const gridReach = 3 * gridPointsPerSd
+const gridHalfWidth = 3 * gridPointsPerSd
 /**
  * A factor is weakly identified if its sd exceeds this multiple of what the sensitivities give.
  * Assumed.
@@ -94,8 +94,8 @@ const minWeakSdRatio = 1.5
 const maxInformationAtMean = 4
 
 /**
- * The device-model prior at calibrated factors. Gauss-Newton starts from f = 0, and from the best
- * point with one factor moved by a standard deviation: behind a bottleneck a factor has no
+ * Calibrates the factors of the device-model prior. Gauss-Newton starts from f = 0, and from the
+ * best point with one factor moved by a standard deviation: behind a bottleneck a factor has no
  * gradient.
  * @param points measured ln(rate); a bound that the prediction satisfies has no residual
  */
@@ -115,18 +115,18 @@ export function calibrateFactors(
   const fromZero = descend(fitAtZero)
   const fromBest = start === fitAtZero ? fromZero : descend(start)
   const mode = fromBest.misfit < fromZero.misfit ? fromBest : fromZero
-  const { prior, logFactors, offsets } = averageWeaklyIdentified(mode)
-  const calibratedSds = offsets.map(([, sd]) => sd)
-  return { ...prior, logFactors, offsets, saturation: createSaturationCurve }
+  const { prior, logFactors, factorErrorPriors } = averageWeaklyIdentified(mode)
+  const calibratedSds = factorErrorPriors.map(([, sd]) => sd)
+  return { ...prior, logFactors, factorErrorPriors, saturation: createSaturationCurve }
 
   function fitAt(shift: readonly number[]): FactorFit {
-    const shifted = factors.applyFactors(shift)
-    return { logFactors: shift, prior: shifted, misfit: computeMisfit(shifted, shift) }
+    const shiftedPrior = factors.applyFactors(shift)
+    return { logFactors: shift, prior: shiftedPrior, misfit: computeMisfit(shiftedPrior, shift) }
   }
 
-  function computeMisfit(shifted: ShiftedPrior, shift: readonly number[]): number {
+  function computeMisfit(shiftedPrior: ShiftedPrior, shift: readonly number[]): number {
     const loss = points.reduce((sum, point) => {
-      const logRate = shifted.predictLogRate(point.configuration)
+      const logRate = shiftedPrior.predictLogRate(point.configuration)
       return logRate === undefined
         ? sum
         : sum + computePseudoHuber(computeResidual(point, logRate) / computeErrorSd(point))
@@ -134,7 +134,7 @@ export function calibrateFactors(
     return loss + shift.reduce((sum, v, i) => sum + (v / priorSds[i]!) ** 2, 0)
   }
 
-  /** Gauss-Newton steps, each halved until the misfit decreases. */
+  /** Takes Gauss-Newton steps, each halved until the misfit decreases. */
   function descend(from: FactorFit): FactorFit {
     let fit = from
     for (let step = 0; step < maxGaussNewtonSteps; step++) {
@@ -151,24 +151,30 @@ export function calibrateFactors(
   }
 
   /** Step 2: moves weakly identified factors to their marginal means, the furthest first. */
-  function averageWeaklyIdentified(mode: FactorFit): FactorFit & Pick<CalibratedPrior, 'offsets'> {
-    const offsets = mode.logFactors.map((v, i): readonly [number, number] => [-v, priorSds[i]!])
+  function averageWeaklyIdentified(
+    mode: FactorFit,
+  ): FactorFit & Pick<CalibratedPrior, 'factorErrorPriors'> {
+    const factorErrorPriors = mode.logFactors.map((v, i): readonly [number, number] => [
+      -v,
+      priorSds[i]!,
+    ])
     const remaining = new Set(priorSds.keys())
     let fit = mode
     for (;;) {
       const furthest = [...remaining]
         .flatMap((factor) => findWeaklyIdentified(fit, factor) ?? [])
         .sort((a, b) => b.distance - a.distance)[0]
-      if (furthest === undefined) return { ...fit, offsets }
+      if (furthest === undefined) return { ...fit, factorErrorPriors }
       remaining.delete(furthest.factor)
-      offsets[furthest.factor] = [0, furthest.sd]
+      factorErrorPriors[furthest.factor] = [0, furthest.sd]
       fit = furthest.atMean
     }
   }
 
   /**
-   * The marginal posterior of a factor, summed on a grid with the other factors fixed. Undefined
-   * where the sensitivities describe it as well, or where the data carry less than the prior.
+   * Computes the marginal posterior of a factor, summed on a grid with the other factors fixed.
+   * Undefined where the sensitivities describe it as well, or where the data carry less than the
+   * prior.
    */
   function findWeaklyIdentified(
     fit: FactorFit,
@@ -179,8 +185,8 @@ export function calibrateFactors(
     if (information * priorSd ** 2 < 1) return undefined
     const shiftBy = (shift: number) =>
       fitAt(fit.logFactors.map((v, i) => (i === factor ? v + shift : v)))
-    const grid = Array.from({ length: 2 * gridReach + 1 }, (_, j) => {
-      const shift = ((j - gridReach) * priorSd) / gridPointsPerSd
+    const grid = Array.from({ length: 2 * gridHalfWidth + 1 }, (_, j) => {
+      const shift = ((j - gridHalfWidth) * priorSd) / gridPointsPerSd
       return { shift, weight: Math.exp(0.5 * (fit.misfit - shiftBy(shift).misfit)) }
     })
     const total = grid.reduce((sum, { weight }) => sum + weight, 0)
@@ -208,7 +214,7 @@ export function calibrateFactors(
     if (linearSd === 0 || calibratedLogRate === undefined) return (linear) => linear
     return (linear) => {
       const zScore = linear / linearSd
-      /** The prior at the point of `zScore` standard deviations along a direction. */
+      /** Computes the prior at the point of `zScore` standard deviations along a direction. */
       const moveAlong = (direction: readonly number[]) =>
         factors.applyFactors(
           logFactors.map(
@@ -231,13 +237,15 @@ export function calibrateFactors(
     }
   }
 
-  /** Standard deviation of the linearised ln(rate) with the given sensitivities. */
+  /** Computes the standard deviation of the linearised ln(rate) with the given sensitivities. */
   function computeSdAlong(sensitivities: readonly number[]): number {
     return Math.hypot(...sensitivities.map((v, i) => v * calibratedSds[i]!))
   }
 }
 
-/** (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss. */
+/**
+ * Computes (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss.
+ */
 function computeGaussNewtonStep(
   points: readonly CalibrationPoint[],
   priorSds: readonly number[],
@@ -268,14 +276,17 @@ function computeGaussNewtonStep(
   return factor && backwardSolve(factor, k, forwardSolve(factor, k, gradient))
 }
 
-/** Measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
+/** Computes measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
 function computeResidual({ target, bound }: CalibrationPoint, logRate: number): number {
   const residual = target - logRate
   if (bound === undefined) return residual
   return bound === 'upper' ? Math.min(0, residual) : Math.max(0, residual)
 }
 
-/** Fisher information of the points about one factor, from the sensitivities (1 / variance). */
+/**
+ * Computes the Fisher information of the points about one factor, from the sensitivities (1 /
+ * variance).
+ */
 function computeInformation(
   points: readonly CalibrationPoint[],
   prior: ShiftedPrior,
@@ -295,6 +306,6 @@ function computeInformation(
 const computeErrorSd = ({ noise = 0 }: CalibrationPoint): number =>
   Math.sqrt(discrepancySd ** 2 + (Number.isNaN(noise) ? 0 : noise))
 
-/** Twice the pseudo-Huber loss of a standardised residual: z² for small z. */
+/** Computes twice the pseudo-Huber loss of a standardised residual: z² for small z. */
 const computePseudoHuber = (z: number) =>
   2 * huberThreshold ** 2 * (Math.sqrt(1 + (z / huberThreshold) ** 2) - 1)

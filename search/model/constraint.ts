@@ -3,7 +3,10 @@ import { getModelledQuantity } from '../objective.ts'
 import { computeLogMetric } from '../observed-cost.ts'
 import type { Observation, Problem } from '../types.ts'
 
-/** The modelled constraint: ln(metric / limit), met where it is ≤ 0; ln(metric) without a limit. */
+/**
+ * Computes the modelled constraint: ln(metric / limit), met where it is ≤ 0; ln(metric) without a
+ * limit.
+ */
 export const toConstraintTarget = (problem: Problem, logValue: number): number =>
   logValue - Math.log(problem.constraintLimit ?? 1)
 

@@ -61,7 +61,7 @@ const servesOffset = { mean: 1, sd: 1 }
 const trendOnly = -1
 
 /**
- * The design of a quantity. Columns: the encoded parameters; ln price, which orders unlike
+ * Creates the design of a quantity. Columns: the encoded parameters; ln price, which orders unlike
  * resources by size; ones; and those of an informative prior.
  */
 export function createDesign(
@@ -139,7 +139,7 @@ const createBaseRows = memoise((problem: Problem) => {
 })
 
 /**
- * Slope prior of a parameter.
+ * Creates the slope prior of a parameter.
  * @param direction sign of the quantity's change where a configuration serves more
  * @param sdFactor factor on the standard deviation
  */
@@ -157,8 +157,8 @@ export function createSlopePrior(
 }
 
 /**
- * Slope prior of a concurrency parameter on a log axis. Undefined for other parameters, and for a
- * quantity that concurrency does not affect, such as the unloaded latency.
+ * Creates the slope prior of a concurrency parameter on a log axis. Undefined for other parameters,
+ * and for a quantity that concurrency does not affect, such as the unloaded latency.
  */
 export function createConcurrencySlopePrior(
   problem: Problem,
@@ -179,7 +179,7 @@ export function createConcurrencySlopePrior(
   return { mean: concurrencyElasticity.mean * range, sd: concurrencyElasticity.sd * range }
 }
 
-/** ln(max / min) of a log axis; undefined for a linear one. */
+/** Computes ln(max / min) of a log axis; undefined for a linear one. */
 export function computeLogRange(
   parameter: Exclude<Parameter, { kind: 'categorical' }>,
 ): number | undefined {

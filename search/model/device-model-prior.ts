@@ -18,9 +18,12 @@ const deviceModelPriorSettings = {
   minLogBayesFactor: -2,
   /** Prior sd of the offset, in ln: 10 %. */
   offsetSd: 0.1,
-  /** Factor on the prior sd of the other slopes, which correct this prior. */
+  /** Factor on the prior sd of the GP's own trend slopes, which only correct this prior. */
   trendScale: 0.1,
-  /** LogNormal(mu, sigma) of the residual's variance; the median 0.003 is an sd of 5 %. */
+  /**
+   * Prior of the residual variance, LogNormal(mu, sigma). Its median 0.003 is a standard deviation
+   * of about 5 %.
+   */
   signalVariance: [Math.log(0.003), 1] as const,
 }
 
@@ -28,9 +31,9 @@ const deviceModelPriorSettings = {
 const fixedSlope: readonly [mean: number, sd: number] = [1, 0]
 
 /**
- * The device-model prior of ln rate at calibrated factors. Its columns are the calibrated ln rate,
- * its difference from the mean over the space (a scale error), and the derivative of ln rate with
- * respect to the logarithm of each calibration factor (calibration.ts).
+ * Creates the device-model prior of ln rate at calibrated factors. Its columns are the calibrated
+ * ln rate, its difference from the mean over the space (a scale error), and the derivative of
+ * ln rate with respect to the logarithm of each calibration factor (calibration.ts).
  */
 export function createRatePrior(
   problem: Problem,
@@ -38,37 +41,45 @@ export function createRatePrior(
 ): InformativePrior | undefined {
   const { priorLogRate, priorFactors } = problem
   if (!priorLogRate) return undefined
-  const calibrated = priorFactors && calibrateFactors(priorFactors, points)
-  const logRate = calibrated?.predictLogRate ?? priorLogRate
-  const centre = computeMeanLogRate(problem)
+  const calibration = priorFactors && calibrateFactors(priorFactors, points)
+  const predictLogRate = calibration?.predictLogRate ?? priorLogRate
+  const meanLogRate = computeMeanLogRate(problem)
   return {
     slopes: [
       fixedSlope, // Calibrated ln rate.
       [0, scaleSd], // Scale error.
-      ...(calibrated?.offsets ?? []), // Errors of the calibration factors.
+      ...(calibration?.factorErrorPriors ?? []), // Errors of the calibration factors.
     ],
     computeColumns: (configurations) =>
       configurations.map((c) => {
-        const expected = logRate(c) ?? centre
-        return [expected, expected - centre, ...(calibrated?.computeSensitivities(c) ?? [])]
+        // Without a prediction: the mean over the space.
+        const expectedLogRate = predictLogRate(c) ?? meanLogRate
+        return [
+          expectedLogRate,
+          expectedLogRate - meanLogRate,
+          ...(calibration?.computeSensitivities(c) ?? []),
+        ]
       }),
-    saturation: calibrated?.saturation,
+    // The next bottleneck limits gains: known only from calibrated factors.
+    saturation: calibration?.saturation,
     ...deviceModelPriorSettings,
   }
 }
 
 /**
- * Mean prior ln rate over the space. A scale error stretches the deviations from this mean, so it
- * does not move the mean itself. 0 where the device model applies to no configuration.
+ * Computes the mean prior ln rate over the space. A scale error stretches the deviations from this
+ * mean, so it does not move the mean itself. 0 where the device model applies to no configuration.
  */
 const computeMeanLogRate = memoise((problem: Problem): number => {
-  const expected = sampleRepresentatives(problem.space).flatMap(
+  const expectedLogRates = sampleRepresentatives(problem.space).flatMap(
     (c) => problem.priorLogRate?.(c) ?? [],
   )
-  return expected.reduce((sum, value) => sum + value, 0) / Math.max(1, expected.length)
+  return (
+    expectedLogRates.reduce((sum, value) => sum + value, 0) / Math.max(1, expectedLogRates.length)
+  )
 })
 
-/** The device-model prior of the constraint, as one column with a learned scale. */
+/** Creates the device-model prior of the constraint, as one column with a learned scale. */
 export function createConstraintPrior(problem: Problem): InformativePrior | undefined {
   const { priorLogConstraint } = problem
   if (!priorLogConstraint) return undefined
@@ -78,7 +89,7 @@ export function createConstraintPrior(problem: Problem): InformativePrior | unde
     return logValue === undefined ? 0 : toConstraintTarget(problem, logValue)
   }
   return {
-    slopes: [[1, scaleSd]],
+    slopes: [[1, scaleSd]], // Learned scale, about 1.
     computeColumns: (configurations) => configurations.map((c) => [predictLogConstraint(c)]),
     ...deviceModelPriorSettings,
   }

@@ -5,7 +5,7 @@ import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Observation, SearchSpace } from '../types.ts'
 import type { InformativePrior } from './informative-prior.ts'
 
-/** With fewer rates no effect of a parameter can be estimated. */
+/** Minimum rates of a prior: fewer do not show the effect of a parameter. */
 const minRates = 3
 
 /**
@@ -16,7 +16,7 @@ const minRates = 3
 const earlierTrialsPriorSettings = {
   /** Accepted if the data are e times as probable with it. */
   minLogBayesFactor: 1,
-  /** Factor on the prior sd of the other slopes, which correct this prior. */
+  /** Factor on the prior sd of the GP's own trend slopes, which only correct this prior. */
   trendScale: 0.3,
   /** Prior sd of the offset, in ln: a factor e. */
   offsetSd: 1,
@@ -26,37 +26,41 @@ const earlierTrialsPriorSettings = {
 /** Prior of the slope of the earlier rates. */
 const earlierRateSlope: readonly [mean: number, sd: number] = [1, 0.5]
 
-type LogRate = (configurations: readonly Configuration[]) => readonly number[]
+type PredictLogRates = (configurations: readonly Configuration[]) => readonly number[]
 
 /**
- * An informative prior of ln rate from earlier experiments with the same served model. Its column
- * is their posterior mean; slope and offset are learned, because the machine or the SLO may differ.
- * Failures and constraints are ignored, because limits differ. Undefined with fewer than three
- * rates.
+ * Creates an informative prior of ln rate from earlier experiments with the same served model. Its
+ * column is their posterior mean; slope and offset are learned, because the machine or the SLO may
+ * differ. Failures and constraints are ignored, because limits differ. Undefined with fewer than
+ * three rates.
  */
 export function createEarlierTrialsPrior(
   earlier: readonly Observation[],
   space: SearchSpace,
 ): InformativePrior | undefined {
-  const logRate = fitEarlierRates(earlier)(space)
+  const predictLogRates = fitEarlierRates(earlier)(space)
   return (
-    logRate && {
+    predictLogRates && {
       slopes: [earlierRateSlope],
-      computeColumns: (configurations) => logRate(configurations).map((value) => [value]),
+      computeColumns: (configurations) =>
+        predictLogRates(configurations).map((value) => [value]),
       ...earlierTrialsPriorSettings,
     }
   )
 }
 
-/** One fit for each list of earlier observations and space, not one for each trial. */
+/** Memoised by earlier observations and space, so that each trial does not fit anew. */
 const fitEarlierRates = memoise((earlier: readonly Observation[]) =>
   memoise((space: SearchSpace) => fitLogRate(earlier, space)),
 )
 
-function fitLogRate(earlier: readonly Observation[], space: SearchSpace): LogRate | undefined {
+function fitLogRate(
+  earlier: readonly Observation[],
+  space: SearchSpace,
+): PredictLogRates | undefined {
   const rates = earlier.flatMap((o) =>
     o.state === 'complete' && !o.censored && o.rate && o.rate.value > 0
-      ? [{ at: o.configuration, logRate: Math.log(o.rate.value) }]
+      ? [{ configuration: o.configuration, logRate: Math.log(o.rate.value) }]
       : [],
   )
   if (rates.length < minRates) return undefined
@@ -69,7 +73,7 @@ function fitLogRate(earlier: readonly Observation[], space: SearchSpace): LogRat
       slopeVariance: new Float64Array(encoder.columns.length).fill(1),
     },
     {
-      X: new Matrix(rates.map(({ at }) => encoder.encode(at))),
+      X: new Matrix(rates.map(({ configuration }) => encoder.encode(configuration))),
       y: Float64Array.from(rates, ({ logRate }) => logRate - mean),
     },
   )
@@ -77,9 +81,9 @@ function fitLogRate(earlier: readonly Observation[], space: SearchSpace): LogRat
   return (configurations) => {
     const missing = configurations.filter((configuration) => !cache.has(configuration))
     if (missing.length > 0) {
-      const predicted = gp.predict(missing.map(encoder.encode)).mean
+      const predictedMean = gp.predict(missing.map(encoder.encode)).mean
       for (const [i, configuration] of missing.entries())
-        cache.set(configuration, mean + predicted[i]!)
+        cache.set(configuration, mean + predictedMean[i]!)
     }
     return configurations.map((configuration) => cache.get(configuration)!)
   }

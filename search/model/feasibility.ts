@@ -16,7 +16,7 @@ export interface Predictions {
 /** Lower bound of P(serves), which keeps its logarithm finite. */
 export const minServesProbability = 1e-9
 
-/** ln P(serves and meets the constraint), m. Assumes that the two are independent. */
+/** Computes ln P(serves and meets the constraint), m. Assumes that the two are independent. */
 export function computeLogFeasible(
   problem: Problem,
   { constraint, logServes }: Predictions,

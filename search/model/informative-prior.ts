@@ -12,7 +12,7 @@ export interface InformativePrior {
   readonly computeColumns: (
     configurations: readonly Configuration[],
   ) => readonly (readonly number[])[]
-  /** Factor on the prior sd of the other slopes, which correct this prior. */
+  /** Factor on the prior sd of the GP's own trend slopes, which only correct this prior. */
   readonly trendScale: number
   /** Prior sd of the offset. */
   readonly offsetSd: number

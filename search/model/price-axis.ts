@@ -1,4 +1,4 @@
-/** How the price of a replica varies over a space. */
+/** Dependence of the price of a replica on the parameters of a space. */
 import { sampleRepresentatives } from '../space/candidates.ts'
 import { satisfiesConstraints } from '../space/space.ts'
 import type { Problem } from '../types.ts'
@@ -14,7 +14,8 @@ const maxLines = 24
 const maxValuesPerLine = 64
 
 /**
- * Smallest ln price and its range over the space; range 0 where all configurations cost the same.
+ * Computes the smallest ln price and its range over the space; range 0 if all configurations cost
+ * the same.
  */
 export function computeLogPriceRange(problem: Problem): [lowest: number, range: number] {
   const logPrices = sampleRepresentatives(problem.space).map((c) =>
@@ -31,7 +32,7 @@ export const affectsPrice = (problem: Problem, name: string): boolean =>
     line.some((logPrice) => Math.abs(logPrice - line[0]!) > minLogPriceDifference),
   )
 
-/** ln prices along one parameter from up to `maxLines` configurations, one line for each. */
+/** Computes ln prices along one parameter from up to `maxLines` configurations, one line each. */
 function computePriceLines(problem: Problem, name: string): number[][] {
   const parameter = problem.space.parameters.find((p) => p.name === name)!
   const allValues = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]

@@ -95,7 +95,7 @@ export function fitQuantityModel(
   return createModel(selectBest([withoutPrior, withPrior, withOutlier]).model, pending)
 }
 
-/** The point with the largest standardised residual from its leave-one-out prediction. */
+/** Finds the point with the largest standardised residual from its leave-one-out prediction. */
 function findLargestResidual({ gp }: FittedModel, points: readonly TrainingPoint[]): TrainingPoint {
   const { mean, variance } = gp.predictLeaveOneOut()
   const residuals = points.map(({ target, noise, bound }, i) => {
@@ -147,7 +147,9 @@ function fitModel(
   return { ...fitCensoredGp(design.spec, X, points, priors), design, prior }
 }
 
-/** The default priors, with the signal variance that the prior or the latent function sets. */
+/**
+ * Creates the default priors, with the signal variance that the prior or the latent function sets.
+ */
 function createHyperPriors(
   quantity: Quantity,
   groups: number,

@@ -51,7 +51,7 @@ export function saturate(
   return { mean, variance, upperOffsets }
 }
 
-/** Offset of the quantile at a z-score from the mean, for the i-th configuration. */
+/** Computes the offset of the quantile at a z-score from the mean, for the i-th configuration. */
 export function computeQuantileOffset(
   { variance, upperOffsets }: SaturatingPredictive,
   i: number,
@@ -63,8 +63,8 @@ export function computeQuantileOffset(
 }
 
 /**
- * The z-score at which the quantile of the i-th configuration has the given offset from the mean;
- * Infinity above the saturation.
+ * Computes the z-score at which the quantile of the i-th configuration has the given offset from
+ * the mean; Infinity above the saturation.
  */
 export function computeZScore(prediction: SaturatingPredictive, i: number, offset: number): number {
   const { variance, upperOffsets } = prediction
@@ -76,8 +76,9 @@ export function computeZScore(prediction: SaturatingPredictive, i: number, offse
 }
 
 /**
- * ln E[max(0, quantity − mean − threshold)] for the i-th configuration. The quantity is piecewise
- * linear in a standard normal z, so that each knot adds its change of slope × E[max(0, z − knot)].
+ * Computes ln E[max(0, quantity − mean − threshold)] for the i-th configuration. The quantity is
+ * piecewise linear in a standard normal z, so that each knot adds its change of slope × E[max(0, z
+ * − knot)].
  */
 export function computeLogExpectedExcess(
   prediction: SaturatingPredictive,
@@ -98,10 +99,10 @@ export function computeLogExpectedExcess(
   return first + Math.log(Math.max(0, slopes))
 }
 
-/** The tabulated offset at an integer z-score. */
+/** Returns the tabulated offset at an integer z-score. */
 const getOffset = (upperOffsets: Float64Array, i: number, z: number): number =>
   z === 0 ? 0 : upperOffsets[maxTabulatedZ * i + z - 1]!
 
-/** Slope of the quantile curve between z and z + 1. */
+/** Computes the slope of the quantile curve between z and z + 1. */
 const computeSlopeAfter = (upperOffsets: Float64Array, i: number, z: number): number =>
   getOffset(upperOffsets, i, z + 1) - getOffset(upperOffsets, i, z)

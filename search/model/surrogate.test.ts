@@ -284,24 +284,24 @@ describe('an informative prior', () => {
     expect(mean).toBeCloseTo(Math.log(rps(all[7]!)), 6)
     expect(sd).toBeGreaterThan(0.1)
     expect(sd).toBeLessThan(0.3)
-    expect(fitSurrogate(right, [], []).priorAccepted).toBe(true)
+    expect(fitSurrogate(right, [], []).isPriorAccepted).toBe(true)
     const limited: Problem = { ...problem, priorLogConstraint: (c) => Math.log(ms(c)) }
     const { rate, constraint } = fitSurrogate(limited, [], []).predict([all[7]!])
     expect([rate, constraint!.mean[0]]).toEqual([
       undefined,
       expect.closeTo(Math.log(ms(all[7]!) / 20), 6),
     ])
-    expect(fitSurrogate(limited, [], []).priorAccepted).toBe(true)
-    expect(fitSurrogate(problem, [], []).priorAccepted).toBe(false)
+    expect(fitSurrogate(limited, [], []).isPriorAccepted).toBe(true)
+    expect(fitSurrogate(problem, [], []).isPriorAccepted).toBe(false)
   })
   test('that is right narrows the posterior; a wrong one is rejected', () => {
     const few = observations.slice(0, 3)
     const where = all[17]!
-    expect(fitSurrogate(right, few, []).priorAccepted).toBe(true)
+    expect(fitSurrogate(right, few, []).isPriorAccepted).toBe(true)
     expect(rateAt(right, few, where).sd).toBeLessThan(0.5 * rateAt(problem, few, where).sd)
     expect(Math.abs(rateAt(right, few, where).mean - Math.log(rps(where)))).toBeLessThan(0.03)
     const wrong = withPrior((v) => 12 - v)
-    expect(fitSurrogate(wrong, observations, []).priorAccepted).toBe(false)
+    expect(fitSurrogate(wrong, observations, []).isPriorAccepted).toBe(false)
     expect(rateAt(wrong, observations, where)).toEqual(rateAt(problem, observations, where))
   })
   describe('and outliers', () => {
@@ -316,7 +316,7 @@ describe('an informative prior', () => {
       (at) => {
         const trials = lowered(1)
         const moved = [...trials.slice(1, at + 1), trials[0]!, ...trials.slice(at + 1)]
-        expect(fitSurrogate(right, moved, []).priorAccepted).toBe(true)
+        expect(fitSurrogate(right, moved, []).isPriorAccepted).toBe(true)
         // The others predict as without it.
         const beside = rateAt(right, moved, all[17]!)
         expect(Math.abs(beside.mean - Math.log(rps(all[17]!)))).toBeLessThan(0.05)
@@ -327,7 +327,7 @@ describe('an informative prior', () => {
     test('the same for a pruned trial far below', () => {
       const pruned = measure(some[1]!, { rate: { value: 0.3 * rps(some[1]!) }, censored: true })
       const trials = [measure(some[0]!), pruned]
-      expect(fitSurrogate(right, trials, []).priorAccepted).toBe(true)
+      expect(fitSurrogate(right, trials, []).isPriorAccepted).toBe(true)
     })
     test('three readings 40 % low are no outliers: predictions beside them follow', () => {
       const between = all[4]!
@@ -336,14 +336,14 @@ describe('an informative prior', () => {
     test('one trial does not reject a device model that has everything the wrong way round, three do', () => {
       const wrong = withPrior((v) => 12 - v)
       const trials = [0, 19, 14].map((i) => measure(all[i]!))
-      expect(fitSurrogate(wrong, trials.slice(0, 1), []).priorAccepted).toBe(true)
-      expect(fitSurrogate(wrong, trials, []).priorAccepted).toBe(false)
+      expect(fitSurrogate(wrong, trials.slice(0, 1), []).isPriorAccepted).toBe(true)
+      expect(fitSurrogate(wrong, trials, []).isPriorAccepted).toBe(false)
     })
   })
   test('is accepted beside a pruned trial whose bound has no standard deviation', () => {
     const cut = measure(all[18]!, { rate: { value: 1.2 * rps(all[18]!) }, censored: true })
     const few = [...observations.slice(0, 3), cut]
-    expect(fitSurrogate(right, few, []).priorAccepted).toBe(true)
+    expect(fitSurrogate(right, few, []).isPriorAccepted).toBe(true)
     const { mean, sd } = rateAt(right, few, all[18]!)
     expect(Math.abs(mean - Math.log(rps(all[18]!)))).toBeLessThan(0.05)
     expect(sd).toBeLessThan(0.2)
@@ -394,7 +394,7 @@ describe('an informative prior', () => {
     const earlier = all.map((c) => measure(c, { rate: { value: 1.5 * rps(c) } }))
     const withPast: Problem = { ...problem, earlier }
     const few = observations.slice(0, 4)
-    expect(fitSurrogate(withPast, few, []).priorAccepted).toBe(true)
+    expect(fitSurrogate(withPast, few, []).isPriorAccepted).toBe(true)
     expect(rateAt(withPast, few, all[17]!).sd).toBeLessThan(rateAt(problem, few, all[17]!).sd)
   })
 })

@@ -22,7 +22,7 @@ export interface Surrogate {
   sampleJoint(configurations: readonly Configuration[], rng: Rng): JointDraws
   readonly warnings: readonly string[]
   /** An informative prior of ln rate (else of the constraint) is part of the model. */
-  readonly priorAccepted: boolean
+  readonly isPriorAccepted: boolean
 }
 
 /** One draw of ln rate and of the constraint, m; undefined for an unmeasured quantity. */
@@ -96,11 +96,14 @@ function buildSurrogate(
     },
     warnings: [rate, constraint, serves].flatMap((model) => model?.warning ?? []),
     // Without data, nothing rejects the prior.
-    priorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
+    isPriorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
   }
 }
 
-/** ln rate of each trial that served; the rate of a pruned trial is an upper bound. */
+/**
+ * Creates points of the ln rate of each trial that served; the rate of a pruned trial is an upper
+ * bound.
+ */
 const createRatePoints = (observations: readonly Observation[]): TrainingPoint[] =>
   observations.flatMap((o) =>
     o.state === 'complete' && o.rate && o.rate.value > 0
@@ -119,7 +122,7 @@ const createRatePoints = (observations: readonly Observation[]): TrainingPoint[]
  */
 const hasServed = (o: Observation): boolean => o.state === 'complete' && o.rate?.value !== 0
 
-/** Probit regression of whether a configuration serves, from the first failure on. */
+/** Fits a probit regression of whether a configuration serves, from the first failure on. */
 function fitServes(
   problem: Problem,
   observations: readonly Observation[],

@@ -18,7 +18,7 @@ interface TaskColumns {
   readonly infeasible: string | undefined
 }
 
-/** Column of the rate; undefined where the objective needs none. */
+/** Resolves the column of the rate; undefined where the objective needs none. */
 export const resolveRateColumn = ({ objective, rate }: ReplayTask): string | undefined =>
   getModelledQuantity(taskObjectives[objective].objective) === 'rate'
     ? (rate ?? 'throughputRps')
@@ -33,7 +33,7 @@ function resolveColumns(task: ReplayTask): TaskColumns {
   }
 }
 
-/** All columns that a task names, parameters included. */
+/** Lists all columns that a task names, parameters included. */
 export function listColumns(task: ReplayTask): string[] {
   const { price, measured, infeasible } = resolveColumns(task)
   return [
@@ -48,7 +48,7 @@ export function listColumns(task: ReplayTask): string[] {
 
 const decimalPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 
-/** The number in a cell; NaN for an empty cell or anything but a finite decimal number. */
+/** Parses the number in a cell; NaN for an empty cell or anything but a finite decimal number. */
 export function parseCellNumber(cell: string | number | undefined): number {
   const text = String(cell ?? '').trim()
   const value = decimalPattern.test(text) ? Number(text) : Number.NaN
@@ -71,7 +71,7 @@ function parseInfeasibleMark(cell: string | number | undefined): boolean | undef
 export const isInfeasible = (task: ReplayTask, row: ReplayRow): boolean =>
   task.infeasibleColumn ? parseInfeasibleMark(row[task.infeasibleColumn]) === true : false
 
-/** Measured columns that are empty in a row that is not marked as infeasible. */
+/** Finds measured columns that are empty in a row that is not marked as infeasible. */
 export const findMissingMeasurements = (task: ReplayTask, row: ReplayRow): string[] =>
   task.infeasibleColumn && parseInfeasibleMark(row[task.infeasibleColumn]) !== false
     ? []
@@ -79,7 +79,9 @@ export const findMissingMeasurements = (task: ReplayTask, row: ReplayRow): strin
 
 const isEmpty = (cell: string | number | undefined): boolean => String(cell ?? '').trim() === ''
 
-/** All faults of the rows: missing columns, and cells that violate the rules of their column. */
+/**
+ * Finds all faults of the rows: missing columns, and cells that violate the rules of their column.
+ */
 export function findRowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFault[] {
   if (rows.length === 0) return [{ message: 'it has no rows' }]
   const columns = Object.keys(rows[0]!)
@@ -92,7 +94,7 @@ export function findRowFaults(task: ReplayTask, rows: readonly ReplayRow[]): Row
   return rows.flatMap((row, i) => check(row).map((message) => ({ row: i, message })))
 }
 
-/** A function that lists the faults of one row. */
+/** Creates a function that lists the faults of one row. */
 function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
   const { price, infeasible, measured } = resolveColumns(task)
   const [metric, rate] = measured
@@ -117,7 +119,7 @@ function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
 /** Values of a parameter that a fault lists. */
 const maxListedValues = 12
 
-/** A fault unless the cell has one of the values of its parameter. */
+/** Returns a fault unless the cell has one of the values of its parameter. */
 function checkParameter(
   { name, kind, values }: ReplayParameter,
   permitted: ReadonlySet<string | number>,
@@ -138,7 +140,7 @@ function checkParameter(
 const rateRule =
   'a rate is above 0; mark a configuration that could not serve with 1 in an infeasibleColumn'
 
-/** A fault unless the cell is a number in range that satisfies the rule. */
+/** Returns a fault unless the cell is a number in range that satisfies the rule. */
 function checkCell(
   column: string,
   row: ReplayRow,
@@ -159,7 +161,7 @@ const describeNonNumber = (column: string, row: ReplayRow): string[] => [
   `${column} is '${row[column] ?? ''}', not a number`,
 ]
 
-/** The configuration of a row. */
+/** Reads the configuration of a row. */
 export const readConfiguration = ({ parameters }: ReplayTask, row: ReplayRow): Configuration =>
   Object.fromEntries(
     parameters.map(({ name, kind }) => [
@@ -195,9 +197,9 @@ const maxRepeatDeviations = 3
 const minRelevantLimitShare = 0.1
 
 /**
- * One row for each configuration. Repeats that agree within the noise (three standard deviations of
- * a difference) are averaged. Of contradicting repeats the worst values count: in the measurements,
- * in whether they served, or in the price.
+ * Merges the rows of each configuration. Repeats that agree within the noise (three standard
+ * deviations of a difference) are averaged. Of contradicting repeats the worst values count: in the
+ * measurements, in whether they served, or in the price.
  */
 export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): MergedRows {
   const groups = new Map<string, number[]>()
@@ -209,7 +211,7 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
   }
   const averaged: number[][] = []
   const contradictions: Contradiction[] = []
-  const merged = [...groups.values()].map((group) => {
+  const mergedRows = [...groups.values()].map((group) => {
     if (group.length === 1) return rows[group[0]!]!
     const repeats = group.map((i) => rows[i]!)
     const differences = findContradictions(task, repeats)
@@ -218,7 +220,7 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
     else averaged.push(group)
     return differences.length > 0 ? takeWorst(task, repeats) : average(task, repeats)
   })
-  return { rows: merged, averaged, contradictions }
+  return { rows: mergedRows, averaged, contradictions }
 }
 
 const readNumbers = (rows: readonly ReplayRow[], column: string): number[] =>
@@ -255,7 +257,7 @@ function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): strin
   ]
 }
 
-/** The first row with its measurements averaged. */
+/** Returns the first row with its measurements averaged. */
 function average(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   const { measured } = resolveColumns(task)
   if (isInfeasible(task, rows[0]!)) return rows[0]!
@@ -266,12 +268,15 @@ function average(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   return { ...rows[0]!, ...Object.fromEntries(means) }
 }
 
-/** The first row (or an infeasible one) with the highest price and metric, and the lowest rate. */
+/**
+ * Returns the first row (or an infeasible one) with the highest price and metric, and the lowest
+ * rate.
+ */
 function takeWorst(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   const rate = resolveRateColumn(task)
   const dearest = findMax(readNumbers(rows, task.price))
-  const failed = rows.find((row) => isInfeasible(task, row))
-  if (failed) return { ...failed, [task.price]: dearest }
+  const infeasibleRow = rows.find((row) => isInfeasible(task, row))
+  if (infeasibleRow) return { ...infeasibleRow, [task.price]: dearest }
   const { metric } = task.constraint
   return {
     ...rows[0]!,

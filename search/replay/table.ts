@@ -23,8 +23,8 @@ export interface RecordedTable {
 }
 
 /**
- * The problem of a task on its rows, one for each configuration. Its space lists the recorded
- * configurations.
+ * Creates the problem of a task on its rows, one for each configuration. Its space lists the
+ * recorded configurations.
  * @throws Error with all faults of the rows; the first row is row 1
  */
 export function createRecordedTable(task: ReplayTask, rows: readonly ReplayRow[]): RecordedTable {
@@ -64,6 +64,7 @@ export function createRecordedTable(task: ReplayTask, rows: readonly ReplayRow[]
       objective: taskObjectives[task.objective].objective,
       pricePerHour: (configuration) => Number(getRow(configuration)[task.price]),
       constraintLimit: task.constraint.max,
+      // With a rate, the table records the constrained metric at that rate.
       constraintAtRate: rate !== undefined,
     },
     measure(configuration, rng) {
@@ -121,7 +122,8 @@ const createParameter = (parameter: ReplayParameter): Parameter =>
       }
 
 /**
- * Noise-free ln cost of every recorded configuration, by its key; Infinity where it is infeasible.
+ * Computes the noise-free ln cost of every recorded configuration, by its key; Infinity where it is
+ * infeasible.
  */
 export const computeTrueLogCosts = (table: RecordedTable): Map<string, number> =>
   new Map(

@@ -28,6 +28,7 @@ export interface ReplayTask {
   readonly rate?: string
   /** Standard deviation of ln(measurement) for simulated noise. Default: none. */
   readonly relativeNoise?: number
+  /** Origin of the recorded measurements, for the reader. */
   readonly source?: string
 }
 export type ReplayParameter =
@@ -42,6 +43,7 @@ export type ReplayParameter =
       readonly name: string
       readonly kind: 'categorical'
       readonly values: readonly string[]
+      /** Numeric features of each value, which give distances between values. */
       readonly features?: Readonly<Record<string, readonly number[]>>
     }
 

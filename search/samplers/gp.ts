@@ -45,17 +45,16 @@ export const gpSampler: Sampler = {
 
     // Fit. Where the first trials contradict the prior, the initial design is completed first.
     const surrogate = fitSurrogate(problem, observations, pending)
-    const isPriorRejected = problem.priorLogRate !== undefined && !surrogate.priorAccepted
+    const isPriorRejected = problem.priorLogRate !== undefined && !surrogate.isPriorAccepted
     if (isPriorRejected && taken.length < countInitialTrials(problem) + trialsBeforePriorRejected)
       return suggestSpaceFilling(problem, taken, configurations, rng)
 
     // Score and choose.
     const scorer = new Scorer(problem, observations, taken, surrogate, trialSeconds)
-    const best = scorer.maximise(thin(candidates, rng.fork('scored')))
+    const best = scorer.maximise(thinCandidates(candidates, rng.fork('scored')))
     if (best.expectedImprovement >= minExpectedImprovement) return best.suggestion
 
-    // Fallback when the acquisition has collapsed.
-    // Every second trial.
+    // Fallback when the acquisition has collapsed: a poll in every second trial.
     const isPollTurn = observations.length % 2 === 0
     return (isPollTurn ? scorer.poll() : undefined) ?? best.suggestion
   },
@@ -93,11 +92,11 @@ class Scorer {
   }
 
   /**
-   * The candidate with the highest score, refined by local search where the list is a sample. Also
-   * the largest expected improvement of any candidate as a share of the cost; 1 without an
-   * incumbent.
+   * Finds the candidate with the highest score, refined by local search where the list is a sample.
+   * Also returns the largest expected improvement of any candidate, as a share of the cost; it is 1
+   * without an incumbent.
    */
-  maximise({ configurations, complete }: Candidates): {
+  maximise({ configurations, isComplete }: Candidates): {
     suggestion: Suggestion
     expectedImprovement: number
   } {
@@ -106,7 +105,7 @@ class Scorer {
     const findUntakenNeighbours = (c: Configuration) =>
       this.#filterUntaken(findNeighbours(problem.space, c))
     const { scored, index } = findHighest(
-      complete
+      isComplete
         ? sample
         : climb(sample, findUntakenNeighbours, (candidates) => this.#score(candidates)),
     )
@@ -119,10 +118,10 @@ class Scorer {
     const expectedImprovement = this.#incumbent
       ? toShare(scored.acquisition.reduce((max, value) => Math.max(max, value), -Infinity))
       : 1
-    return { suggestion: this.#suggest(scored, index, why, complete), expectedImprovement }
+    return { suggestion: this.#suggest(scored, index, why, isComplete), expectedImprovement }
   }
 
-  /** The best poll point around the incumbent; undefined where none can improve on it. */
+  /** Finds the best poll point around the incumbent; undefined if none can improve on it. */
   poll(): Suggestion | undefined {
     const points = this.#incumbent
       ? this.#filterUntaken(findPollPoints(this.problem.space, this.#incumbent.configuration))
@@ -164,9 +163,9 @@ class Scorer {
     { candidates, predictions }: ScoredCandidates,
     index: number,
     why: string,
-    complete: boolean,
+    isComplete: boolean,
   ): Suggestion {
-    const warnings = [...this.surrogate.warnings, ...(complete ? [] : [sampledWarning])]
+    const warnings = [...this.surrogate.warnings, ...(isComplete ? [] : [sampledWarning])]
     return {
       configuration: candidates[index]!,
       why,
@@ -185,19 +184,19 @@ const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; inde
 })
 
 /** Thins a longer list to `maxScoredCandidates`: one sampled from each of as many equal parts. */
-function thin({ configurations, complete }: Candidates, rng: Rng): Candidates {
-  if (configurations.length <= maxScoredCandidates) return { configurations, complete }
+function thinCandidates({ configurations, isComplete }: Candidates, rng: Rng): Candidates {
+  if (configurations.length <= maxScoredCandidates) return { configurations, isComplete }
   const partLength = configurations.length / maxScoredCandidates
   return {
     configurations: Array.from(
       { length: maxScoredCandidates },
       (_, i) => configurations[Math.floor((i + rng.next()) * partLength)]!,
     ),
-    complete: false,
+    isComplete: false,
   }
 }
 
-/** The predicted rate with its 90 % interval, and P(feasible); empty without a rate. */
+/** Describes the predicted rate with its 90 % interval, and P(feasible); empty without a rate. */
 function describePrediction(
   problem: Problem,
   predictions: Predictions,

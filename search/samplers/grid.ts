@@ -10,11 +10,11 @@ export const gridSampler: Sampler = {
   name: 'grid',
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
-    const { configurations, complete } = findCandidates(problem, taken, rng.fork('grid'))
+    const { configurations, isComplete } = findCandidates(problem, taken, rng.fork('grid'))
     const configuration = configurations[0]
     if (!configuration) return undefined
     const size = countConfigurations(problem.space)
-    if (complete) return { configuration, why: `grid ${taken.length + 1} of ${size}` }
+    if (isComplete) return { configuration, why: `grid ${taken.length + 1} of ${size}` }
     return {
       configuration,
       why: 'quasi-random grid',

@@ -16,13 +16,13 @@ const maxInitialTrials = 6
 /** Candidates that are compared for a space-filling trial. Assumed. */
 const maxComparedCandidates = 1_000
 /**
- * The first trial is drawn from this share of the candidates, the nearest to the centre. Assumed.
+ * The first trial is sampled from this share of the candidates, the nearest to the centre. Assumed.
  */
 const centralShare = 0.03
 
 /**
- * A trial of the initial design: the device model's two cheapest until one serves, else the
- * space-filling design. Undefined once the surrogate leads.
+ * Suggests a trial of the initial design: the device model's two cheapest until one serves, else
+ * the space-filling design. Undefined once the surrogate leads.
  */
 export function suggestInitialTrial(
   problem: Problem,
@@ -45,7 +45,7 @@ export function suggestInitialTrial(
 }
 
 /**
- * Number of initial trials before the surrogate leads. A parameter has a known direction if it is
+ * Counts the initial trials before the surrogate leads. A parameter has a known direction if it is
  * monotone, a concurrency, or affects the price. No direction is known for a metric of the server.
  */
 export function countInitialTrials(problem: Problem): number {
@@ -57,9 +57,9 @@ export function countInitialTrials(problem: Problem): number {
 }
 
 /**
- * A space-filling trial by greedy k-medoids: the first near the centre, each further one where it
- * most reduces the mean distance from the space to its nearest trial. It stays away from corners,
- * which are rarely good and often infeasible.
+ * Suggests a space-filling trial by greedy k-medoids: the first near the centre, each further one
+ * where it most reduces the mean distance from the space to its nearest trial. It stays away from
+ * corners, which are rarely good and often infeasible.
  */
 export function suggestSpaceFilling(
   problem: Problem,
@@ -75,7 +75,7 @@ export function suggestSpaceFilling(
     .map((configuration) => ({ configuration, row: encode(configuration) }))
   const { configuration } =
     taken.length === 0
-      ? drawCentral(candidates, space, rng.fork('start'))
+      ? sampleCentral(candidates, space, rng.fork('start'))
       : findMostFilling(candidates, space, taken.map(encode))
   return { configuration, why: 'start: space-filling' }
 }
@@ -86,8 +86,8 @@ interface EncodedCandidate {
   readonly row: Float64Array
 }
 
-/** One of the candidates nearest to the mean of the space's rows. */
-function drawCentral(
+/** Samples one of the candidates nearest to the mean of the space's rows. */
+function sampleCentral(
   candidates: readonly EncodedCandidate[],
   space: readonly Float64Array[],
   rng: Rng,
@@ -102,19 +102,20 @@ function drawCentral(
 }
 
 /**
- * The candidate that most reduces the mean distance from the space's rows to their nearest trial.
+ * Finds the candidate that most reduces the mean distance from the space's rows to their nearest
+ * trial.
  */
 function findMostFilling(
   candidates: readonly EncodedCandidate[],
   space: readonly Float64Array[],
   takenRows: readonly Float64Array[],
 ): EncodedCandidate {
-  const nearest = space.map((row) =>
+  const nearestDistances = space.map((row) =>
     Math.min(...takenRows.map((taken) => computeDistance(row, taken))),
   )
   const reductions = candidates.map((candidate) =>
     space.reduce(
-      (sum, row, i) => sum + Math.max(0, nearest[i]! - computeDistance(row, candidate.row)),
+      (sum, row, i) => sum + Math.max(0, nearestDistances[i]! - computeDistance(row, candidate.row)),
       0,
     ),
   )
@@ -135,9 +136,10 @@ const latencySd = 0.15
 const tieTolerance = 0.02
 
 /**
- * The cheapest configuration by the device model before any trial. Its score is P(constraint met) ×
- * P(memory suffices) / expected cost. Of ties the first of the space wins: it needs the fewest
- * resources, and small batches make short trials. Undefined where the device model does not apply.
+ * Suggests the cheapest configuration by the device model before any trial. Its score is
+ * P(constraint met) × P(memory suffices) / expected cost. Of ties the first of the space wins: it
+ * needs the fewest resources, and small batches make short trials. Undefined where the device model
+ * does not apply.
  */
 export function suggestCheapestByDeviceModel(
   problem: Problem,
@@ -155,12 +157,12 @@ export function suggestCheapestByDeviceModel(
       logRate,
       logConstraint ?? 0,
     )
-    const logMet =
+    const logMetProbability =
       logLimit === undefined || logConstraint === undefined
         ? 0
         : logCdf((logLimit - logConstraint) / latencySd)
     const logMemoryFit = Math.log(problem.memoryFitProbability?.(configuration) ?? 1)
-    return [{ configuration, score: logMet + logMemoryFit - expectedLogCost }]
+    return [{ configuration, score: logMetProbability + logMemoryFit - expectedLogCost }]
   })
   const highest = scored.reduce((max, { score }) => Math.max(max, score), -Infinity)
   const first = scored.find(({ score }) => score > highest - tieTolerance)

@@ -4,12 +4,15 @@ import { createSobol } from '../space/sobol.ts'
 import { configurationKey, decodeConfiguration } from '../space/space.ts'
 import type { Rng, Sampler } from '../types.ts'
 
-/** Points that are skipped as taken or not permitted before the rest is taken in order. Assumed. */
+/**
+ * Maximum points skipped as already tried or excluded, before the remaining candidates are used in
+ * order. Assumed.
+ */
 const maxSkippedPoints = 10_000
 
 /**
- * A randomised low-discrepancy sequence without taken and excluded points. When it only repeats
- * itself, the remaining candidates follow in order.
+ * Creates a sampler of a randomised low-discrepancy sequence without tried and excluded points.
+ * When it only repeats itself, the remaining candidates follow in order.
  */
 const createQuasiRandomSampler = (
   name: string,
@@ -18,7 +21,7 @@ const createQuasiRandomSampler = (
   name,
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
-    const { configurations, complete } = findCandidates(problem, taken, rng.fork(`${name} rest`))
+    const { configurations, isComplete } = findCandidates(problem, taken, rng.fork(`${name} rest`))
     if (configurations.length === 0) return undefined
     const candidateKeys = new Set(configurations.map(configurationKey))
     const getPoint = create(problem.space.parameters.length, rng.fork(name))
@@ -27,7 +30,7 @@ const createQuasiRandomSampler = (
       const configuration = decodeConfiguration(problem.space, getPoint(i))
       const key = configurationKey(configuration)
       if (
-        complete
+        isComplete
           ? candidateKeys.has(key)
           : !takenKeys.has(key) &&
             problem.space.constraints.every((c) => c.holds(configuration)) &&

@@ -1,7 +1,7 @@
 import { findCandidates } from '../space/candidates.ts'
 import type { Sampler } from '../types.ts'
 
-/** Uniform over the candidates. */
+/** Samples uniformly from the candidates. */
 export const randomSampler: Sampler = {
   name: 'random',
   suggest(problem, observations, pending, rng) {

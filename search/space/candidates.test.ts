@@ -29,8 +29,8 @@ const real: SearchSpace = {
 
 describe('findCandidates', () => {
   test('returns what satisfies the constraints, may serve, and is not taken', () => {
-    const { configurations, complete } = findCandidates(problem, [{ b: 1, a: 2 }], createRng(1))
-    expect(complete).toBe(true)
+    const { configurations, isComplete } = findCandidates(problem, [{ b: 1, a: 2 }], createRng(1))
+    expect(isComplete).toBe(true)
     expect(configurations).toEqual([
       { a: 1, b: 1 },
       { a: 2, b: 2 },
@@ -48,12 +48,12 @@ describe('findCandidates', () => {
       [],
       createRng(1),
     ).configurations.slice(0, 3)
-    const { configurations, complete } = findCandidates(
+    const { configurations, isComplete } = findCandidates(
       { ...problem, space: real, cannotServe: (c) => Number(c.x) < 0.1 },
       taken,
       createRng(1),
     )
-    expect(complete).toBe(false)
+    expect(isComplete).toBe(false)
     for (const c of configurations)
       expect([Number(c.x) >= 0.1, Number(c.x) < 0.5]).toEqual([true, true])
     expect(configurations.filter((c) => taken.some((t) => t.x === c.x))).toEqual([])

@@ -15,18 +15,19 @@ import {
 export interface Candidates {
   readonly configurations: readonly Configuration[]
   /** True for the complete list, false for a quasi-random sample of a larger space. */
-  readonly complete: boolean
+  readonly isComplete: boolean
 }
 
-/** Candidates drawn from a space that is too large to enumerate. Assumed. */
-const sampledCandidates = 4_096
+/** Size of the sample from a space that is too large to enumerate. Assumed. */
+const sampleSize = 4_096
 /**
- * Points drawn for each sampled configuration, to make up for constraints and duplicates. Assumed.
+ * Maximum points per sampled configuration, to make up for constraints and duplicates. Assumed.
  */
 const maxPointsPerSample = 16
 
 /**
- * Configurations that satisfy the constraints, are not known to be infeasible, and are not taken.
+ * Finds configurations that satisfy the constraints, are not known to be infeasible, and are not
+ * taken.
  * @param taken configurations that were tried or are pending
  */
 export function findCandidates(
@@ -37,23 +38,23 @@ export function findCandidates(
   const takenKeys = new Set(taken.map(configurationKey))
   const isCandidate = (configuration: Configuration) =>
     !takenKeys.has(getKey(configuration)) && !problem.cannotServe?.(configuration)
-  const complete = countGridCells(problem.space) <= maxEnumeratedConfigurations
-  const all = complete
+  const isComplete = countGridCells(problem.space) <= maxEnumeratedConfigurations
+  const all = isComplete
     ? listConfigurations(problem.space)
-    : sampleSpace(problem.space, sampledCandidates, rng.fork('candidates'))
-  return { configurations: all.filter(isCandidate), complete }
+    : sampleSpace(problem.space, sampleSize, rng.fork('candidates'))
+  return { configurations: all.filter(isCandidate), isComplete }
 }
 
 const getKey = memoise(configurationKey)
 
 /**
- * `enumerateConfigurations`, memoised for each space, so that equal configurations are one object.
+ * `enumerateConfigurations`, memoised by space, so that equal configurations are one object.
  */
 export const listConfigurations = memoise((space: SearchSpace): readonly Configuration[] =>
   enumerateConfigurations(space),
 )
 
-/** Up to `count` distinct configurations that satisfy the constraints, from a Halton sequence. */
+/** Samples up to `count` distinct configurations within the constraints, from a Halton sequence. */
 export function sampleSpace(
   space: SearchSpace,
   count: number,
@@ -73,7 +74,7 @@ export function sampleSpace(
 const maxRepresentatives = 512
 
 /**
- * Up to `maxRepresentatives` configurations, evenly spaced over the space; memoised for each space.
+ * Selects up to `maxRepresentatives` configurations, evenly spaced over the space. Memoised by space.
  */
 export const sampleRepresentatives = memoise((space: SearchSpace): readonly Configuration[] => {
   const all =

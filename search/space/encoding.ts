@@ -73,8 +73,8 @@ function createColumnGroups(parameter: Parameter): ColumnGroup[] {
     return (features[values[0]!] ?? []).map((_, k) => {
       const all = values.map((value) => features[value]![k]!)
       const low = Math.min(...all)
-      const read = (value: number | string) => features[String(value)]?.[k] ?? low
-      return createScaledColumn('feature', read, low, Math.max(...all))
+      const readFeature = (value: number | string) => features[String(value)]?.[k] ?? low
+      return createScaledColumn('feature', readFeature, low, Math.max(...all))
     })
   const readWhole = (value: string) => value
   return [...findNameParts(values), readWhole].map((readPart) =>
@@ -82,10 +82,10 @@ function createColumnGroups(parameter: Parameter): ColumnGroup[] {
   )
 }
 
-/** A column with a figure of the value, scaled to [0, 1]. */
+/** Creates a column with a number that is read from the value, scaled to [0, 1]. */
 function createScaledColumn(
   kind: 'number' | 'feature',
-  read: (value: number | string) => number,
+  readNumber: (value: number | string) => number,
   low: number,
   high: number,
 ): ColumnGroup {
@@ -95,7 +95,7 @@ function createScaledColumn(
     kind,
     width: 1,
     write(value, columns) {
-      columns[0] = (read(value) - low) / span
+      columns[0] = (readNumber(value) - low) / span
     },
   }
 }
@@ -115,16 +115,16 @@ const createOneHotColumns = (
 const partSeparator = /[-._/: ]+/
 
 /**
- * Functions that extract the parts of structured names: c4.large, c4.xlarge and m4.large share
- * parts. Empty unless all names have the same number of parts and every part occurs in several
- * names.
+ * Creates functions that extract the parts of structured names: c4.large, c4.xlarge and m4.large
+ * share parts. Empty unless all names have the same number of parts and every part occurs in
+ * several names.
  */
 function findNameParts(names: readonly string[]): ((name: string) => string)[] {
-  const split = names.map((name) => name.split(partSeparator))
-  const count = split[0]!.length
-  if (count < 2 || split.some((parts) => parts.length !== count)) return []
-  const countDistinct = (i: number) => new Set(split.map((parts) => parts[i])).size
-  const positions = Array.from({ length: count }, (_, i) => i)
+  const partsByName = names.map((name) => name.split(partSeparator))
+  const partCount = partsByName[0]!.length
+  if (partCount < 2 || partsByName.some((parts) => parts.length !== partCount)) return []
+  const countDistinct = (i: number) => new Set(partsByName.map((parts) => parts[i])).size
+  const positions = Array.from({ length: partCount }, (_, i) => i)
   if (positions.some((i) => countDistinct(i) === names.length)) return []
   return positions
     .filter((i) => countDistinct(i) > 1)
@@ -132,8 +132,8 @@ function findNameParts(names: readonly string[]): ((name: string) => string)[] {
 }
 
 /**
- * Scale of an ordered parameter and its two ends on that scale. A log axis that reaches zero or
- * below is linear.
+ * Resolves the scale of an ordered parameter and its two ends on that scale. A log axis that
+ * reaches zero or below is linear.
  */
 function resolveAxis(
   parameter: Exclude<Parameter, { kind: 'categorical' }>,

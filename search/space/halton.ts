@@ -4,8 +4,9 @@ import type { Rng } from '../types.ts'
 const primes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
 
 /**
- * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d. The rng's seed decides its random
- * digit permutations (Owen, 'A randomized Halton algorithm in R', 2017).
+ * Creates a function that returns point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d.
+ * The rng's seed decides its random digit permutations (Owen, 'A randomized Halton algorithm in R',
+ * 2017).
  * @throws RangeError beyond 20 dimensions
  */
 export function createHalton(dimensions: number, rng: Rng): (index: number) => Float64Array {
@@ -14,16 +15,16 @@ export function createHalton(dimensions: number, rng: Rng): (index: number) => F
       `a Halton sequence of ${dimensions} dimensions is not supported (at most ${primes.length})`,
     )
   const permutations = Array.from({ length: dimensions }, (_, j) =>
-    drawDigitPermutations(primes[j]!, rng.fork(`halton ${j}`)),
+    sampleDigitPermutations(primes[j]!, rng.fork(`halton ${j}`)),
   )
   return (index) =>
     Float64Array.from(permutations, (digits, j) => computeRadicalInverse(index, primes[j]!, digits))
 }
 
-/** Largest number of digits of a radical inverse; larger bases need fewer for 32 bits. */
+/** Maximum digits of a radical inverse; larger bases need fewer for 32 bits. */
 const maxDigits = 24
 
-function drawDigitPermutations(base: number, rng: Rng): Uint8Array[] {
+function sampleDigitPermutations(base: number, rng: Rng): Uint8Array[] {
   const count = Math.min(maxDigits, Math.ceil(32 / Math.log2(base)))
   return Array.from({ length: count }, () => Uint8Array.from(shuffle([...Array(base).keys()], rng)))
 }

@@ -9,8 +9,8 @@ import {
 } from './space.ts'
 
 /**
- * Configurations that differ in one parameter, for local search: two values on either side of an
- * ordered one, fixed shares of a range, and every other name of a categorical.
+ * Finds configurations that differ in one parameter, for local search: two values on either side of
+ * an ordered one, fixed shares of a range, and every other name of a categorical.
  */
 export const findNeighbours = (space: SearchSpace, configuration: Configuration): Configuration[] =>
   varyOne(space, configuration, (parameter, value) => listNearbyValues(parameter, value, 2)).filter(
@@ -27,10 +27,10 @@ const maxSkippedValues = 8
 const rangeSteps = [0.01, 0.05, 0.2]
 
 /**
- * Configurations at most two steps away, in one parameter or in two at once, so that one resource
- * can replace another. This is the poll step of a direct search (Audet and Dennis, 'Mesh adaptive
- * direct search algorithms', 2006). The last step along an ordered list continues to the next value
- * that the space contains, because a recorded table or a constrained space has gaps.
+ * Finds configurations at most two steps away, in one parameter or in two at once, so that one
+ * resource can replace another. This is the poll step of a direct search (Audet and Dennis, 'Mesh
+ * adaptive direct search algorithms', 2006). The last step along an ordered list continues to the
+ * next value that the space contains, because a recorded table or a constrained space has gaps.
  */
 export function findPollPoints(space: SearchSpace, configuration: Configuration): Configuration[] {
   const isAllowed = (c: Configuration) => satisfiesConstraints(space, c)
@@ -54,7 +54,7 @@ export function findPollPoints(space: SearchSpace, configuration: Configuration)
   return [...points.values()]
 }
 
-/** The next value below and above along an ordered list that the space contains. */
+/** Finds the next value below and above along an ordered list that the space contains. */
 function findNextAllowed(
   space: SearchSpace,
   configuration: Configuration,
@@ -69,7 +69,7 @@ function findNextAllowed(
   return [below.find(isAllowed), above.find(isAllowed)].flatMap((v) => v ?? [])
 }
 
-/** Configurations with one active parameter set to each of its values from `listValues`. */
+/** Sets one active parameter at a time to each of its values from `listValues`. */
 function varyOne(
   space: SearchSpace,
   configuration: Configuration,
@@ -85,26 +85,26 @@ function varyOne(
 }
 
 /**
- * Values near a value. Along an ordered list up to `reach` positions away; on a range `rangeSteps`
- * away, and one step.
+ * Lists values near a value: along an ordered list up to `maxDistance` positions away; on a range
+ * `rangeSteps` away, and one step.
  */
 function listNearbyValues(
   parameter: Parameter,
   value: number | string,
-  reach: 1 | 2,
+  maxDistance: 1 | 2,
 ): (number | string)[] {
   if (parameter.kind === 'categorical') return parameter.values.filter((v) => v !== value)
   if (parameter.kind === 'ordinal') {
     const position = parameter.values.indexOf(value as number)
-    const offsets = reach === 1 ? [-1, 1] : [-2, -1, 1, 2]
+    const offsets = maxDistance === 1 ? [-1, 1] : [-2, -1, 1, 2]
     return offsets.flatMap((offset) => parameter.values[position + offset] ?? [])
   }
   const { min, max } = parameter
-  const logarithmic = parameter.scale === 'log' && min > 0
+  const isLogarithmic = parameter.scale === 'log' && min > 0
   const nearby = rangeSteps
     .flatMap((share) => [-share, share])
     .map((share) =>
-      logarithmic
+      isLogarithmic
         ? (value as number) * (max / min) ** share
         : (value as number) + share * (max - min),
     )
@@ -113,12 +113,12 @@ function listNearbyValues(
   return [...new Set(nearby.map((v) => snap(parameter, v)))].filter((v) => v !== value)
 }
 
-/** The configuration with every inactive parameter at its default. */
+/** Resets every inactive parameter to its default. */
 function resetInactive(space: SearchSpace, configuration: Configuration): Configuration {
-  const repaired: Record<string, number | string> = {}
+  const reset: Record<string, number | string> = {}
   for (const parameter of space.parameters)
-    repaired[parameter.name] = isActive(parameter, repaired)
+    reset[parameter.name] = isActive(parameter, reset)
       ? configuration[parameter.name]!
       : getDefaultValue(parameter)
-  return repaired
+  return reset
 }

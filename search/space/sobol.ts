@@ -33,8 +33,9 @@ const directions: readonly (readonly [
 const bitCount = 32
 
 /**
- * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d. A random digital shift, which the
- * rng's seed decides, preserves its (t, s) property (L'Ecuyer and Lemieux 2002, §3.2).
+ * Creates a function that returns point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d. A
+ * random digital shift, which the rng's seed decides, preserves its (t, s) property (L'Ecuyer and
+ * Lemieux 2002, §3.2).
  * @throws RangeError beyond 20 dimensions
  */
 export function createSobol(dimensions: number, rng: Rng): (index: number) => Float64Array {

@@ -6,13 +6,13 @@ import type { Configuration, Parameter, RangeParameter, SearchSpace } from '../t
  */
 export const maxEnumeratedConfigurations = 100_000
 
-/** Distance between neighbouring values; undefined for a float without a step. */
+/** Resolves the distance between neighbouring values; undefined for a float without a step. */
 export const resolveStep = (p: RangeParameter): number | undefined =>
   p.kind === 'int' ? (p.step ?? 1) : p.step
 
 /**
- * The values of a parameter in order, or undefined where there are infinitely many (a float without
- * a step).
+ * Lists the values of a parameter in order, or undefined where there are infinitely many (a float
+ * without a step).
  */
 export function listParameterValues(
   parameter: Parameter,
@@ -21,13 +21,13 @@ export function listParameterValues(
   const step = resolveStep(parameter)
   if (step === undefined) return parameter.min === parameter.max ? [parameter.min] : undefined
   const count = Math.floor((parameter.max - parameter.min) / step + 1e-9) + 1
-  return Array.from({ length: count }, (_, k) => roundOff(parameter.min + k * step))
+  return Array.from({ length: count }, (_, k) => dropRoundingError(parameter.min + k * step))
 }
 
-/** 0.1 + 2 × 0.1 is 0.3, not 0.30000000000000004. */
-const roundOff = (value: number): number => Number(value.toPrecision(12))
+/** Drops the rounding error: 0.1 + 2 × 0.1 is 0.3, not 0.30000000000000004. */
+const dropRoundingError = (value: number): number => Number(value.toPrecision(12))
 
-/** Number of values of a parameter, without listing them; Infinity for a float without a step. */
+/** Counts the values of a parameter without listing them; Infinity for a float without a step. */
 function countValues(parameter: Parameter): number {
   if (parameter.kind === 'ordinal' || parameter.kind === 'categorical')
     return parameter.values.length
@@ -38,21 +38,21 @@ function countValues(parameter: Parameter): number {
     : Math.floor((parameter.max - parameter.min) / step + 1e-9) + 1
 }
 
-/** The value of an inactive parameter: the first, or the minimum. */
+/** Gets the value of an inactive parameter: the first, or the minimum. */
 export const getDefaultValue = (parameter: Parameter): number | string =>
   parameter.kind === 'ordinal' || parameter.kind === 'categorical'
     ? parameter.values[0]!
     : parameter.min
 
 /**
- * Number of listed configurations, else the product of the parameters' value counts; Infinity for a
- * continuous space. Conditions and constraints may leave fewer configurations.
+ * Counts the listed configurations, else the product of the parameters' value counts; Infinity for
+ * a continuous space. Conditions and constraints may leave fewer configurations.
  */
 export const countGridCells = (space: SearchSpace): number =>
   space.listed?.length ?? space.parameters.reduce((size, p) => size * countValues(p), 1)
 
 /**
- * Number of distinct configurations that satisfy conditions and constraints. Exact up to
+ * Counts the distinct configurations that satisfy conditions and constraints. Exact up to
  * `maxEnumeratedConfigurations` grid cells, else the number of cells.
  */
 export function countConfigurations(space: SearchSpace): number {
@@ -61,8 +61,8 @@ export function countConfigurations(space: SearchSpace): number {
 }
 
 /**
- * Every configuration that satisfies the constraints, in listed order or with the last parameter
- * varying fastest. An inactive parameter has its default.
+ * Enumerates the configurations that satisfy the constraints, in listed order or with the last
+ * parameter varying fastest. An inactive parameter has its default.
  * @throws Error for a grid of more than `maxEnumeratedConfigurations` cells
  */
 export function enumerateConfigurations(space: SearchSpace): Configuration[] {
@@ -93,11 +93,11 @@ export const isActive = (parameter: Parameter, configuration: Configuration): bo
 export const satisfiesConstraints = (space: SearchSpace, configuration: Configuration): boolean =>
   space.constraints.every((constraint) => constraint.holds(configuration))
 
-/** A unique key of a configuration, independent of the order of its fields. */
+/** Creates a unique key of a configuration, independent of the order of its fields. */
 export const configurationKey = (configuration: Configuration): string =>
   JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
 
-/** The key without some parameters: equal for configurations that differ in these alone. */
+/** Creates a key without some parameters: equal for configurations that differ in these alone. */
 export const createKeyWithout = (
   configuration: Configuration,
   names: ReadonlySet<string>,
@@ -107,8 +107,9 @@ export const createKeyWithout = (
   )
 
 /**
- * The configuration at a point of the unit cube, with one coordinate for each parameter. Log scales
- * are uniform in ln value; inactive parameters have their default. Constraints may be violated.
+ * Decodes the configuration at a point of the unit cube, with one coordinate for each parameter.
+ * Log scales are uniform in ln value; inactive parameters have their default. Constraints may be
+ * violated.
  */
 export function decodeConfiguration(space: SearchSpace, unit: ArrayLike<number>): Configuration {
   const configuration: Record<string, number | string> = {}
@@ -125,20 +126,20 @@ function decodeValue(parameter: Parameter, u: number): number | string {
       Math.min(parameter.values.length - 1, Math.floor(u * parameter.values.length))
     ]!
   const { min, max } = parameter
-  const logarithmic = parameter.scale === 'log' && min > 0
-  const raw = logarithmic
+  const isLogarithmic = parameter.scale === 'log' && min > 0
+  const raw = isLogarithmic
     ? Math.exp(Math.log(min) + u * (Math.log(max) - Math.log(min)))
     : min + u * (max - min)
   return snap(parameter, raw)
 }
 
-/** The nearest permitted value of a range parameter. */
+/** Finds the nearest permitted value of a range parameter. */
 export function snap(parameter: RangeParameter, value: number): number {
   const step = resolveStep(parameter)
   const clamped = Math.min(parameter.max, Math.max(parameter.min, value))
   if (step === undefined) return clamped
   const last = Math.floor((parameter.max - parameter.min) / step + 1e-9)
-  return roundOff(
+  return dropRoundingError(
     parameter.min + Math.min(last, Math.round((clamped - parameter.min) / step)) * step,
   )
 }

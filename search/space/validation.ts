@@ -8,7 +8,7 @@ import {
   snap,
 } from './space.ts'
 
-/** All faults of a space, as messages; empty for a valid space. */
+/** Lists all faults of a space, as messages; empty for a valid space. */
 export function validateSpace(space: SearchSpace): string[] {
   const faults: string[] = []
   if (space.parameters.length === 0) faults.push('the search space has no parameters')
@@ -60,7 +60,7 @@ function findParameterFaults(p: Parameter): string[] {
   return faults
 }
 
-/** All faults of a configuration, as messages; empty for a valid one. */
+/** Lists all faults of a configuration, as messages; empty for a valid one. */
 export function validateConfiguration(space: SearchSpace, configuration: Configuration): string[] {
   const faults: string[] = []
   for (const p of space.parameters) {

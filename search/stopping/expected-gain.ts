@@ -5,8 +5,8 @@ import { resolveReplicaPrice } from '../replica-price.ts'
 import type { Configuration, Problem } from '../types.ts'
 
 /**
- * Expected saving of the best next trial, as a share of the incumbent's cost: the maximum of
- * expected improvement × P(feasible).
+ * Computes the expected saving of the best next trial, as a share of the incumbent's cost: the
+ * maximum of expected improvement × P(feasible).
  */
 export function computeExpectedGain(
   problem: Problem,

@@ -116,7 +116,7 @@ describe('rankTrials', () => {
       throw new Error('not drawn')
     },
     warnings: [],
-    priorAccepted: false,
+    isPriorAccepted: false,
   })
   const three = observations.slice(0, 3)
   const missing = [1e-9, 0.1] as const

@@ -18,8 +18,8 @@ export interface RankedTrial extends Incumbent {
 }
 
 /**
- * The incumbent: the trial with the lowest posterior mean cost among those that probably meet the
- * constraint. The posterior mean is used, because the best measurement is biased by its noise.
+ * Finds the incumbent: the trial with the lowest posterior mean cost among those that probably meet
+ * the constraint. The posterior mean is used, because the best measurement is biased by its noise.
  * Undefined where no trial is predicted to be feasible.
  */
 export const findIncumbent = (
@@ -31,7 +31,7 @@ export const findIncumbent = (
 export const findFirstFeasible = (trials: readonly RankedTrial[]): RankedTrial | undefined =>
   trials.find(({ violationZScore }) => violationZScore <= 0)
 
-/** Fully measured trials that served, by their posterior mean cost, lowest first. */
+/** Ranks fully measured trials that served by their posterior mean cost, lowest first. */
 export function rankTrials(
   problem: Problem,
   observations: readonly Observation[],
@@ -45,6 +45,7 @@ export function rankTrials(
   return tried
     .map((configuration, i) => ({
       configuration,
+      // The constraint is ln(metric / limit), so the limit is 0.
       violationZScore:
         problem.constraintLimit === undefined
           ? -Infinity

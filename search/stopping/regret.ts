@@ -8,7 +8,7 @@ import { computeLogCost } from '../objective.ts'
 import type { Configuration, Problem, Rng } from '../types.ts'
 import type { RankedTrial } from './incumbent.ts'
 
-/** What further trials could bring, from joint posterior draws. */
+/** Estimates of what further trials could gain, from joint posterior draws. */
 interface Regret {
   /** P(the incumbent is feasible and within the tolerance of the best of all configurations). */
   readonly probabilityBest: number
@@ -32,7 +32,7 @@ const drawCount = 256
  * and of wider normals, its probabilities are the best calibrated on recorded tables
  * (docs/research/search.md).
  */
-const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
+const sampleTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
 /**
  * The factor with an accepted device-model prior, which predicts sudden drops. Of factors between
  * 1 and 1.5, also times the size of earlier residuals, and of Student t, its probabilities are the
@@ -81,19 +81,21 @@ export function estimateRegret(
     attachPrices(problem, untried),
     targetLogCost,
   )
-  const drawCosts = createCostSampler(problem, surrogate, tried, shortlist, rng)
-  let [bestCount, betterCount, savings] = [0, 0, 0]
+  const sampleCosts = createCostSampler(problem, surrogate, tried, shortlist, rng)
+  let bestCount = 0
+  let betterCount = 0
+  let savings = 0
   for (let draw = 0; draw < drawCount; draw++) {
-    const logCosts = drawCosts()
+    const logCosts = sampleCosts()
     const incumbentCost = logCosts[0]!
     const lowestTried = Math.min(...logCosts.subarray(0, tried.prices.length))
     const lowestUntried = Math.min(...logCosts.subarray(tried.prices.length))
     const lowest = Math.min(lowestTried, lowestUntried)
     if (incumbentCost < Infinity && incumbentCost <= lowest - Math.log(1 - tolerance)) bestCount++
     if (lowestUntried < targetLogCost) betterCount++
-    // Where no trial is feasible in a draw, the incumbent's posterior mean stands in.
-    const reference = lowestTried < Infinity ? lowestTried : incumbent.logCost
-    const saving = -Math.expm1(lowestUntried - reference)
+    // If no trial is feasible in a draw, the incumbent's posterior mean is the reference.
+    const referenceLogCost = lowestTried < Infinity ? lowestTried : incumbent.logCost
+    const saving = -Math.expm1(lowestUntried - referenceLogCost)
     if (saving > tolerance) savings += saving
   }
   // Laplace's rule of succession: no finite number of draws proves a probability of 0 or 1.
@@ -122,13 +124,14 @@ function createCostSampler(
   const joint = surrogate.sampleJoint(configurations, rng.fork('stop draws'))
   const servesRng = rng.fork('stop serves')
   const tailRng = rng.fork('stop tails')
-  const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
+  const isPriorAccepted = problem.priorLogRate !== undefined && surrogate.isPriorAccepted
   const logCosts = new Float64Array(prices.length)
   return () => {
-    const factor = priorAccepted ? deviationFactorWithPrior : drawTailFactor(tailRng)
+    const factor = isPriorAccepted ? deviationFactorWithPrior : sampleTailFactor(tailRng)
     const values = joint.next({ factor, from: triedCount })
     for (let i = 0; i < logCosts.length; i++) {
       const constraint = values.constraint?.[i] ?? Number.NaN
+      // Negated, so that a constraint without a measurement (NaN) counts as violated.
       const isViolated = problem.constraintLimit !== undefined && !(constraint <= 0)
       const isFeasible =
         !isViolated && (i < triedCount || Math.log(servesRng.next()) < joint.logServes[i]!)

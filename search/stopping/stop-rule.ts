@@ -29,7 +29,7 @@ const minTrialsWithPrior = { total: 2, withoutGain: 1 }
  * With few untried configurations their number replaces `withoutGain`, but never less than this.
  * Assumed.
  */
-const minTrialsWithoutGainOfFew = 2
+const minTrialsWithoutGainIfFew = 2
 /**
  * The recommended trial must be the best one with at least this probability. Without the condition,
  * 92 % of stops are right once measured again, not 94 % (docs/research/search.md, tried without
@@ -38,9 +38,9 @@ const minTrialsWithoutGainOfFew = 2
 const minProbabilityBest = 0.75
 
 /**
- * Whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper than the
- * incumbent) is at most `risk`, the incumbent is probably the best trial, and the last trials
- * brought no gain.
+ * Assesses whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper
+ * than the incumbent) is at most `risk`, the incumbent is probably the best trial, and the last
+ * trials brought no gain.
  */
 export function assessStop(
   problem: Problem,
@@ -48,9 +48,14 @@ export function assessStop(
   rng: Rng,
   { tolerance = 0.05, risk = 0.05 }: StopOptions = {},
 ): StopAssessment {
-  const tried = observations.map((o) => o.configuration)
-  const untried = findCandidates(problem, tried, rng.fork('stop candidates')).configurations
-  if (untried.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
+  const triedConfigurations = observations.map((o) => o.configuration)
+  const untriedConfigurations = findCandidates(
+    problem,
+    triedConfigurations,
+    rng.fork('stop candidates'),
+  ).configurations
+  if (untriedConfigurations.length === 0)
+    return { probabilityBetterExists: 0, tolerance, stop: true }
   const surrogate = fitSurrogate(problem, observations, [])
   const trials = rankTrials(problem, observations, surrogate)
   const incumbent = findFirstFeasible(trials)
@@ -61,25 +66,29 @@ export function assessStop(
     surrogate,
     trials,
     incumbent,
-    untried,
+    untriedConfigurations,
     tolerance,
     rng.fork(`stop after ${observations.length}`),
   )
 
-  const required = problem.priorLogRate ? minTrialsWithPrior : minTrials
+  const requiredTrials = problem.priorLogRate ? minTrialsWithPrior : minTrials
   const requiredWithoutGain = Math.min(
-    required.withoutGain,
-    Math.max(minTrialsWithoutGainOfFew, untried.length),
+    requiredTrials.withoutGain,
+    Math.max(minTrialsWithoutGainIfFew, untriedConfigurations.length),
   )
-  const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
+  const isPriorAccepted = problem.priorLogRate !== undefined && surrogate.isPriorAccepted
   // With an accepted device-model prior a gain within the tolerance does not prolong the search.
-  const withoutGain = countTrialsWithoutGain(problem, observations, priorAccepted ? tolerance : 0)
+  const withoutGain = countTrialsWithoutGain(problem, observations, isPriorAccepted ? tolerance : 0)
   const outlook = {
-    minTrials: Math.max(0, requiredWithoutGain - withoutGain, required.total - observations.length),
-    gain: computeExpectedGain(problem, surrogate, incumbent.logCost, untried),
+    minTrials: Math.max(
+      0,
+      requiredWithoutGain - withoutGain,
+      requiredTrials.total - observations.length,
+    ),
+    gain: computeExpectedGain(problem, surrogate, incumbent.logCost, untriedConfigurations),
     regret: expectedRegret,
   }
-  if (observations.length < required.total)
+  if (observations.length < requiredTrials.total)
     return { probabilityBetterExists: 1, tolerance, stop: false, outlook }
   const isSettled =
     probabilityBest >= minProbabilityBest &&

@@ -82,9 +82,9 @@ function serving(
       nowMs += ms
     },
   }
-  const reading: AnswerClient = {
+  const answerClient: AnswerClient = {
     isResultFromModelOnly: tensors,
-    ask: async (target, body) => {
+    fetch: async (target, body) => {
       served.asked++
       served.bodies.push(body)
       nowMs += answerMs
@@ -92,8 +92,8 @@ function serving(
       if (answer === 'refused') throw new Error('503')
       return Buffer.from(JSON.stringify(answer))
     },
-    read: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
-    fromDocument: async (document) => answered(document),
+    parse: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
+    interpret: async (document) => answered(document),
   }
   const inner: Launcher = {
     name: 'fake',
@@ -130,7 +130,7 @@ function serving(
     },
   }
   return Object.assign(served, {
-    launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }),
+    launcher: withCheckedAnswers(inner, { rules, template, answerClient, store, clock }),
   })
 }
 const answered = (document: unknown): ParsedAnswer => ({ document, result: document })
@@ -320,10 +320,10 @@ test('nothing is compared where it is off, and what is no answer to the request 
     logPath: '/log',
   })
   expect(stopped).toEqual([3])
-  const { take } = (target as Extract<Target, { kind: 'http' }>).sample!
-  take!(1, Buffer.from('{"y": 5}'))
+  const { onSample } = (target as Extract<Target, { kind: 'http' }>).sample!
+  onSample!(1, Buffer.from('{"y": 5}'))
   expect(await answers!.fault()).toBeUndefined()
-  take!(1, Buffer.from('{"y": 4, "model": "other"}'))
+  onSample!(1, Buffer.from('{"y": 4, "model": "other"}'))
   expect(await answers!.fault()).toBe("request 1 was answered, but from the model 'other'")
 })
 
@@ -332,9 +332,9 @@ test('answers of a load are held against them too', async () => {
   const { target, answers } = await launcher.launch({}, 1, signal)
   if (target.kind !== 'http') throw new Error('no HTTP target')
   expect(target.sample?.bodies).toEqual([0, 1, 2, 3])
-  target.sample!.take!(2, Buffer.from('{"y": 2.5}'))
+  target.sample!.onSample!(2, Buffer.from('{"y": 2.5}'))
   expect(await answers!.fault()).toBeUndefined()
-  target.sample!.take!(2, Buffer.from('{"y": 0.5}'))
+  target.sample!.onSample!(2, Buffer.from('{"y": 0.5}'))
   expect(await answers!.fault()).toContain('request 2, y: 0.5 in place of 2.5')
 })
 

@@ -44,7 +44,7 @@ export interface AnswerRules {
 interface CheckedAnswersOptions {
   readonly rules: AnswerRules
   readonly template: PredictorTemplate
-  readonly reading: AnswerClient
+  readonly answerClient: AnswerClient
   readonly store: GoldenStore
   /** Default: the machine's clock. Tests use a virtual one. */
   readonly clock?: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<unknown> }
@@ -70,7 +70,7 @@ export function withCheckedAnswers<L extends Launcher>(
   inner: L,
   options: CheckedAnswersOptions,
 ): L {
-  const reading = removeSecrets(options.reading)
+  const answerClient = removeSecrets(options.answerClient)
   return {
     ...inner,
     launch: async (configuration, trialNumber, signal, onWaiting) => {
@@ -79,7 +79,7 @@ export function withCheckedAnswers<L extends Launcher>(
       try {
         return await checkAnswers(predictor, predictor.target, {
           ...options,
-          reading,
+          answerClient,
           configuration,
           trialNumber,
           signal,
@@ -95,16 +95,16 @@ export function withCheckedAnswers<L extends Launcher>(
 }
 
 /** A server may repeat its request, including secrets. */
-function removeSecrets(reading: AnswerClient): AnswerClient {
+function removeSecrets(answerClient: AnswerClient): AnswerClient {
   const clear = ({ document, result, ...rest }: ParsedAnswer): ParsedAnswer => ({
     ...rest,
     document: mapTexts(document, redactSecrets),
     result: mapTexts(result, redactSecrets),
   })
   return {
-    ...reading,
-    read: async (answer) => clear(await reading.read(answer)),
-    fromDocument: async (document) => clear(await reading.fromDocument(document)),
+    ...answerClient,
+    parse: async (answer) => clear(await answerClient.parse(answer)),
+    interpret: async (document) => clear(await answerClient.interpret(document)),
   }
 }
 
@@ -121,7 +121,7 @@ async function checkAnswers(
   target: HttpTarget,
   context: CheckContext,
 ): Promise<Predictor> {
-  const { rules, template, reading } = context
+  const { rules, template, answerClient } = context
   const answersInFile = typeof rules.golden === 'object' ? rules.golden.documents.length : undefined
   const bodies =
     answersInFile === undefined
@@ -132,7 +132,7 @@ async function checkAnswers(
   const golden = await getGoldenAnswers(target, bodies, bits, context)
   const { expect, tolerance } = rules
   const spec: AnswerSpec = { expect, golden, bits, configuration: context.configuration, tolerance }
-  const before = new AnswerCheck(spec, reading)
+  const before = new AnswerCheck(spec, answerClient)
   // The configuration that just gave the golden answers need not answer again.
   const isOwn = golden?.source === nameTrial(context)
   const answers = isOwn ? [] : await requestAnswers(target, bodies, context)
@@ -140,12 +140,12 @@ async function checkAnswers(
     if (answer !== undefined) before.checkAnswer(bodies[i]!, answer)
   const fault = await before.findFault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
-  const underLoad = new AnswerCheck(spec, reading, target)
+  const underLoad = new AnswerCheck(spec, answerClient, target)
   return {
     ...predictor,
     target: {
       ...target,
-      sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) },
+      sample: { bodies, onSample: (body, answer) => underLoad.checkBytes(body, answer) },
     },
     answers: { spec, bodies, fault: () => underLoad.findFault() },
   }
@@ -176,11 +176,11 @@ async function getGoldenAnswers(
   bits: GoldenAnswers['bits'],
   context: CheckContext,
 ): Promise<GoldenAnswers | undefined> {
-  const { rules, reading, store, configuration } = context
+  const { rules, answerClient, store, configuration } = context
   if (rules.golden === 'off') return undefined
   if (rules.golden !== 'first') {
     const { file, documents } = rules.golden
-    const answers = await Promise.all(bodies.map((body) => reading.fromDocument(documents[body])))
+    const answers = await Promise.all(bodies.map((body) => answerClient.interpret(documents[body])))
     return buildGoldenAnswers({ source: file, bits: 32, configuration: {} }, bodies, [answers])
   }
   return store.get(writeKey(context, target, bodies), async () => {
@@ -224,7 +224,7 @@ async function requestRounds(
   bodies: readonly number[],
   context: CheckContext,
 ): Promise<(ParsedAnswer | undefined)[][]> {
-  const { signal, rules, reading, clock = machineClock } = context
+  const { signal, rules, answerClient, clock = machineClock } = context
   const startedMs = clock.now()
   const first: (ParsedAnswer | undefined)[] = []
   let count = bodies.length
@@ -240,7 +240,7 @@ async function requestRounds(
     )
   if (first.some((answer) => answer && findViolation(answer.document, rules.expect))) return []
   const rounds = [first, await requestAll()]
-  if (!reading.isResultFromModelOnly)
+  if (!answerClient.isResultFromModelOnly)
     await clock.sleep(Math.max(0, nextSecondMs - (clock.now() - startedMs)), signal)
   rounds.push(await requestAll())
   return rounds
@@ -267,14 +267,14 @@ async function requestAnswers(
 async function requestAnswer(
   target: HttpTarget,
   body: number,
-  { reading, signal, logPath }: CheckContext,
+  { answerClient, signal, logPath }: CheckContext,
 ): Promise<{ readonly answer?: ParsedAnswer; readonly bytes: number }> {
   try {
-    const bytes = await reading.ask(target, body, signal)
+    const bytes = await answerClient.fetch(target, body, signal)
     const fault = target.findFault?.(target.bodies[body]!, bytes)
     if (fault !== undefined)
       throw new InfeasibleError('answers-differ', describeWrongAnswer(body, fault), logPath)
-    return { answer: await reading.read(bytes), bytes: bytes.byteLength }
+    return { answer: await answerClient.parse(bytes), bytes: bytes.byteLength }
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof InfeasibleError) throw error

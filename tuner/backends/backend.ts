@@ -78,7 +78,7 @@ export interface Backend {
    * Whether a predictor may start during other measurements without disturbing them. The launch may
    * still fail for lack of room. Absent: never.
    */
-  canLaunchBeside?(measured: readonly Configuration[], next: Configuration): boolean
+  canLaunchAlongside?(measured: readonly Configuration[], next: Configuration): boolean
   /**
    * Ends everything that is reused between trials: generators, connections, predictors. Idempotent.
    */

@@ -114,10 +114,12 @@ export async function runLoadTask(
         })
       : await speaking.prepare(url, model, payload, signal)
     const check =
-      answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
+      answers &&
+      speaking.answerClient &&
+      new AnswerCheck(answers.spec, speaking.answerClient, target)
     const sample = check && {
       bodies: answers.bodies,
-      take: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
+      onSample: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
     }
     const place = {
       target: { ...target, sample },

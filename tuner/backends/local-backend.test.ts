@@ -64,7 +64,7 @@ test.each<[string, object, number, boolean, boolean]>([
       affinity,
       ...(held && { taskset: '/usr/bin/taskset' }),
     })
-    expect(backend.canLaunchBeside?.([{ cpuCores: 1 }], { cpuCores: 2 }) ?? false).toBe(beside)
+    expect(backend.canLaunchAlongside?.([{ cpuCores: 1 }], { cpuCores: 2 }) ?? false).toBe(beside)
     await backend.close()
   },
 )

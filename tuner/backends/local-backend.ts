@@ -54,7 +54,7 @@ export function createLocalBackend(
     notices: [],
     measure: load.measure,
     ...(separatesByCores(experiment, launcher, machine) && {
-      canLaunchBeside: (measured, next) =>
+      canLaunchAlongside: (measured, next) =>
         sum([...measured, next].map(countCores)) + generatorCores <= availableCores,
     }),
     close: async () => {

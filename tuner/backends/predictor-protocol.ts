@@ -24,13 +24,13 @@ export function addAnswerChecks<L extends Launcher>(
   template: PredictorTemplate,
   folder?: string,
 ): L {
-  const { answers: reading } = createProtocol(experiment).protocol
+  const { answerClient } = createProtocol(experiment).protocol
   const store = new GoldenStore(
     folder === undefined ? undefined : join(folder, 'golden-answers.json'),
   )
-  return reading === undefined
+  return answerClient === undefined
     ? launcher
-    : withCheckedAnswers(launcher, { rules: experiment.answers, template, reading, store })
+    : withCheckedAnswers(launcher, { rules: experiment.answers, template, answerClient, store })
 }
 
 interface ProtocolChoice {

@@ -127,7 +127,7 @@ test('another port, or host, is asked without the keys of the server', async () 
     const { path, headers } = targetAt(url)
     const twice = {
       ...targetAt(url),
-      spread: [1, 2].map((weight) => ({ url, path, headers, weight })),
+      replicas: [1, 2].map((weight) => ({ url, path, headers, weight })),
     }
     await readFrom(
       twice,
@@ -161,7 +161,7 @@ test('servers that share a load are all read, each with its own keys, and the on
     const { path } = own
     const spreadTo = (i: number) => ({
       ...own,
-      spread: [
+      replicas: [
         { url, path, headers: own.headers, weight: 1 },
         { url: urls[i]!, path, headers: { 'x-key': 'other' }, weight: 1 },
       ],

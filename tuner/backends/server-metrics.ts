@@ -172,7 +172,7 @@ interface MetricsEndpoint {
 
 /** A path or port is requested from every replica; a URL is a single page. */
 function resolveEndpoints(target: HttpTarget, from: string): MetricsEndpoint[] {
-  const servers = (target.spread ?? [target]).map(({ url, headers }) => ({
+  const servers = (target.replicas ?? [target]).map(({ url, headers }) => ({
     ...target,
     url,
     headers,

@@ -113,7 +113,7 @@ function onClock(
   const launcher = serversOf(experiment, job, settings)
   return {
     ...backend,
-    ...(ahead && { canLaunchBeside: () => true }),
+    ...(ahead && { canLaunchAlongside: () => true }),
     launcher: {
       ...launcher,
       launch: async (...asked) => {

@@ -9,7 +9,7 @@ import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listGpus, listNotices } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
-import { readStopBelief } from '../loop/reevaluation.ts'
+import { readStopPosterior } from '../loop/reevaluation.ts'
 
 export interface ExperimentView {
   readonly experiment: Experiment
@@ -66,7 +66,7 @@ export async function createExperimentView(
         minQuality: experiment.minQuality,
       }),
       notices: listNotices(experiment, record.provenance),
-      stop: readStopBelief(record),
+      stop: readStopPosterior(record),
       confirm: experiment.confirm,
       specification: stringify(record.spec, { lineWidth: 0 }),
       specTargets: experiment.stages === undefined ? specTargets : [],

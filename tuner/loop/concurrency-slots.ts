@@ -77,7 +77,7 @@ export class ConcurrencySlots {
   release(number: number): void {
     this.#active.delete(number)
     this.#suspended.delete(number)
-    const position = this.#ready.findIndex((one) => one.number === number)
+    const position = this.#ready.findIndex((trial) => trial.number === number)
     if (position >= 0) this.#ready.splice(position, 1)
     this.#admitReady()
   }

@@ -21,13 +21,13 @@ import { isSearchTrial } from './trial-status.ts'
 import { estimateSteadyRequests } from './trial-task.ts'
 
 /**
- * Confirmations of a run. A refuted candidate is followed by the next one at once. Up to four name
- * the best after 93 to 94 % of stops (docs/research/search.md, the stop rule).
+ * Maximum confirmations of a run. With up to four, 93 to 94 % of the searches that stop name the
+ * best configuration (docs/research/search.md, the stop rule).
  */
 export const maxConfirmationRounds = 4
 /**
- * Confirmations of one configuration. A refuted one may lead again at a lower rate; a failed or
- * disturbed one says nothing about it. Assumed.
+ * Maximum confirmations of one configuration. Two, because a refuted candidate may lead again at a
+ * lower rate, and a failed or disturbed confirmation is no evidence. Assumed.
  */
 const maxRoundsPerConfiguration = 2
 
@@ -45,29 +45,36 @@ export async function confirmCandidates(
   emit: (event: EventBody) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const confirmed = ledger.trialsOfRun.filter((trial) => !isSearchTrial(trial))
-  if (confirmed.some(isFinalForAll)) return
-  const rounds = confirmed.map(({ configuration }) => configurationKey(configuration))
+  const finishedConfirmations = ledger.trialsOfRun.filter((trial) => !isSearchTrial(trial))
+  if (finishedConfirmations.some(isFinalForAll)) return
+  /** Keys of the confirmed configurations, one per confirmation. */
+  const confirmedKeys = finishedConfirmations.map(({ configuration }) =>
+    configurationKey(configuration),
+  )
   const isExhausted = ({ configuration }: Candidate) => {
-    const key = configurationKey(configuration)
-    return rounds.filter((round) => round === key).length >= maxRoundsPerConfiguration
+    const candidateKey = configurationKey(configuration)
+    return confirmedKeys.filter((key) => key === candidateKey).length >= maxRoundsPerConfiguration
   }
-  while (rounds.length < maxConfirmationRounds) {
+  while (confirmedKeys.length < maxConfirmationRounds) {
     const recommendation = parts.recommend(ledger.trials, undefined)
-    const round = chooseConfirmationRound(recommendation, isExhausted, experiment.stop.tolerance)
-    if (!round) return
-    const { configuration } = round.candidate
-    rounds.push(configurationKey(configuration))
+    const plannedRound = chooseConfirmationRound(
+      recommendation,
+      isExhausted,
+      experiment.stop.tolerance,
+    )
+    if (!plannedRound) return
+    const { configuration } = plannedRound.candidate
+    confirmedKeys.push(configurationKey(configuration))
     // The last round accepts any rate that meets the SLO, so that the run ends with a confirmed
     // one.
-    const isLast = rounds.length === maxConfirmationRounds
+    const isLast = confirmedKeys.length === maxConfirmationRounds
     const task: RateTask = {
       kind: 'confirmation',
-      rateRps: round.rateRps,
-      minProvenRps: round.minProvenRps,
+      rateRps: plannedRound.rateRps,
+      minProvenRps: plannedRound.minProvenRps,
       warmUpRequests: estimateSteadyRequests(configuration, experiment.space, ledger.trials),
       earlier: findEarlierMeasurements(configuration, ledger.trials, experiment.slo),
-      ...(!isLast && { minRps: round.minRps }),
+      ...(!isLast && { minRps: plannedRound.minRps }),
     }
     const trial = await measureAtRate(
       experiment,
@@ -75,7 +82,7 @@ export async function confirmCandidates(
       ledger,
       emit,
       task,
-      round.candidate,
+      plannedRound.candidate,
       signal,
     )
     if (isFinalForAll(trial)) return
@@ -99,13 +106,13 @@ function findEarlierMeasurements(
   )
 }
 
-/** The trial failed for a reason that would fail every other trial too. */
+/** Whether a trial failed with finality 'experiment': every other trial would fail like it. */
 const isFinalForAll = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' && trial.final === 'experiment'
 
 /**
- * Measures a candidate at a rate and records the result as a confirmation. A confirmation that was
- * interrupted keeps its number and its windows.
+ * Confirms or verifies a candidate at a rate, and records the result. An interrupted confirmation
+ * resumes with its number and its windows; a verification starts anew.
  */
 export async function measureAtRate(
   experiment: Experiment,
@@ -126,7 +133,7 @@ export async function measureAtRate(
   if (isConfirmation) await store.start(experimentId, createRunningTrial(request, now()))
   const windows: TrialHooks['windows'] = {
     earlier: interrupted?.windows ?? [],
-    keep: (window, position) => store.addWindow(experimentId, number, position, window),
+    store: (window, position) => store.addWindow(experimentId, number, position, window),
   }
   const hooks: TrialHooks = {
     ...(isConfirmation && { windows }),
@@ -134,8 +141,9 @@ export async function measureAtRate(
     onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
     onStep: (point, phase) =>
       emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
-    onWaiting: (what, how = 'room') =>
-      emit({ type: 'warning', message: describeWaiting(number, what, how) }),
+    // 'room': the trial waits for resources of the cluster.
+    onWaiting: (reason, waitKind = 'room') =>
+      emit({ type: 'warning', message: describeWaiting(number, reason, waitKind) }),
   }
   const trial = await runTrial(parts.backend, task, request, hooks, signal)
   await store.append(experimentId, trial)
@@ -154,6 +162,7 @@ const takeInterrupted = (ledger: Ledger, configuration: Configuration) =>
 function reportConfirmation(trial: FinishedTrial, emit: (event: EventBody) => void): void {
   const measurement = trial.state === 'complete' ? trial.measurement : undefined
   const rateRps = measurement?.capacityRps ?? 0
+  // Infinity: no window was measured.
   const sloMs = measurement?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
   emit({ type: 'confirmed', number: trial.number, met: rateRps > 0, rateRps, sloMs })
   if (trial.state === 'complete') return

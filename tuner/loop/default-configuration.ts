@@ -4,9 +4,9 @@ import type { Configuration, Parameter, Problem, SearchSpace } from '../../searc
 import { poolParameters } from '../../trials/resources.ts'
 
 /**
- * One whole GPU of the cheapest model in the space, batch 1, and the middle of other ranges, except
- * GPU memory: its maximum. The cheapest GPU makes the baseline hard to beat, so that the gain is
- * not exaggerated. Undefined where the space has no such configuration.
+ * Chooses one whole GPU of the cheapest model in the space, batch 1, and the middle of other
+ * ranges, except GPU memory: its maximum. The cheapest GPU makes the baseline hard to beat, so that
+ * the gain is not exaggerated. Undefined where the space has no such configuration.
  */
 export function chooseDefaultConfiguration(problem: Problem): Configuration | undefined {
   const { space } = problem
@@ -22,30 +22,30 @@ export function chooseDefaultConfiguration(problem: Problem): Configuration | un
   )
 }
 
-/** A parameter whose `when` condition does not hold has its default value. */
+/** Chooses typical values. A parameter whose `when` condition does not hold has its default. */
 function chooseConfiguration({ parameters }: SearchSpace, gpu: string | undefined): Configuration {
-  const chosen: Record<string, number | string> = {}
+  const configuration: Record<string, number | string> = {}
   for (const parameter of parameters) {
-    const isActive = parameter.when?.holds(chosen) ?? true
-    chosen[parameter.name] = !isActive
+    const isActive = parameter.when?.holds(configuration) ?? true
+    configuration[parameter.name] = !isActive
       ? getDefaultValue(parameter)
       : parameter.name === 'gpu' && gpu
         ? gpu
         : chooseTypicalValue(parameter)
   }
-  return chosen
+  return configuration
 }
 
 /** Parameters with the minimum as typical value: batches of one, one server for all phases. */
-const minimised: ReadonlySet<string> = new Set(['batchSize', ...poolParameters])
+const minimisedParameters: ReadonlySet<string> = new Set(['batchSize', ...poolParameters])
 /** Parameters with the maximum as typical value. */
-const maximised: ReadonlySet<string> = new Set(['gpuMemoryPercent'])
+const maximisedParameters: ReadonlySet<string> = new Set(['gpuMemoryPercent'])
 
-/** The first name, or the middle of a numeric range: the lower one of two middle values. */
+/** Chooses the first name, or the middle of a numeric range: the lower one of two middle values. */
 function chooseTypicalValue(parameter: Parameter): number | string {
   if (parameter.kind === 'categorical') return parameter.values[0]!
-  const isMinimised = minimised.has(parameter.name)
-  const isMaximised = maximised.has(parameter.name)
+  const isMinimised = minimisedParameters.has(parameter.name)
+  const isMaximised = maximisedParameters.has(parameter.name)
   if (parameter.kind === 'ordinal') {
     const { values } = parameter
     if (isMinimised) return values[0]!

@@ -19,7 +19,7 @@ export type TuneEvent = { readonly at: string } & (
       readonly maxTrials: number
       /** Configurations in the space, null for a continuous one. */
       readonly spaceSize: number
-      /** What a reader must know first: what is emulated, from which data, with which error. */
+      /** Notices to show first: what is emulated, from which data, with which error. */
       readonly notices: readonly string[]
       /** Trials of an earlier run of the experiment. */
       readonly resumedTrials: number

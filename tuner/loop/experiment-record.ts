@@ -5,7 +5,7 @@ import type { Experiment } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 
 /**
- * A short, unique identifier that is easy to type: 'bert-7f3a'.
+ * Creates a short, unique identifier that is easy to type: 'bert-7f3a'.
  * @param key idempotency key: the same name and key give the same identifier
  */
 export function createExperimentId(name: string, key?: string): string {
@@ -21,7 +21,7 @@ export function createExperimentId(name: string, key?: string): string {
   return `${slug || 'experiment'}-${suffix}`
 }
 
-/** The record of an experiment without trials, created now. */
+/** Creates the record of an experiment without trials, dated now. */
 export const createRecord = (
   experiment: Experiment,
   id: string,

@@ -1,4 +1,4 @@
-/** What a reader must know about the GPUs of this machine: why one is not used, what limits one. */
+/** Notices about the GPUs of this machine: why one is not used, what limits one. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
   type ComputingEngine,
@@ -11,8 +11,8 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
- * Why the built-in server does not use the GPUs, and what to install. Undefined: it uses them, or
- * there is none.
+ * Explains why the built-in server does not use the GPUs, and what to install. Undefined: it uses
+ * them, or there is none.
  * @param engines engines that could run the model, the preferred one first
  */
 export function explainUnusedGpus(
@@ -21,10 +21,10 @@ export function explainUnusedGpus(
 ): string | undefined {
   const names = listUsableGpus(machine)
   const missingDrivers = engines.map((engine) => findGpuSupportFault(engine, machine))
-  const missing = missingDrivers.includes(undefined) ? undefined : missingDrivers[0]
-  if (names.length === 0 || missing === undefined) return undefined
+  const missingDriver = missingDrivers.includes(undefined) ? undefined : missingDrivers[0]
+  if (names.length === 0 || missingDriver === undefined) return undefined
   const them = names.length === 1 ? 'it' : 'them'
-  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} not used, because the built-in server cannot use ${them} (${missing.what}): ${missing.install}. To use ${them} with your own server, add --command`
+  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} not used, because the built-in server cannot use ${them} (${missingDriver.what}): ${missingDriver.install}. To use ${them} with your own server, add --command`
 }
 
 const listUsableGpus = ({ gpus }: MachineFacts): readonly string[] => {
@@ -32,7 +32,7 @@ const listUsableGpus = ({ gpus }: MachineFacts): readonly string[] => {
   return [...new Set(usable.map(({ name }) => name))]
 }
 
-/** The most important notice first; none where trials run elsewhere. */
+/** Lists the notices, the most important one first; none if trials run elsewhere. */
 export function listGpuNotices(experiment: Experiment, machine: MachineFacts): string[] {
   const { backend, predictor, devices, devicesUsed } = experiment
   if (backend !== 'local' || !isStarted(predictor)) return []
@@ -50,8 +50,8 @@ export function listGpuNotices(experiment: Experiment, machine: MachineFacts): s
 }
 
 /**
- * TensorFlow.js and ONNX files run in their own engine alone, built-in models in either of the two,
- * and language models are emulated.
+ * Explains unused GPUs by the engine of the model. TensorFlow.js and ONNX files run only in their
+ * own engine, built-in models in either of the two, and language models are emulated.
  */
 function explainUnusedByModel(
   { model, predictor }: Experiment,

@@ -8,7 +8,7 @@ import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
 /**
- * Number of the newest observations that are used: older ones may be of other machines, and the
+ * Maximum observations, the newest ones: older ones may be of other machines, and the
  * cost of a fit is cubic. Assumed.
  */
 const maxObservations = 80
@@ -51,10 +51,10 @@ export async function loadHistory(
       createServerKey(loaded.experiment.spec as ExperimentDocument) !== createServerKey(document)
     )
       continue
-    const refuted = new Set(findRefuted(loaded.trials))
+    const refutedTrials = new Set(findRefuted(loaded.trials))
     const scale = computeObjectiveScale(loaded.trials, objective)
     const usable = loaded.trials
-      .filter((trial) => !refuted.has(trial) && isWithin(space, trial.configuration))
+      .filter((trial) => !refutedTrials.has(trial) && isWithin(space, trial.configuration))
       .flatMap((trial) => observeTrial(trial, objective, scale) ?? [])
       .slice(-remaining)
     if (usable.length === 0) continue
@@ -64,7 +64,7 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-/** What serves: model and predictor, or those of all stages with their calls. */
+/** Creates a key of model and predictor, or of those of all stages with their calls. */
 const createServerKey = ({ model, predictor, stages }: ExperimentDocument): string =>
   JSON.stringify([
     model,

@@ -70,7 +70,7 @@ describe('an interruption or a failure', () => {
     const measure: typeof backend.measure = async (predictor, task, options, signal) => {
       if (task.kind === 'confirmation') {
         given.push([options.number, options.windows?.earlier])
-        await options.windows?.keep(window, 1)
+        await options.windows?.store(window, 1)
       }
       return backend.measure(predictor, task, options, signal)
     }

@@ -50,7 +50,7 @@ function traced(
     return measurement(100 * Number(isolation))
   }
   const parts = fakeParts({ launcher, load, ...rest })
-  const backend = { ...parts.backend, ...(beside && { canLaunchBeside: () => true }) }
+  const backend = { ...parts.backend, ...(beside && { canLaunchAlongside: () => true }) }
   const events: TuneEvent[] = []
   const run = (maxTrials: number, signal = never) =>
     runLoop(

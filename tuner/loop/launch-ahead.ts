@@ -27,7 +27,7 @@ export class LaunchAhead {
       .catch((error: unknown) => (error instanceof InfeasibleError ? error : undefined))
   }
 
-  /** A launcher for the trial: it returns this predictor, or launches one if there is none. */
+  /** Launcher for the trial: it returns this predictor, or launches one if there is none. */
   get launcher(): Pick<Launcher, 'launch'> {
     return {
       launch: async (...options) => {
@@ -38,7 +38,7 @@ export class LaunchAhead {
     }
   }
 
-  /** Resolves once nothing is left of the predictor. */
+  /** Stops the launch or the predictor. Resolves once nothing of it remains. */
   async cancel(): Promise<void> {
     this.#cancelled.abort(new Error('not needed'))
     const result = await this.#result

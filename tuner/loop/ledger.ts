@@ -1,6 +1,6 @@
 /**
- * The finished trials of an experiment, and what follows from them: observations, retries, the best
- * candidate, costs. A resumed run starts from the same ledger.
+ * The finished trials of an experiment, with the observations, retries, best candidate and costs
+ * that they imply. A resumed run starts from the same ledger.
  */
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -106,7 +106,7 @@ export class Ledger {
     return this.#trials.filter((trial) => findRefutation(trial) !== undefined).length
   }
 
-  /** Observations of all trials from which the search learns, without refuted ones. */
+  /** Collects the observations of all trials from which the search learns, without refuted ones. */
   collectObservations(): Observation[] {
     const { objective } = this.#options.problem
     const refuted = new Set(findRefuted(this.#trials))
@@ -129,7 +129,7 @@ export class Ledger {
     return { configuration: trial.configuration, state: 'infeasible', reason: trial.error }
   }
 
-  /** Which configurations are tried again, without those that run. */
+  /** Plans which configurations are tried again, without those that run. */
   planRetries(running: readonly Configuration[]): RetryPlan {
     const keys = new Set(running.map(configurationKey))
     const isIdle = (configuration: Configuration) => !keys.has(configurationKey(configuration))
@@ -148,13 +148,14 @@ export class Ledger {
     return next.some((retry) => configurationKey(retry.configuration) === key)
   }
 
-  /** Number of the next attempt at a configuration, 1 for the first. */
+  /** Counts the next attempt at a configuration, 1 for the first. */
   countNextAttempt(configuration: Configuration): number {
     return countNextAttempt(this.#listAttempts(), configuration)
   }
 
   /**
-   * Trials of the run that count as attempts. A resumed run tries unplaced configurations again.
+   * Lists the trials of the run that count as attempts. A resumed run tries unplaced configurations
+   * again.
    */
   #listAttempts(): readonly FinishedTrial[] {
     const { earlier } = this.#options
@@ -169,8 +170,8 @@ export class Ledger {
   /**
    * Removes and returns the first interrupted trial that matches, to repeat it under its number.
    */
-  takeInterrupted(matches: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
-    const interrupted = this.#interrupted.find(matches)
+  takeInterrupted(isMatch: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
+    const interrupted = this.#interrupted.find(isMatch)
     this.#interrupted = this.#interrupted.filter((trial) => trial !== interrupted)
     return interrupted
   }
@@ -180,7 +181,7 @@ export class Ledger {
     return this.#lastNumber === 0
   }
 
-  /** A number for a trial that is about to start. */
+  /** Allocates the number of a trial that is about to start. */
   allocateNumber(): number {
     this.#lastNumber += 1
     return this.#lastNumber
@@ -199,13 +200,13 @@ export class Ledger {
    * Evaluates a function on the ledger as it was before its last trials, without interrupted ones.
    */
   evaluateBefore<T>(lastTrials: number, evaluate: () => T): T {
-    const later = this.#trials.splice(this.#trials.length - lastTrials)
+    const laterTrials = this.#trials.splice(this.#trials.length - lastTrials)
     const interrupted = this.#interrupted
     this.#interrupted = []
     try {
       return evaluate()
     } finally {
-      this.#trials.push(...later)
+      this.#trials.push(...laterTrials)
       this.#interrupted = interrupted
     }
   }

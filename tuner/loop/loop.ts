@@ -14,11 +14,11 @@ import { describeWaiting } from '../waiting-text.ts'
 import { confirmCandidates } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
 import { Ledger } from './ledger.ts'
-import { explainExclusions } from './out-of-memory.ts'
+import { addExclusionReason } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
 import { Policy } from './policy.ts'
 import { Scheduler } from './scheduler.ts'
-import { type Ending, mentionUnplaced } from './stop-reasons.ts'
+import { addUnplacedCount, type Ending } from './stop-reasons.ts'
 import { createRunningTrial, runTrial, type TrialHooks, type TrialRequest } from './trial-runner.ts'
 import { isAssessed, isSearchTrial, wasDisturbed } from './trial-status.ts'
 import { createTrialTask } from './trial-task.ts'
@@ -87,9 +87,9 @@ async function searchAndConfirm(run: Run): Promise<Ending> {
       if (!policy.shouldContinueAfterConfirmation()) return ending
     }
   } catch (error) {
-    const finished = await scheduler.abandon(error)
+    const finishedCount = await scheduler.abandon(error)
     if (!signal.aborted) throw error
-    const finishedNote = finished > 0 ? `, ${finished} of them just now` : ''
+    const finishedNote = finishedCount > 0 ? `, ${finishedCount} of them just now` : ''
     return {
       reason: 'interrupted',
       detail: `${ledger.trials.length} finished trials are saved${finishedNote}`,
@@ -108,11 +108,12 @@ async function search(run: Run): Promise<Ending> {
       startTrial(run, request)
     }
     if (scheduler.isIdle) {
+      // The search is over. A missing baseline runs as the last trial; the next pass returns.
       const ending = policy.endSearch()
-      const unused = await scheduler.cancelLaunchAhead()
-      if (unused) ledger.releaseNumber(unused.number)
+      const unusedRequest = await scheduler.cancelLaunchAhead()
+      if (unusedRequest) ledger.releaseNumber(unusedRequest.number)
       const baseline = policy.chooseFinalBaseline(ending)
-      if (!baseline) return mentionUnplaced(ending, ledger.trialsOfProcess)
+      if (!baseline) return addUnplacedCount(ending, ledger.trialsOfProcess)
       startTrial(run, baseline)
     }
     launchAhead(run)
@@ -121,12 +122,13 @@ async function search(run: Run): Promise<Ending> {
 }
 
 /**
- * Suggest: interrupted trials first, then the one launched ahead, then the choice of the policy.
+ * Chooses the next trial: an interrupted one first, then the one launched ahead, then the choice of
+ * the policy.
  */
 function chooseTrial({ policy, scheduler }: Run): TrialRequest | undefined {
   const interrupted = policy.resumeInterrupted()
-  if (interrupted || policy.shouldStop(scheduler.running)) return interrupted
-  return scheduler.requestAhead ?? policy.chooseNext(scheduler.running)
+  if (interrupted || policy.shouldStop(scheduler.runningConfigurations)) return interrupted
+  return scheduler.launchAheadRequest ?? policy.chooseNext(scheduler.runningConfigurations)
 }
 
 /**
@@ -186,12 +188,14 @@ function createTrialHooks(
       emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase })
       scheduler.markUnderLoad(number)
     },
-    onWaiting: (what, how) => {
-      if (how !== undefined) emit({ type: 'warning', message: describeWaiting(number, what, how) })
+    onWaiting: (reason, waitKind) => {
+      // Without a kind, other trials may run meanwhile, so the trial gives up its slot.
+      if (waitKind !== undefined)
+        emit({ type: 'warning', message: describeWaiting(number, reason, waitKind) })
       else if (scheduler.suspend(number))
         emit({
           type: 'warning',
-          message: `trial ${number} waits for ${what}; others run meanwhile`,
+          message: `trial ${number} waits for ${reason}; others run meanwhile`,
         })
     },
   }
@@ -201,7 +205,7 @@ function createTrialHooks(
 async function recordTrial(run: Run, finished: FinishedTrial): Promise<void> {
   const { experiment, parts, ledger, policy, scheduler, emit } = run
   const { problem, store, experimentId, label } = parts
-  const trial = explainExclusions(finished, problem, ledger.trials, experiment.own.gpus)
+  const trial = addExclusionReason(finished, problem, ledger.trials, experiment.own.gpus)
   await store.append(experimentId, trial)
   scheduler.finish(trial.number)
   ledger.record(trial)
@@ -215,14 +219,14 @@ async function recordTrial(run: Run, finished: FinishedTrial): Promise<void> {
   })
   warnOfBusyMachine(run, trial)
   announceBest(run)
-  if (isAssessed(trial)) policy.assess(scheduler.running)
+  if (isAssessed(trial)) policy.assess(scheduler.runningConfigurations)
 }
 
 /** Warns once, after the second disturbed trial. */
 function warnOfBusyMachine({ ledger, emit }: Run, trial: FinishedTrial): void {
   if (!wasDisturbed(trial)) return
-  const disturbed = ledger.trialsOfProcess.filter(wasDisturbed).filter(isSearchTrial)
-  if (disturbed.length === 2)
+  const disturbedTrials = ledger.trialsOfProcess.filter(wasDisturbed).filter(isSearchTrial)
+  if (disturbedTrials.length === 2)
     emit({
       type: 'warning',
       message:
@@ -242,10 +246,11 @@ function announceBest(run: Run): void {
  * Launches the predictor of the next trial while the running trials are measured, where possible.
  */
 function launchAhead({ parts, policy, scheduler }: Run): void {
-  const { canLaunchBeside, launcher } = parts.backend
-  if (!canLaunchBeside || !scheduler.canLaunchAhead) return
-  const suggestion = policy.suggestLaunchAhead(scheduler.running)
-  if (!suggestion || !canLaunchBeside(scheduler.running, suggestion.configuration)) return
+  const { canLaunchAlongside, launcher } = parts.backend
+  if (!canLaunchAlongside || !scheduler.canLaunchAhead) return
+  const running = scheduler.runningConfigurations
+  const suggestion = policy.suggestLaunchAhead(running)
+  if (!suggestion || !canLaunchAlongside(running, suggestion.configuration)) return
   scheduler.launchAhead(launcher, { ...policy.createRequest(suggestion), launchedMs: parts.now() })
 }
 
@@ -270,10 +275,11 @@ async function recommend(
 const resolveFinalState = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>
   reason === 'interrupted' || reason === 'failed' ? reason : 'done'
 
-/** The store returns trials by number, but of several at a time a later one may end first. */
+/** Sorts trials by their end. The store sorts by number, but parallel trials may end otherwise. */
 function sortByEnd(trials: readonly FinishedTrial[]): readonly FinishedTrial[] {
-  const endMs = ({ startedAt, seconds }: FinishedTrial) => Date.parse(startedAt) + 1000 * seconds
-  return trials.toSorted((a, b) => endMs(a) - endMs(b))
+  const computeEndMs = ({ startedAt, seconds }: FinishedTrial) =>
+    Date.parse(startedAt) + 1000 * seconds
+  return trials.toSorted((a, b) => computeEndMs(a) - computeEndMs(b))
 }
 
 function describeStart(experiment: Experiment, parts: LoopParts, ledger: Ledger): EventBody {

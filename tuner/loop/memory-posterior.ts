@@ -35,8 +35,8 @@ const gridSize = 41
 const grid = Array.from({ length: gridSize }, (_, i) => -3 + (6 * i) / (gridSize - 1))
 
 /**
- * Parameters that the model accounts for. Launches are comparable where all other parameters are
- * equal.
+ * Parameters that the model uses, or that do not affect GPU memory. Launches are comparable where
+ * all other parameters are equal.
  */
 const modelledParameters: ReadonlySet<string> = new Set([
   'gpu',
@@ -64,8 +64,8 @@ interface MemoryUse {
 }
 
 /**
- * P(the GPU memory of a configuration suffices). 1 where no comparable launch ran out of it, and
- * without a GPU.
+ * Returns a function that infers P(the GPU memory of a configuration suffices). It is 1 if no
+ * comparable launch ran out of memory, and without a GPU.
  */
 export function inferMemoryFit(
   launches: readonly Launch[],
@@ -79,7 +79,7 @@ export function inferMemoryFit(
           : [],
     ),
   )
-  const memo = new Map<string, number>()
+  const probabilityByKey = new Map<string, number>()
   return (configuration) => {
     const comparison = createComparisonKey(configuration)
     const posterior = posteriors.get(comparison)
@@ -87,9 +87,9 @@ export function inferMemoryFit(
     if (!use) return 1
     const key = `${comparison} ${Object.values(use)}`
     const probability =
-      memo.get(key) ??
+      probabilityByKey.get(key) ??
       posterior.reduce((sum, model) => sum + model.weight * computeFit(model, use), 0)
-    memo.set(key, probability)
+    probabilityByKey.set(key, probability)
     return probability
   }
 }
@@ -97,7 +97,7 @@ export function inferMemoryFit(
 const createComparisonKey = (configuration: Configuration): string =>
   createKeyWithout(configuration, modelledParameters)
 
-/** Undefined without a GPU, and where the device model does not know the device. */
+/** Resolves the memory use; undefined without a GPU, and for an unknown device. */
 function resolveMemoryUse(
   configuration: Configuration,
   ownGpus: readonly Gpu[],
@@ -114,7 +114,7 @@ function resolveMemoryUse(
   }
 }
 
-/** P(the available memory suffices) under one model. */
+/** Computes P(the available memory suffices) under one model. */
 function computeFit(
   { fixedMiB, perItemMiB }: Omit<MemoryModel, 'weight'>,
   { processes, batch, availableMiB }: MemoryUse,

@@ -1,7 +1,4 @@
-/**
- * What a reader must know about the figures of a run: where they come from, and their typical
- * error.
- */
+/** Notices about the figures of a run: where they come from, and their typical error. */
 import { describeDeployment } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
 import { findArchitecture } from '../../trials/devices/architecture.ts'
@@ -25,8 +22,8 @@ import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
 
 /**
- * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
- * modelled GPU time. Measured: nothing is modelled.
+ * Resolves the provenance. Imported: results of other tools. Simulated: virtual time. Emulated:
+ * real processes and load, with modelled GPU time. Measured: nothing is modelled.
  */
 export function resolveProvenance(experiment: Experiment): Provenance {
   if (experiment.predictor.kind === 'imported') return 'imported'
@@ -34,7 +31,7 @@ export function resolveProvenance(experiment: Experiment): Provenance {
   return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
 }
 
-/** GPUs of the search space; of a pipeline those of all its stages. */
+/** Lists the GPUs of the search space; of a pipeline, those of all its stages. */
 export function listGpus({ space, stages }: Experiment): readonly string[] {
   if (stages !== undefined)
     return [...new Set(stages.flatMap(({ experiment }) => listGpus(experiment)))]
@@ -42,7 +39,7 @@ export function listGpus({ space, stages }: Experiment): readonly string[] {
   return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
 }
 
-/** The devices that the trials use, in one line. */
+/** Describes the devices that the trials use, in one line. */
 export function describeDevices(
   experiment: Experiment,
   machine: MachineFacts,
@@ -53,11 +50,11 @@ export function describeDevices(
     experiment.backend !== 'local'
       ? []
       : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
-  const named =
+  const gpuText =
     gpus.length > 0
       ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}`
       : 'no GPU'
-  return `Devices: ${[...cores, named].join('; ')}`
+  return `Devices: ${[...cores, gpuText].join('; ')}`
 }
 
 /**
@@ -66,7 +63,8 @@ export function describeDevices(
 const maxUnreportedSpeedRatio = 1.25
 
 /**
- * Says that CPU costs are scaled to this machine, where its cores differ from the reference core.
+ * Reports that CPU costs are scaled to this machine, where its cores differ from the reference
+ * core.
  */
 export function describeCoreSpeed({ cores = referenceCores }: Experiment): string[] {
   const { speed } = cores
@@ -76,7 +74,7 @@ export function describeCoreSpeed({ cores = referenceCores }: Experiment): strin
   ]
 }
 
-/** The source of the prior of a server other than the built-in one. */
+/** Describes the source of the prior of a server other than the built-in one. */
 export function describeCalibration(experiment: Experiment): string[] {
   const { calibrated, predictor } = experiment
   if (calibrated)
@@ -89,7 +87,7 @@ export function describeCalibration(experiment: Experiment): string[] {
   ]
 }
 
-/** Names the earlier experiments that the search learns from. */
+/** Describes the earlier experiments that the search learns from. */
 export const describeHistory = (experiments: readonly string[]): string[] =>
   experiments.length > 0
     ? [`The search uses trials of ${experiments.join(', ')} (--no-history ignores them)`]
@@ -106,7 +104,10 @@ const serverNames: Readonly<Record<LlmEngineName, string>> = {
 /** Batch size at which the typical error of the device model is reported. */
 const typicalBatch = 8
 
-/** Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
+/**
+ * Describes the typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published
+ * table)'.
+ */
 function describeModelErrors(experiment: Experiment): string {
   const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
   return listGpus(experiment)
@@ -129,7 +130,7 @@ function describeModelErrors(experiment: Experiment): string {
 const describeImport = ({ from }: ImportedTemplate): string =>
   `IMPORTED: all figures come from ${from.join('; ')}; tune measured none of them. Intervals span two imported loads, and closed loops hide queueing: check the deployment with tune verify --url.`
 
-/** Notices of a run, which are also the caveats of its recommendation. */
+/** Lists the notices of a run, which are also the caveats of its recommendation. */
 export function listNotices(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
   if (experiment.predictor.kind === 'imported')
@@ -138,13 +139,13 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     return [describePipelineModel(experiment.stages, provenance), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
-  const deploys = describeDeployment(
+  const deploymentNotice = describeDeployment(
     resolveMeasuredWith(experiment, provenance, gpu === undefined ? {} : { gpu }),
   )
   return [
     describeDeviceModel(experiment, provenance),
     ...describeAcceptance(experiment),
-    ...(deploys === undefined ? [] : [deploys]),
+    ...(deploymentNotice === undefined ? [] : [deploymentNotice]),
     ...experiment.notices,
   ]
 }
@@ -154,8 +155,10 @@ function describePipelineModel(stages: readonly ExperimentStage[], provenance: P
     `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`
   if (provenance === 'simulated')
     return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${stages.map(describeErrors).join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
-  const emulated = stages.filter(({ experiment }) => experiment.devicesUsed === 'emulated')
-  return `GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times (1σ): ${emulated.map(describeErrors).join('; ')}.`
+  const emulatedStages = stages.filter(
+    ({ experiment }) => experiment.devicesUsed === 'emulated',
+  )
+  return `GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times (1σ): ${emulatedStages.map(describeErrors).join('; ')}.`
 }
 
 function describeDeviceModel(experiment: Experiment, provenance: Provenance): string {

@@ -20,8 +20,8 @@ import { isSearchTrial } from './trial-status.ts'
 type CompleteTrial = Extract<FinishedTrial, { state: 'complete' }>
 
 /**
- * Standard deviation of ln(capacity) that the 90 % interval implies; undefined where it is empty or
- * unbounded.
+ * Computes the standard deviation of ln(capacity) that the 90 % interval implies; undefined where
+ * it is empty or unbounded.
  */
 export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefined {
   const [low, high] = capacityCi90Rps
@@ -30,9 +30,10 @@ export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefin
 }
 
 /**
- * Turns a finished trial into an observation for the search. Undefined: nothing, because the trial
- * failed, has no result, or is a confirmation that was not refuted.
- * @param scale of an objective that may be zero or negative, from `computeObjectiveScale`
+ * Turns a finished trial into an observation for the search. Returns undefined if the trial failed,
+ * has no result, or is a confirmation that met the SLO at its rate.
+ * @param scale scale of a signed metric (asinh axis), from `computeObjectiveScale`; 1 for other
+ * objectives
  */
 export function observeTrial(
   trial: FinishedTrial,
@@ -47,6 +48,7 @@ export function observeTrial(
   const { measurement } = trial
   if (hasNoResult(measurement)) return undefined
   const figures = { ...extractFigures(trial), unloadedMs: extractUnloadedMs(measurement) }
+  // Modelled quantity: the capacity, or another quantity that the objective measures.
   const rate = computeModelledRate(objective, figures, scale)
   const logSd = getMetric(objective) === undefined ? computeLogSd(measurement) : undefined
   return {
@@ -58,7 +60,10 @@ export function observeTrial(
   }
 }
 
-/** Only capacities are refuted: other quantities of the objective were measured at another rate. */
+/**
+ * Turns a refuted confirmation into an observation of the capacity. An objective that measures
+ * another quantity gets none, because the confirmation measured it at another rate.
+ */
 function observeRefutation(trial: FinishedTrial, objective: Objective): Observation | undefined {
   const refutation = findRefutation(trial)
   if (trial.state !== 'complete' || !refutation || !modelsCapacityOrLatency(objective))
@@ -68,6 +73,8 @@ function observeRefutation(trial: FinishedTrial, objective: Objective): Observat
   return {
     configuration,
     state: 'complete',
+    // Geometric mean of the bracket. If no rate met the SLO, the lowest violated rate is an upper
+    // bound.
     rate: {
       value: metRps > 0 ? Math.sqrt(metRps * violatedRps) : violatedRps,
       logSd: computeLogSd(measurement),
@@ -78,9 +85,9 @@ function observeRefutation(trial: FinishedTrial, objective: Objective): Observat
 }
 
 /**
- * Bounds of the capacity that a confirmation violated: the highest rate that met the SLO, 0 if none
- * did, and the lowest that violated it, req/s. Undefined where the confirmation met the SLO at its
- * rate, which adds nothing to the first measurement.
+ * Finds the bracket of the capacity from a refuted confirmation, req/s: the highest met rate (0 if
+ * none) and the lowest violated rate. Undefined if the confirmation met the SLO at its rate, which
+ * adds nothing to the first measurement.
  */
 export function findRefutation(
   trial: FinishedTrial,
@@ -92,8 +99,8 @@ export function findRefutation(
 }
 
 /**
- * Measurements that a later confirmation of the same configuration refuted. The confirmation
- * replaces them, because its windows are several times as long.
+ * Finds the trials whose result a later confirmation of the same configuration refuted. The
+ * confirmation replaces them, because its windows are several times as long.
  */
 export function findRefuted(trials: readonly FinishedTrial[]): FinishedTrial[] {
   const createKey = ({ configuration }: FinishedTrial) => configurationKey(configuration)
@@ -105,7 +112,7 @@ export function findRefuted(trials: readonly FinishedTrial[]): FinishedTrial[] {
   })
 }
 
-/** Scale of an objective that may be zero or negative, from the first trials that measured it. */
+/** Computes the scale of a signed metric (asinh axis), from the first trials that measured it. */
 export const computeObjectiveScale = (
   trials: readonly FinishedTrial[],
   objective: Objective,
@@ -126,7 +133,7 @@ const extractFigures = ({ measurement, usage }: CompleteTrial): MeasuredFigures 
 const extractUnloadedMs = ({ unloaded, slo }: Measurement): number =>
   interpolatePercentile(unloaded, slo.percentile)
 
-/** The unloaded latency; undefined where it was not measured. */
+/** Extracts the unloaded latency; undefined if it was not measured. */
 function extractConstraint(measurement: Measurement): Estimate | undefined {
   const unloadedMs = extractUnloadedMs(measurement)
   return unloadedMs > 0 ? { value: unloadedMs } : undefined

@@ -4,7 +4,7 @@ import { isGpuOutOfMemory } from '../../trials/launchers/diagnosis.ts'
 import { InfeasibleError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { fakeLauncher, fakePredictor } from '../testing/fakes.ts'
-import { excludeOutOfMemory, explainExclusions } from './out-of-memory.ts'
+import { addExclusionReason, excludeOutOfMemory } from './out-of-memory.ts'
 
 const problem: Problem = {
   space: {
@@ -118,14 +118,14 @@ describe('a launch that ran out of GPU memory', () => {
   })
 
   test('reports how many further configurations it rules out', () => {
-    const first = explainExclusions(ended(base), problem, [])
+    const first = addExclusionReason(ended(base), problem, [])
     // 50 and 25 % of a T4 or a P4, and 25 % of an A10: each with two memories, two batches and two
     // numbers of workers, except the configuration of the trial.
     expect(first).toMatchObject({
       detail: `${cuda}; skipped 39 others with no more GPU memory and no smaller demand for it`,
     })
     const second = ended({ ...base, gpuMemoryPercent: 25 })
-    expect(explainExclusions(second, problem, [ended(base)])).toBe(second)
+    expect(addExclusionReason(second, problem, [ended(base)])).toBe(second)
   })
 })
 

@@ -1,6 +1,6 @@
 /**
- * What a launch that ran out of memory says about other configurations: with no more memory and no
- * smaller demand, they run out of it too.
+ * Rules out configurations by launches that ran out of memory: with no more memory and no smaller
+ * demand, they run out of it, too.
  */
 import { createRng } from '../../search/rng.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
@@ -48,8 +48,8 @@ const findShortage = (trial: FinishedTrial): Shortage | undefined =>
     : undefined
 
 /**
- * The problem without the configurations that trials have shown to run out of memory, and with the
- * probability that the others fit. The same object where no trial ran out of memory.
+ * Excludes from the problem the configurations that trials have shown to run out of memory, and adds
+ * the probability that the others fit. Returns the same object if no trial ran out of memory.
  */
 export function excludeOutOfMemory(
   problem: Problem,
@@ -73,8 +73,8 @@ export function excludeOutOfMemory(
   }
 }
 
-/** The trial with the number of configurations that its lack of memory rules out, in its detail. */
-export function explainExclusions(
+/** Adds to the detail of a trial how many configurations its lack of memory rules out. */
+export function addExclusionReason(
   trial: FinishedTrial,
   problem: Problem,
   earlier: readonly FinishedTrial[],
@@ -82,10 +82,10 @@ export function explainExclusions(
 ): FinishedTrial {
   const shortage = findShortage(trial)
   if (shortage === undefined || trial.state !== 'infeasible') return trial
-  const tried = [...earlier, trial].map(({ configuration }) => configuration)
-  const { configurations, complete } = findCandidates(
+  const triedConfigurations = [...earlier, trial].map(({ configuration }) => configuration)
+  const { configurations, isComplete } = findCandidates(
     excludeOutOfMemory(problem, earlier, ownGpus),
-    tried,
+    triedConfigurations,
     createRng('memory'),
   )
   const { parameters } = problem.space
@@ -94,7 +94,7 @@ export function explainExclusions(
   ).length
   if (ruledOut === 0) return trial
   const memory = shortage.isGpuMemory ? 'GPU memory' : 'memory'
-  const others = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
+  const others = isComplete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
   return {
     ...trial,
     detail: `${trial.detail}; skipped ${others} with no more ${memory} and no smaller demand for it`,
@@ -111,14 +111,14 @@ function isRuledOut(
   parameters: readonly Parameter[],
   ownGpus: readonly Gpu[],
 ): boolean {
-  const demandsNoLess = parameters.every(({ name, concurrency }) => {
+  const hasNoSmallerDemand = parameters.every(({ name, concurrency }) => {
     if (supplyParameters.has(name) || neutralParameters.has(name)) return true
     const [demand, shortageDemand] = [candidate[name], configuration[name]]
     if (demand === shortageDemand) return true
     const isDemand = concurrency === true || demandParameters.has(name)
     return isDemand && Number(demand) >= Number(shortageDemand)
   })
-  if (!demandsNoLess) return false
+  if (!hasNoSmallerDemand) return false
   try {
     return hasNoMoreMemory(
       parseResources(candidate, {}, ownGpus),
@@ -132,12 +132,19 @@ function isRuledOut(
   }
 }
 
-/** @param isGpuMemory the GPU ran out; otherwise the machine may have */
-function hasNoMoreMemory(candidate: Resources, short: Resources, isGpuMemory: boolean): boolean {
-  const isSameGpu = candidate.gpu === short.gpu
-  const hasNoMoreRam = candidate.memoryMiB <= short.memoryMiB
-  if (short.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined)
+/**
+ * Whether a candidate has no more memory than a configuration that ran out.
+ * @param isGpuMemory the GPU ran out; otherwise the machine may have
+ */
+function hasNoMoreMemory(
+  candidate: Resources,
+  exhausted: Resources,
+  isGpuMemory: boolean,
+): boolean {
+  const isSameGpu = candidate.gpu === exhausted.gpu
+  const hasNoMoreRam = candidate.memoryMiB <= exhausted.memoryMiB
+  if (exhausted.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined)
     return isSameGpu && hasNoMoreRam
-  const maxGpuMemoryMiB = short.gpuMemoryMiB * (isSameGpu ? 1 : maxShareOnOtherGpu)
+  const maxGpuMemoryMiB = exhausted.gpuMemoryMiB * (isSameGpu ? 1 : maxShareOnOtherGpu)
   return candidate.gpuMemoryMiB <= maxGpuMemoryMiB && (isGpuMemory || hasNoMoreRam)
 }

@@ -10,16 +10,19 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
 import { loadPriceBook, priceExperiment } from './problem.ts'
-import { createReadOnlySurroundings, reevaluate } from './reevaluation.ts'
+import { createReadOnlyHost, reevaluate } from './reevaluation.ts'
 
 /** @property unreadable why this version cannot read the experiment */
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
 
-/** '' where the experiment is unreadable. */
+/** Formats the SLO of an outcome; '' where the experiment is unreadable. */
 export const formatOutcomeSlo = (outcome: Outcome): string =>
   'unreadable' in outcome ? '' : sloText(outcome.recommendation.slo)
 
-/** 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million requests'. */
+/**
+ * Formats an outcome: 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million
+ * requests'.
+ */
 export function formatOutcome(outcome: Outcome): string {
   if ('unreadable' in outcome) return `cannot be read: ${outcome.unreadable}`
   const { best, objective, verdict, conclusion } = outcome.recommendation
@@ -29,8 +32,8 @@ export function formatOutcome(outcome: Outcome): string {
 }
 
 /**
- * The stored recommendation of an experiment, where all its prices are still current. Otherwise the
- * trials are loaded and ranked again, which takes longer.
+ * Returns the stored recommendation of an experiment, where all its prices are still current.
+ * Otherwise the trials are loaded and ranked again, which takes longer.
  */
 export async function resolveOutcome(
   store: Pick<StoreReader, 'load'>,
@@ -57,7 +60,7 @@ async function findCurrentRecommendation({
   const experiment = loadExperimentDocument(
     spec as ExperimentDocument,
     id,
-    createReadOnlySurroundings(),
+    createReadOnlyHost(),
   )
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const pricing = priceExperiment(experiment, book)

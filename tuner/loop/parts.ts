@@ -1,5 +1,5 @@
 /** The parts that the loop works with: `assemble.ts` makes them, tests replace them. */
-import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
+import type { Recommendation, StopPosterior } from '../../reports/recommendation/types.ts'
 import type {
   Configuration,
   Observation,
@@ -29,13 +29,13 @@ export interface LoopParts {
     rng: Rng,
   ) => StopAssessment
   readonly rng: Rng
-  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'canLaunchBeside' | 'close'>
+  readonly backend: Pick<Backend, 'launcher' | 'measure' | 'canLaunchAlongside' | 'close'>
   readonly store: TrialStore
   /** State of the interrupted run that this one continues. Absent: there is none. */
   readonly progress?: RunProgress
   readonly recommend: (
     trials: readonly FinishedTrial[],
-    stop: StopBelief | undefined,
+    stop: StopPosterior | undefined,
   ) => Recommendation
   readonly label: (configuration: Configuration) => string
   /** Writes the result files and returns their paths. */

@@ -1,6 +1,6 @@
 /**
- * What to try next, and when to stop. Everything but the time limit follows from the ledger, so
- * that a resumed run continues like an uninterrupted one.
+ * Decides what to try next, and when to stop. Everything but the time limit follows from the
+ * ledger, so that a resumed run continues like an uninterrupted one.
  */
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
@@ -104,7 +104,7 @@ export class Policy {
   }
 
   /**
-   * A trial that was under way when the run was interrupted. It starts again from the beginning.
+   * Takes a trial that was under way when the run was interrupted. It starts from the beginning.
    */
   resumeInterrupted(): TrialRequest | undefined {
     const trial = this.#ledger.takeInterrupted(isSearchTrial)
@@ -120,8 +120,8 @@ export class Policy {
   }
 
   /**
-   * The next trial: a retry, the baseline, a suggestion of the sampler, or at last a deferred
-   * retry. Undefined: nothing is left to try.
+   * Chooses the next trial: a retry, the baseline, a suggestion of the sampler, or at last a
+   * deferred retry. Undefined: nothing is left to try.
    */
   chooseNext(running: readonly Configuration[]): TrialRequest | undefined {
     const { next, deferred } = this.#ledger.planRetries(running)
@@ -134,8 +134,8 @@ export class Policy {
   }
 
   /**
-   * What to launch while the running trials are measured. Undefined: nothing, because a retry comes
-   * next or the running trials are predicted to be the last.
+   * Suggests what to launch while the running trials are measured. Undefined if a retry comes next,
+   * or if the running trials are predicted to be the last.
    */
   suggestLaunchAhead(running: readonly Configuration[]): Suggestion | undefined {
     if (this.shouldStop(running) || this.#ledger.planRetries(running).next.length > 0)
@@ -161,7 +161,7 @@ export class Policy {
     return this.#ending
   }
 
-  /** The baseline, once the search has ended: no decision of the search waited for it. */
+  /** Chooses the baseline once the search has ended: no decision of the search waited for it. */
   chooseFinalBaseline({ reason }: Ending): TrialRequest | undefined {
     const hasBudget = this.#ledger.countedTrials < this.#experiment.budget.maxTrials
     if (endingsWithoutBaseline.includes(reason) || !hasBudget) return undefined
@@ -222,7 +222,7 @@ export class Policy {
     return findReasonToStop(state, budget)
   }
 
-  /** Trials that will still run, as far as the stop rule predicts them. */
+  /** Estimates the trials that will still run, as far as the stop rule predicts them. */
   #estimateTrialsLeft(running: readonly Configuration[]): number | undefined {
     if (this.#assessment === undefined) return undefined
     const { stop, outlook } = this.#assessment
@@ -233,7 +233,7 @@ export class Policy {
     return Math.max(0, Math.min(maxLeft, trialsLeft + this.#countReservedTrials(running)))
   }
 
-  /** Undefined while there is no best configuration to gain on. */
+  /** Computes the required gain; undefined while there is no best configuration. */
   #computeRequiredGain(): RequiredGain | undefined {
     const { trials, spentUsd, best } = this.#ledger
     return best && computeRequiredGain(this.#experiment, { trials, spentUsd, best })
@@ -245,14 +245,20 @@ export class Policy {
     const { givenUp, deferred } = ledger.planRetries(running)
     const listConfigurations = (trials: readonly { readonly configuration: Configuration }[]) =>
       trials.map(({ configuration }) => configuration)
-    const excluded = [
+    const excludedConfigurations = [
       ...running,
       ...listConfigurations(ledger.interrupted.filter(isSearchTrial)),
       ...givenUp,
       ...listConfigurations(deferred),
     ]
     const seconds = estimateTrialSeconds(ledger, backend.launcher.changesRunning)
-    return sampler.suggest(ledger.problem, ledger.collectObservations(), excluded, rng, seconds)
+    return sampler.suggest(
+      ledger.problem,
+      ledger.collectObservations(),
+      excludedConfigurations,
+      rng,
+      seconds,
+    )
   }
 
   /**
@@ -267,8 +273,7 @@ export class Policy {
   }
 
   /**
-   * One trial of the budget is reserved for a missing baseline, unless the budget is a single
-   * trial.
+   * Counts the trials reserved for a missing baseline: one, unless the budget is a single trial.
    */
   #countReservedTrials(running: readonly Configuration[]): number {
     return this.#experiment.budget.maxTrials > 1 && this.#isBaselineMissing(running) ? 1 : 0
@@ -277,11 +282,11 @@ export class Policy {
   /** Whether there is a default configuration that was never tried. */
   #isBaselineMissing(running: readonly Configuration[]): boolean {
     const { trials, interrupted } = this.#ledger
-    const tried = [...trials, ...interrupted.filter(isSearchTrial)]
+    const triedTrials = [...trials, ...interrupted.filter(isSearchTrial)]
     return (
       this.#parts.defaultConfiguration !== undefined &&
       !running.some((configuration) => this.#isBaseline(configuration)) &&
-      !tried.some(({ configuration }) => this.#isBaseline(configuration))
+      !triedTrials.some(({ configuration }) => this.#isBaseline(configuration))
     )
   }
 

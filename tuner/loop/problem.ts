@@ -33,6 +33,7 @@ import { createQualityLookup } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
+ * Loads a price book.
  * @param name a provider, or the path of a user's price book; absent: the built-in price book
  * @throws all errors of the file at once, or UserError where it cannot be read
  */
@@ -48,8 +49,8 @@ export async function loadPriceBook(
 }
 
 /**
- * Price of one replica, $ per hour, memoised because samplers price whole grids; of a pipeline the
- * price of all replicas of its stages.
+ * Creates the price of one replica, $ per hour, memoised because samplers price whole grids; of a
+ * pipeline, the price of all replicas of its stages.
  * @param reservesWholeGpus a share of a GPU costs the whole GPU
  */
 export function createPricing(
@@ -57,17 +58,17 @@ export function createPricing(
   ownGpus: readonly Gpu[] = [],
   reservesWholeGpus = false,
 ): Pricing<Configuration> {
-  const resolveReserved = (configuration: Configuration) => {
+  const resolveReservedResources = (configuration: Configuration) => {
     const resources = parseResources(configuration, {}, ownGpus)
     return reservesWholeGpus && resources.gpu !== undefined && !resources.migProfile
       ? { ...resources, gpuShare: 1 }
       : resources
   }
   const priceReplica = memoiseByResources((configuration) =>
-    pricePerHour(resolveReserved(configuration), book),
+    pricePerHour(resolveReservedResources(configuration), book),
   )
   const bundleReplica = memoiseByResources((configuration) =>
-    listBundles(resolveReserved(configuration), book),
+    listBundles(resolveReservedResources(configuration), book),
   )
   return Object.assign(
     (configuration: Configuration) => sumOverStages(configuration, priceReplica),
@@ -90,13 +91,13 @@ function memoiseByResources<V>(
   }
 }
 
-/** Labels of configurations for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. */
+/** Creates labels of configurations for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. */
 export const createLabeller =
   ({ own }: Pick<Experiment, 'own'>) =>
   (configuration: Configuration): string =>
     describeConfiguration(configuration, {}, own.gpus) || 'as it runs'
 
-/** What the candidates of an experiment are judged by. */
+/** Creates the criteria by which the candidates of an experiment are ranked. */
 export const createRankingCriteria = (
   { slo, objective, variants, minQuality }: Experiment,
   { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
@@ -109,7 +110,7 @@ export const createRankingCriteria = (
   minQuality,
 })
 
-/** Prices of the configurations of an experiment. */
+/** Creates the prices of the configurations of an experiment. */
 export const priceExperiment = (experiment: Experiment, book: PriceBook): Pricing<Configuration> =>
   createPricing(book, experiment.own.gpus, reservesWholeGpus(experiment))
 
@@ -125,7 +126,7 @@ export function createProblem(experiment: Experiment, book: PriceBook): Problem 
   }
 }
 
-/** A metric of the user may rise where the capacity falls. */
+/** Removes the known directions: a metric of the user may rise where the capacity falls. */
 const removeMonotonicity = (space: SearchSpace): SearchSpace => ({
   ...space,
   parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
@@ -155,8 +156,8 @@ export function createCapacityEstimator(
   const memo = new Map<string, number | undefined>()
   const estimate = (configuration: Configuration): number | undefined => {
     const { estimator, configuration: servedConfiguration } = resolveEstimator(configuration)
-    const estimated = estimator.estimate(servedConfiguration)
-    return estimated.isFeasible && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
+    const prediction = estimator.estimate(servedConfiguration)
+    return prediction.isFeasible && prediction.capacityRps > 0 ? prediction.capacityRps : undefined
   }
   return (configuration) => {
     const key = configurationKey(configuration)
@@ -166,8 +167,8 @@ export function createCapacityEstimator(
 }
 
 /**
- * Undefined for a server that already runs, for a command without GPUs, and for a server whose
- * model or batching is unknown.
+ * Creates the estimators. Undefined for a server that already runs, for a command without GPUs, and
+ * for a server whose model or batching is unknown.
  */
 function createEstimators(experiment: Experiment): EstimatorLookup | undefined {
   const { predictor, calibrated } = experiment
@@ -177,7 +178,7 @@ function createEstimators(experiment: Experiment): EstimatorLookup | undefined {
   return createEstimatorLookup(experiment)
 }
 
-/** GPUs of the space; 'none' for a built-in server that computes on its cores. */
+/** Lists the GPUs of the space; 'none' for a built-in server that computes on its cores. */
 function listDevices({ space, predictor }: Experiment): readonly string[] {
   const gpus = space.parameters.flatMap((p) =>
     p.name === 'gpu' && p.kind === 'categorical' ? p.values : [],
@@ -185,7 +186,7 @@ function listDevices({ space, predictor }: Experiment): readonly string[] {
   return gpus.length === 0 && predictor.kind === 'builtin' ? ['none'] : gpus
 }
 
-/** The device-model prior: the search learns only how the server differs from it. */
+/** Creates the device-model prior: the search learns only how the server differs from it. */
 function createPrior(
   experiment: Experiment,
 ): Pick<
@@ -195,7 +196,7 @@ function createPrior(
   if (experiment.stages !== undefined) return createPipelinePrior(experiment, experiment.stages)
   const resolveEstimator = createEstimators(experiment)
   if (resolveEstimator === undefined) return {}
-  /** A function that evaluates the estimator of its configuration. */
+  /** Creates a function that evaluates the estimator of its configuration. */
   const estimateBy =
     <T>(evaluate: (estimator: Estimator, configuration: Configuration) => T) =>
     (configuration: Configuration) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { describeConfidence } from '../../reports/recommendation/verdict.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
-import { readStopBelief } from './reevaluation.ts'
+import { readStopPosterior } from './reevaluation.ts'
 
 const record = (result?: unknown): ExperimentRecord => ({
   id: 'bert-7f3a',
@@ -23,14 +23,14 @@ test('the stop belief of a stored recommendation gives the same confidence again
     undefined,
   ]) {
     const confidence = describeConfidence(objective, belief)
-    expect(describeConfidence(objective, readStopBelief(record({ confidence })))).toEqual(
+    expect(describeConfidence(objective, readStopPosterior(record({ confidence })))).toEqual(
       confidence,
     )
   }
 })
 
 test('there is no stop belief before the end of an experiment, or without an assessment', () => {
-  expect(readStopBelief(record())).toBeUndefined()
+  expect(readStopPosterior(record())).toBeUndefined()
   const confidence = { tolerance: 0.05, statement: 'not assessed' }
-  expect(readStopBelief(record({ confidence }))).toBeUndefined()
+  expect(readStopPosterior(record({ confidence }))).toBeUndefined()
 })

@@ -1,10 +1,10 @@
 /**
- * A stored experiment, evaluated again under its own question or under another SLO, demand or price
- * book. Runs nothing.
+ * A stored experiment, ranked again under its own or another SLO, demand or price book. Measures
+ * nothing.
  */
 import { resolve } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
-import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
+import type { Recommendation, StopPosterior } from '../../reports/recommendation/types.ts'
 import { defaultObjectiveKind } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -19,8 +19,8 @@ import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from './notices.ts'
 import { createLabeller, createRankingCriteria, loadPriceBook, priceExperiment } from './problem.ts'
 
-/** Flags that replace parts of the question that the experiment answers. */
-export interface QuestionOverrides {
+/** Flags that replace parts of the goal of an experiment. */
+export interface GoalOverrides {
   readonly slo?: string
   readonly rps?: string
   readonly headroom?: string
@@ -47,12 +47,13 @@ export async function reevaluate(
     experiment: record,
     trials,
   }: { readonly experiment: ExperimentRecord; readonly trials: readonly FinishedTrial[] },
-  { slo, rps, headroom, minQuality, prices }: QuestionOverrides = {},
+  { slo, rps, headroom, minQuality, prices }: GoalOverrides = {},
 ): Promise<Reevaluation> {
   const overrides = {
     slo,
     rps,
-    // A demand asks for the price of serving it, whatever the objective of the experiment.
+    // A requested demand (--rps) replaces the objective: configurations are ranked by the price of
+    // serving it.
     objective: rps === undefined ? undefined : defaultObjectiveKind.withDemand,
     headroom,
     minQuality,
@@ -61,11 +62,10 @@ export async function reevaluate(
   const experiment = loadExperimentDocument(
     record.spec as ExperimentDocument,
     record.id,
-    createReadOnlySurroundings(),
+    createReadOnlyHost(),
     overrides,
   )
-  // The stop rule was not evaluated for another question.
-  const isSameQuestion = Object.values(overrides).every((override) => override === undefined)
+  const isOriginalGoal = Object.values(overrides).every((override) => override === undefined)
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const pricePerHour = priceExperiment(experiment, book)
   const label = createLabeller(experiment)
@@ -77,36 +77,42 @@ export async function reevaluate(
     confirm: experiment.confirm,
     maxTrials: experiment.budget.maxTrials,
     notices: listNotices(experiment, record.provenance),
+    // The stages of a pipeline run different servers, so no single description applies.
     measuredWith: experiment.stages
       ? undefined
       : (configuration) => resolveMeasuredWith(experiment, record.provenance, configuration),
-    ...(isSameQuestion && { stop: readStopBelief(record) }),
+    // The stored result of the stop rule holds only for the original goal.
+    ...(isOriginalGoal && { stop: readStopPosterior(record) }),
     ...createRankingCriteria(experiment, { pricePerHour, label }),
   })
   return { record, trials, experiment, book, pricePerHour, label, recommendation }
 }
 
 /**
- * The last result of the stop rule, from the recommendation that ended an experiment. Undefined
- * where the recommendation has none.
+ * Reads the last result of the stop rule from the recommendation that ended an experiment.
+ * Undefined without one.
  */
-export function readStopBelief({ result }: ExperimentRecord): StopBelief | undefined {
+export function readStopPosterior({ result }: ExperimentRecord): StopPosterior | undefined {
   const confidence = (result as Partial<Recommendation> | undefined)?.confidence
   if (confidence === undefined) return undefined
   const { probabilityWithinTolerance, tooFewTrials, tolerance } = confidence
+  // `describeConfidence` reports a probability of exactly 1 as too few trials.
   if (tooFewTrials) return { probabilityBetterExists: 1, tolerance }
   if (probabilityWithinTolerance === undefined) return undefined
   return { probabilityBetterExists: 1 - probabilityWithinTolerance, tolerance }
 }
 
-/** A machine on which every experiment is valid. Nothing is started on it. */
-export function createUnlimitedMachine(): HostContext {
+/** Creates a host context in which every experiment is valid. Nothing is started on the host. */
+export function createUnlimitedHost(): HostContext {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }
 
-/** For an experiment that is only shown, although its files may be gone. */
-export const createReadOnlySurroundings = (): HostContext => ({
-  ...createUnlimitedMachine(),
+/**
+ * Creates a host context to display or rank an experiment again. Files that it names may be
+ * missing.
+ */
+export const createReadOnlyHost = (): HostContext => ({
+  ...createUnlimitedHost(),
   isReadOnly: true,
 })

@@ -1,6 +1,6 @@
 /**
- * Which configurations are tried again, and when. Pure: the plan follows from the finished trials
- * of a run, so a resumed run has the same plan.
+ * Plans which configurations are tried again, and when. Pure: the plan follows from the finished
+ * trials of a run, so a resumed run has the same plan.
  */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -63,7 +63,7 @@ export function planRetries(trials: readonly FinishedTrial[]): RetryPlan {
   return { next, deferred, givenUp }
 }
 
-/** Number of the next attempt at a configuration, 1 for the first. */
+/** Counts the next attempt at a configuration, 1 for the first. */
 export const countNextAttempt = (
   trials: readonly FinishedTrial[],
   configuration: Configuration,
@@ -74,7 +74,7 @@ export const countNextAttempt = (
   return 1 + trials.filter(isEarlierAttempt).length
 }
 
-/** Whether and when to retry after the `attempt`-th attempt; 'none' where it gave a result. */
+/** Decides whether and when to retry after the `attempt`-th attempt; 'none' if it gave a result. */
 function decideRetry(
   trial: FinishedTrial,
   attempt: number,

@@ -1,4 +1,7 @@
-/** Schedules trials in concurrency slots, and one predictor that is launched ahead of its trial. */
+/**
+ * Schedules trials in concurrency slots, and one launch ahead: the predictor of the next trial
+ * starts while the running trials are measured.
+ */
 import type { Configuration } from '../../search/types.ts'
 import type { Launcher } from '../../trials/types.ts'
 import { ConcurrencySlots } from './concurrency-slots.ts'
@@ -19,7 +22,7 @@ export class Scheduler {
   readonly #signal: AbortSignal
   /** By trial number. */
   readonly #running = new Map<number, RunningTrial>()
-  #ahead: LaunchAhead | undefined
+  #launchAhead: LaunchAhead | undefined
   #finishedAfterAbort = 0
   #notifyUnderLoad: () => void = () => undefined
 
@@ -38,7 +41,7 @@ export class Scheduler {
   }
 
   /** Configurations of the trials under way, in the order in which they started. */
-  get running(): readonly Configuration[] {
+  get runningConfigurations(): readonly Configuration[] {
     return [...this.#running.values()].map(({ configuration }) => configuration)
   }
 
@@ -57,14 +60,14 @@ export class Scheduler {
     this.#running.set(number, { configuration, done, isUnderLoad: false })
   }
 
-  /** The trial has ended: its slot is free. */
+  /** Frees the slot of a trial that has ended. */
   finish(number: number): void {
     if (this.#signal.aborted) this.#finishedAfterAbort += 1
     this.#running.delete(number)
     this.#slots.release(number)
   }
 
-  /** The load of a trial has begun. */
+  /** Records that the load of a trial has begun. */
   markUnderLoad(number: number): void {
     const trial = this.#running.get(number)
     if (!trial || trial.isUnderLoad) return
@@ -100,35 +103,35 @@ export class Scheduler {
    */
   get canLaunchAhead(): boolean {
     const isLoaded = [...this.#running.values()].every(({ isUnderLoad }) => isUnderLoad)
-    return this.#ahead === undefined && !this.#slots.hasFree && isLoaded
+    return this.#launchAhead === undefined && !this.#slots.hasFree && isLoaded
   }
 
   launchAhead(launcher: Pick<Launcher, 'launch'>, request: TrialRequest): void {
-    this.#ahead = new LaunchAhead(launcher, request, this.#signal)
+    this.#launchAhead = new LaunchAhead(launcher, request, this.#signal)
   }
 
   /** The trial whose predictor is launched ahead. */
-  get requestAhead(): TrialRequest | undefined {
-    return this.#ahead?.request
+  get launchAheadRequest(): TrialRequest | undefined {
+    return this.#launchAhead?.request
   }
 
-  /** Hands the predictor that was launched ahead to its trial; undefined for any other trial. */
+  /** Hands the launch ahead to its trial; undefined for any other trial. */
   takeLaunchAhead(request: TrialRequest): LaunchAhead | undefined {
-    const ahead = this.#ahead
-    if (ahead?.request !== request) return undefined
-    this.#ahead = undefined
-    return ahead
+    const launchAhead = this.#launchAhead
+    if (launchAhead?.request !== request) return undefined
+    this.#launchAhead = undefined
+    return launchAhead
   }
 
   /** Stops the predictor that was launched ahead. Resolves with the trial that it was for. */
   async cancelLaunchAhead(): Promise<TrialRequest | undefined> {
-    const ahead = this.#ahead
-    this.#ahead = undefined
-    await ahead?.cancel()
-    return ahead?.request
+    const launchAhead = this.#launchAhead
+    this.#launchAhead = undefined
+    await launchAhead?.cancel()
+    return launchAhead?.request
   }
 
-  /** Ends everything that runs. Resolves with the number of trials that finished nevertheless. */
+  /** Aborts all trials and the launch ahead. Resolves with the number of trials that finished. */
   async abandon(error: unknown): Promise<number> {
     this.#failure.abort(error)
     const running = [...this.#running.values()].map(({ done }) => done)

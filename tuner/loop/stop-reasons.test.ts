@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
 import {
+  addUnplacedCount,
   findReasonToStop,
-  mentionUnplaced,
   reportSpaceExhausted,
   type SearchState,
 } from './stop-reasons.ts'
@@ -104,7 +104,7 @@ describe('the reason to stop', () => {
       detail: expect.stringContaining('error 5'),
     })
     expect(
-      mentionUnplaced({ reason: 'certain', detail: 'enough' }, [complete(1), ...unplaced]),
+      addUnplacedCount({ reason: 'certain', detail: 'enough' }, [complete(1), ...unplaced]),
     ).toEqual({
       reason: 'certain',
       detail:

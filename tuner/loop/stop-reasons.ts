@@ -1,4 +1,4 @@
-/** Whether a search ends, and why. Pure. */
+/** Reasons to end a search. Pure. */
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { computeCertaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -44,8 +44,8 @@ const maxDisturbedAtStart = 6
 const minDisturbedToStop = maxDisturbedAtStart
 
 /**
- * Undefined: the search continues. A failure is reported before a reached goal, and a reached goal
- * before an exhausted budget.
+ * Finds why the search ends; undefined if it continues. A failure is reported before a reached
+ * goal, and a reached goal before an exhausted budget.
  */
 export function findReasonToStop(state: SearchState, budget: BudgetSpec): Ending | undefined {
   const noneServed = findNoneServed(state)
@@ -61,19 +61,20 @@ export function findReasonToStop(state: SearchState, budget: BudgetSpec): Ending
   )
 }
 
-/** The ending of a search that has tried all configurations. */
+/** Describes the ending of a search that has tried all configurations. */
 export function reportSpaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending {
-  const tried = new Set(
+  const triedCount = new Set(
     trials.flatMap((trial) =>
       trial.state === 'failed' ? [] : configurationKey(trial.configuration),
     ),
   ).size
-  const detail = tried === 1 ? 'the one configuration tried' : `all ${tried} configurations tried`
+  const detail =
+    triedCount === 1 ? 'the one configuration tried' : `all ${triedCount} configurations tried`
   return findNoneServed({ trials }) ?? { reason: 'space-exhausted', detail }
 }
 
-/** The ending with the number of configurations that no node had room for. */
-export function mentionUnplaced(ending: Ending, trials: readonly FinishedTrial[]): Ending {
+/** Adds to an ending the number of configurations that fitted on no node. */
+export function addUnplacedCount(ending: Ending, trials: readonly FinishedTrial[]): Ending {
   const unplaced = trials.filter(isUnplaced).length
   if (unplaced === 0) return ending
   const note =
@@ -83,31 +84,31 @@ export function mentionUnplaced(ending: Ending, trials: readonly FinishedTrial[]
   return { ...ending, detail: `${ending.detail}; ${note}` }
 }
 
-const createFailedResult = (detail: string): Ending => ({ reason: 'failed', detail })
+const createFailure = (detail: string): Ending => ({ reason: 'failed', detail })
 
 function findFailure({ trials, trialsOfRun }: SearchState): Ending | undefined {
   const final = trialsOfRun.find(
     (trial) => trial.state === 'failed' && trial.final === 'experiment',
   )
   if (final !== undefined)
-    return createFailedResult(`every other trial would fail like trial ${final.number}`)
+    return createFailure(`every other trial would fail like trial ${final.number}`)
   if (trialsOfRun.length >= maxDisturbedAtStart && trialsOfRun.every(wasDisturbed))
-    return createFailedResult(
+    return createFailure(
       `the machine was too busy in each of ${trialsOfRun.length} trials; run tune resume once the machine is free of other work`,
     )
   if (trialsOfRun.length < maxFailuresInRow) return undefined
   // An unplaced trial says nothing about the other configurations.
   const last = trialsOfRun.filter((trial) => !isUnplaced(trial)).slice(-maxFailuresInRow)
   if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
-    return createFailedResult(
+    return createFailure(
       `${maxFailuresInRow} trials failed in a row; the last: ${describeFailure(last.at(-1)!)}`,
     )
   return findNoneServed({ trials })
 }
 
 /**
- * No predictor started, or all of them died. No configuration can be called the best, so the
- * experiment fails instead of ending.
+ * Finds that no predictor started, or that all of them died. No configuration can be called the
+ * best, so the experiment fails instead of ending.
  */
 function findNoneServed({ trials }: Pick<SearchState, 'trials'>): Ending | undefined {
   const last = trials.at(-1)
@@ -115,7 +116,7 @@ function findNoneServed({ trials }: Pick<SearchState, 'trials'>): Ending | undef
   const subject =
     trials.length === 1 ? 'the only predictor never' : `none of ${trials.length} predictors ever`
   const verb = trials.some((trial) => trial.served) ? 'completed its trial' : 'served'
-  return createFailedResult(
+  return createFailure(
     `${subject} ${verb}; ${trials.length === 1 ? 'it' : 'the last'}: ${describeFailure(last)}`,
   )
 }
@@ -137,7 +138,7 @@ function findCertainty({ assessment }: SearchState): Ending | undefined {
   return { reason: 'certain', detail: describeCertainty(assessment) }
 }
 
-/** The stop rule is not certain yet, but further trials are expected to gain too little. */
+/** Finds that further trials are expected to gain too little, before the stop rule is certain. */
 function findNotWorthwhile({ assessment, requiredGain }: SearchState): Ending | undefined {
   if (assessment === undefined || requiredGain === undefined) return undefined
   const explanation = explainNotWorthwhile(assessment.outlook, requiredGain)
@@ -159,8 +160,8 @@ const minTrialsToGiveUp = 4
 const minFeasibleProbability = 0.01
 
 /**
- * Every configuration violates the SLO with one request at a time. So will the others: the last one
- * was suggested as the likeliest to meet it.
+ * Finds that every configuration violates the SLO with one request at a time. So will the others:
+ * the last one was suggested as the likeliest to meet it.
  */
 function findUnattainableSlo({ trials }: SearchState): Ending | undefined {
   const measured = trials.flatMap((trial) =>
@@ -186,7 +187,7 @@ function findUnattainableSlo({ trials }: SearchState): Ending | undefined {
   }
 }
 
-/** Other work on the machine continues. Undisturbed measurements remain valid. */
+/** Finds that other work on the machine continues. Undisturbed measurements remain valid. */
 function findBusyMachine(
   { trials, trialsOfRun }: SearchState,
   { maxTrials }: BudgetSpec,
@@ -197,7 +198,7 @@ function findBusyMachine(
   if (disturbed < Math.max(minDisturbedToStop, maxTrials)) return undefined
   const cause = `other work on this machine disturbed ${disturbed} attempts at a trial, which are inconclusive`
   return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
-    ? createFailedResult(`${cause}; run tune resume once the machine is free of other work`)
+    ? createFailure(`${cause}; run tune resume once the machine is free of other work`)
     : {
         reason: 'machine-busy',
         detail: `${cause}; run tune resume --max-trials ${maxTrials} once the machine is free of other work`,
@@ -205,8 +206,8 @@ function findBusyMachine(
 }
 
 /**
- * Time and money are checked before the number of trials, because once they are spent nothing may
- * start, not even the baseline that is reserved in the number.
+ * Finds a budget that is spent. Time and money come before the number of trials: once they are
+ * spent, nothing may start, not even the baseline for which one trial is reserved.
  */
 function findExhaustedBudget(
   { countedTrials, elapsedS, spentUsd }: SearchState,

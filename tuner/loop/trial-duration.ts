@@ -18,9 +18,9 @@ interface MeasuredTrial {
 }
 
 /**
- * Expected seconds of a trial by its configuration. Undefined where all trials take equally long:
- * no parameter can change on a running server, no start was observed yet, or starts are short. The
- * running server is the one of the last trial of this process.
+ * Estimates the expected seconds of a trial by its configuration. Undefined where all trials take
+ * equally long: no parameter can change on a running server, no start was observed yet, or starts
+ * are short. The running server is the one of the last trial of this process.
  * @param changeable names of parameters that can change on a running server
  */
 export function estimateTrialSeconds(

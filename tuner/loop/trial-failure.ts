@@ -49,7 +49,10 @@ export class RequestsFailedError extends Error {
   }
 }
 
-/** @param seconds duration of the trial so far */
+/**
+ * Classifies a failed trial.
+ * @param seconds duration of the trial so far
+ */
 export function classifyFailure(
   error: unknown,
   { predictor, death }: PredictorState,
@@ -112,7 +115,7 @@ export const makeMeasurementPrintable = (measurement: Measurement): Measurement 
   caveats: measurement.caveats.map(makePrintable),
 })
 
-/** Whether a retry would fail too, as errors of launchers and of unusable payloads report. */
+/** Resolves whether a retry would fail, too, as errors of launchers and unusable payloads report. */
 function resolveFinality(error: unknown): Pick<LaunchError, 'final'> {
   const final =
     error instanceof LaunchError
@@ -132,7 +135,7 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
   return makePrintable(`${message}${hint}${quoteLastLogLines(predictor)}`)
 }
 
-/** The last three log lines as a suffix of a message; '' if the server printed nothing. */
+/** Quotes the last three log lines as a suffix of a message; '' if the server printed nothing. */
 function quoteLastLogLines(predictor: Predictor | undefined): string {
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
   return tail ? `; last log lines: ${tail}` : ''

@@ -57,7 +57,7 @@ export interface TrialHooks {
   readonly waitForSlot?: (signal: AbortSignal) => Promise<void>
 }
 
-/** A trial as the store has it until it has finished. */
+/** Creates a trial as the store has it until it has finished. */
 export const createRunningTrial = (
   { number, configuration, why, purpose, predicted }: Omit<TrialRequest, 'attempt'>,
   startedMs: number,
@@ -72,7 +72,7 @@ export const createRunningTrial = (
 })
 
 /**
- * How long to wait for the launcher to notice that the process ended. On a busy machine the load
+ * Maximum wait for the launcher to notice that the process ended, ms. On a busy machine the load
  * generator notices first. Assumed.
  */
 const deathNoticeMs = 1_000
@@ -108,7 +108,7 @@ export async function runTrial(
       number,
       onStep: hooks.onStep,
       // 'room': the load waits for room in the cluster, and the trial keeps its slot meanwhile.
-      onWaiting: (what) => hooks.onWaiting?.(what, 'room'),
+      onWaiting: (reason) => hooks.onWaiting?.(reason, 'room'),
       windows: hooks.windows,
     }
     const measurement = await measureUntilDeath(predictor, state, signal, (eitherSignal) =>
@@ -137,7 +137,10 @@ export async function runTrial(
   }
 }
 
-/** @throws an error where the predictor dies before the measurement ends */
+/**
+ * Measures a predictor, and aborts the measurement when the predictor dies.
+ * @throws an error if it dies before the measurement ends
+ */
 async function measureUntilDeath(
   { died }: Predictor,
   state: PredictorState,
@@ -159,7 +162,10 @@ async function measureUntilDeath(
   return measurement
 }
 
-/** @throws InfeasibleError where the energy per request exceeds its bound, or is unknown */
+/**
+ * Checks the energy per request against its bound.
+ * @throws InfeasibleError if it exceeds the bound, or is unknown
+ */
 function checkEnergy(
   capacityRps: number,
   usage: Usage,

@@ -3,8 +3,8 @@ import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 
 /**
- * Other work on the machine kept the server or the load generator from the cores, so the
- * measurement is invalid.
+ * Whether other work on the machine kept the server or the load generator from the cores, so that
+ * the measurement is invalid.
  */
 export const wasDisturbed = (trial: FinishedTrial): boolean =>
   trial.state === 'complete' &&
@@ -12,13 +12,13 @@ export const wasDisturbed = (trial: FinishedTrial): boolean =>
     (trial.measurement.outcome === 'generator-limit' && hasNoResult(trial.measurement)))
 
 /**
- * No node had room for the trial: a failure that is final for this run alone, as there may be room
- * when the experiment is resumed.
+ * Whether no node had room for the trial. The failure is final for this run alone, because there may
+ * be room when the experiment is resumed.
  */
 export const isUnplaced = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' && trial.final === 'run'
 
-/** Trials of the search include the baseline. */
+/** Whether a trial belongs to the search, as the baseline does. */
 export const isSearchTrial = ({ purpose }: { readonly purpose?: TrialPurpose }): boolean =>
   purpose !== 'confirmation'
 

@@ -1,4 +1,4 @@
-/** What to measure in a trial: only as much as the search needs to know. Pure. */
+/** Task of a trial: measures only as much as the search needs. Pure. */
 import { estimateRequestsToWarm, estimateRequestsUntilSteady } from '../../profiler/index.ts'
 import { computeEstimatedCost } from '../../reports/recommendation/confirmation-round.ts'
 import { computeCapacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
@@ -13,7 +13,7 @@ import type { LoopParts } from './parts.ts'
 import type { TrialRequest } from './trial-runner.ts'
 
 /**
- * A predicted 90 % interval with a wider ratio of its ends does not tell where to measure. Assumed.
+ * Maximum ratio of the ends of a predicted 90 % interval that gives an expected capacity. Assumed.
  */
 const maxPredictionRatio = 2
 /**
@@ -24,8 +24,8 @@ const firstTrialPrecision = 2
 const baselinePrecision = 3
 
 /**
- * The task of a trial. A trial may be pruned once it cannot cost less than the best. The baseline
- * is measured to the end, because the gain is reported relative to it.
+ * Creates the task of a trial. A trial may be pruned once it cannot cost less than the best. The
+ * baseline is measured to the end, because the gain is reported relative to it.
  */
 export function createTrialTask(
   { configuration, purpose, predicted }: TrialRequest,
@@ -53,9 +53,9 @@ export function createTrialTask(
 }
 
 /**
- * Requests that warm a configuration up, from trials that differ only in resources and concurrency:
- * any other parameter may change what has to warm up, such as a compiler or a cache. Undefined
- * where there is no such trial, and for a configuration that was tried before.
+ * Estimates the requests that warm a configuration up, from trials that differ only in resources
+ * and concurrency: any other parameter may change what has to warm up, such as a compiler or a
+ * cache. Undefined where there is no such trial, and for a configuration that was tried before.
  */
 export function estimateWarmUpRequests(
   configuration: Configuration,
@@ -67,7 +67,7 @@ export function estimateWarmUpRequests(
   return estimateRequestsToWarm(findComparableWarmUps(configuration, space, trials))
 }
 
-/** Requests until a configuration that was measured before is steady, from the same trials. */
+/** Estimates the requests until a configuration that was measured before is steady. */
 export const estimateSteadyRequests = (
   configuration: Configuration,
   space: SearchSpace,

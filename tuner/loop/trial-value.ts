@@ -1,4 +1,4 @@
-/** What a further trial must be expected to gain to be worthwhile. Pure. */
+/** Gain that makes a further trial worthwhile. Pure. */
 import { money, percent, significant } from '../../reports/format.ts'
 import { getDemand, getMetric } from '../../search/objective.ts'
 import type { Outlook } from '../../search/types.ts'
@@ -34,17 +34,17 @@ const waitingUsdPerHour = 60
  */
 const minRegretShare = 0.4
 /**
- * Share of the remaining gain that is left after each trial. `npm run bench:virtual-job -- --gains`
+ * Share of the gain that remains after each trial. `npm run bench:virtual-job -- --gains`
  * shows 0.75 to 0.8.
  */
 const remainingGainShare = 0.8
 
 /**
- * Two conditions for a further trial; the search ends once either fails. All further trials
- * together must be expected to gain two fifths of the tolerance (expected simple regret: Ishibashi
- * et al., A stopping criterion for Bayesian optimization by the gap of expected minimum simple
- * regrets, AISTATS 2023). The next trial must save its own cost within a year: its price and the
- * waiting time, compared with the yearly bill (Xie et al., Cost-aware stopping for Bayesian
+ * Computes two conditions for a further trial; the search ends once either fails. All further
+ * trials together must be expected to gain two fifths of the tolerance (expected simple regret:
+ * Ishibashi et al., A stopping criterion for Bayesian optimization by the gap of expected minimum
+ * simple regrets, AISTATS 2023). The next trial must save its own cost within a year: its price and
+ * the waiting time, compared with the yearly bill (Xie et al., Cost-aware stopping for Bayesian
  * optimization, 2025).
  */
 export function computeRequiredGain(
@@ -62,7 +62,7 @@ export function computeRequiredGain(
 }
 
 /**
- * Why a further trial is not worthwhile. Undefined: it is, or there are too few trials to tell.
+ * Explains why a further trial is not worthwhile. Undefined: it is, or there are too few trials.
  */
 export function explainNotWorthwhile(
   outlook: Outlook | undefined,
@@ -78,7 +78,7 @@ export function explainNotWorthwhile(
   return undefined
 }
 
-/** Number of trials until a further one is not worthwhile, if the gain decays geometrically. */
+/** Estimates the trials until a further one is not worthwhile, if the gain decays geometrically. */
 export function estimateTrialsLeft(
   { minTrials, gain, regret }: Outlook,
   { tolerance, payback }: RequiredGain,

@@ -11,14 +11,14 @@ export const periodMs = 100
 // The following numbers were chosen on all servers of docs/research/capacity.md, CPU quotas. None
 // was left out to validate them.
 
-/** A silence counts as a wait from this length, and from this multiple of the median silence. */
+/** Minimum length of a throttled wait: an absolute one, and a multiple of the median gap. */
 const minWaitMs = 0.1 * periodMs
 const minWaitFactor = 2
-/** Departure coalescing tolerance, ms; shorter gaps between answers are no silence. */
+/** Departure coalescing tolerance, ms; shorter gaps between answers do not count. */
 const coalescingMs = 0.5
 /**
- * Smallest mean cosine of the phase differences between ends of waits. It would be 1 if each wait
- * ended with an answer, but the first answer comes some milliseconds later.
+ * Smallest mean cosine of the phase differences between ends of waits. It would be 1 if the first
+ * answer always came equally long after a period starts, but the service that it completes varies.
  */
 const minMeanCosine = 0.78
 /**
@@ -27,17 +27,18 @@ const minMeanCosine = 0.78
  */
 const minVTestStatistic = 3.7
 /**
- * Largest mean distance of the ends from whole periods, in ms and in standard errors. Services that
- * take nearly a period drift further away.
+ * Largest mean distance of the ends from whole periods, in ms and in standard errors. Gaps of a
+ * service time close to one period have a larger mean distance.
  */
-const [maxPeriodOffsetMs, maxOffsetStandardErrors] = [1, 3]
+const maxPeriodOffsetMs = 1
+const maxOffsetStandardErrors = 3
 
 export const describeQuotaWait = (share: number): string =>
   `under load the server answered nothing for about ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, like a container that has used up its CPU limit: more cores may serve far more`
 
 /**
  * Counts the connections of a closed loop that keeps the server busy for its whole length; 0 for
- * other loads and for bursts.
+ * open loads, and for loops that only open connections (`forOpen`).
  */
 export const countLoopConnections = ({ load }: LoadRun): number =>
   load.kind === 'closed' && !load.forOpen ? load.connections : 0
@@ -60,9 +61,10 @@ export function detectQuotaWait(loops: readonly LoadRun[]): number {
   // over many of them. But no more pairs are independent than there are consecutive ones.
   const independentPairs = sum(waitsByLoop.map((waits) => Math.max(0, waits.length - 1)))
   if (independentPairs < 2) return 0
-  const [cosine, sines] = [mean(angles.map(Math.cos)), angles.map(Math.sin)]
-  const vTestStatistic = cosine * Math.sqrt(2 * independentPairs)
-  if (cosine < minMeanCosine || vTestStatistic < minVTestStatistic) return 0
+  const meanCosine = mean(angles.map(Math.cos))
+  const sines = angles.map(Math.sin)
+  const vTestStatistic = meanCosine * Math.sqrt(2 * independentPairs)
+  if (meanCosine < minMeanCosine || vTestStatistic < minVTestStatistic) return 0
   const maxOffset =
     (2 * Math.PI * maxPeriodOffsetMs) / periodMs +
     (maxOffsetStandardErrors * sampleStandardDeviation(sines)) / Math.sqrt(independentPairs)
@@ -80,21 +82,18 @@ export function collectAnswerTimes({ sentMs, latencyMs }: LoadRun): Float64Array
 }
 
 /**
- * Finds the waits of a throttled server: the longest spans without an answer, at most one for each
+ * Finds the waits of a throttled server: the longest gaps between answers, at most one for each
  * whole period, in time order.
  */
 export function findThrottledWaits(loop: LoadRun) {
   const answeredMs = collectAnswerTimes(loop)
-  const silences = [...answeredMs.subarray(1)]
+  const gaps = [...answeredMs.subarray(1)]
     .map((endedMs, i) => ({ endedMs, tookMs: endedMs - answeredMs[i]! }))
     .filter(({ tookMs }) => tookMs > coalescingMs)
-  if (silences.length === 0) return []
-  const minSilenceMs = Math.max(
-    minWaitMs,
-    minWaitFactor * median(silences.map(({ tookMs }) => tookMs)),
-  )
-  return silences
-    .filter(({ tookMs }) => tookMs >= minSilenceMs)
+  if (gaps.length === 0) return []
+  const minLengthMs = Math.max(minWaitMs, minWaitFactor * median(gaps.map(({ tookMs }) => tookMs)))
+  return gaps
+    .filter(({ tookMs }) => tookMs >= minLengthMs)
     .sort((a, b) => b.tookMs - a.tookMs)
     .slice(0, Math.floor((answeredMs.at(-1)! - answeredMs[0]!) / periodMs))
     .sort((a, b) => a.endedMs - b.endedMs)

@@ -36,7 +36,8 @@ const minBurst = 2
  */
 export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefined {
   /** Requests admitted while the bucket was empty, and for how long it was. */
-  let [admitted, emptyMs] = [0, 0]
+  let admitted = 0
+  let emptyMs = 0
   /** Requests admitted before the first refusal, and the time they took. */
   const starts: { inMs: number; admittedCount: number }[] = []
   for (const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } of runs) {
@@ -73,15 +74,21 @@ function hasFewerRefusals(
   { sentMs, latencyMs }: LoadRun,
   { perSecond, burst }: TokenBucket,
 ): boolean {
-  let [tokens, lastMs, expected, observed] = [burst, 0, 0, 0]
+  let tokens = burst
+  let lastMs = 0
+  let expectedRefusals = 0
+  let observedRefusals = 0
   for (const [i, atMs] of sentMs.entries()) {
     tokens = Math.min(burst, tokens + ((atMs - lastMs) * perSecond) / 1000)
     lastMs = atMs
-    if (tokens < 1) expected++
+    if (tokens < 1) expectedRefusals++
     else tokens--
-    if (Number.isNaN(latencyMs[i]!)) observed++
+    if (Number.isNaN(latencyMs[i]!)) observedRefusals++
   }
-  return expected - observed > maxMissingDeviations * (1 + Math.sqrt(expected))
+  return (
+    expectedRefusals - observedRefusals >
+    maxMissingDeviations * (1 + Math.sqrt(expectedRefusals))
+  )
 }
 /** Poisson standard deviations by which refusals may fall short of the expected number. Assumed. */
 const maxMissingDeviations = 3
@@ -98,7 +105,8 @@ export function findBucketRate(
 ): number {
   const refusesMore = (rateRps: number): boolean => {
     const uniform = createUniform(1)
-    let [tokens, refused] = [burst, 0]
+    let tokens = burst
+    let refused = 0
     for (let i = 0; i < simulatedRequests; i++) {
       tokens = Math.min(Math.max(1, burst), tokens - (Math.log(uniform()) * perSecond) / rateRps)
       if (tokens < 1) refused++
@@ -108,7 +116,8 @@ export function findBucketRate(
   }
   // In the long run a bucket refuses 1 - perSecond / rate, so the upper end refuses the share or
   // more.
-  let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
+  let low = 0.001 * perSecond
+  let high = perSecond / (1 - Math.min(0.99, share))
   for (let i = 0; i < bisectionSteps; i++) {
     const middle = (low + high) / 2
     if (refusesMore(middle)) high = middle
@@ -119,13 +128,13 @@ export function findBucketRate(
 
 /**
  * Half width of the 90 % interval, in units of 1 / √admitted. It would be 1.645 for Poisson
- * admissions; half of that, as the refill makes admissions more regular. Assumed.
+ * admissions; about half of that, because the refill makes admissions more regular. Assumed.
  */
 const intervalFactor = 0.8
 /** Error of the size of the bucket, in requests. Assumed. */
 const burstError = 2
 
-/** Estimates that rate with its 90 % interval. */
+/** Estimates the rate that `findBucketRate` finds, with its 90 % interval. */
 export function estimateBucketCapacity(
   bucket: TokenBucket,
   share: number,

@@ -12,11 +12,12 @@ const minAnswers = 4
  * Assumed.
  */
 const closeDeparturesShare = 0.1
-/** Share of the answers of a part that the last part needs: rounding costs none. */
+/** Minimum share of the answers of a part in the last one; below 1 only to allow for rounding. */
 const minLastPartShare = 0.999
 
 /**
- * Throughput of consecutive parts of a loop with about as many answers each, requests per second.
+ * Computes the throughput of consecutive parts of a loop with about as many answers each, requests
+ * per second.
  * Answers after the end of sending count only where there are no others.
  */
 export function computeLoopSpeeds({
@@ -32,13 +33,15 @@ export function computeLoopSpeeds({
   const minPartAnswers = Math.max(Math.min(minAnswers, endedMs.length), endedMs.length / maxParts)
   const closeMs = (closeDeparturesShare * (endedMs.at(-1) ?? 0)) / endedMs.length
   const speeds: number[] = []
-  // Of the current part: when it began, and its first answer.
-  let [fromMs, first] = [0, 0]
+  /** Start of the current part, and the index of its first answer. */
+  let fromMs = 0
+  let first = 0
   for (let next = 1; next < endedMs.length; next++) {
     if (next - first < minPartAnswers || endedMs[next]! - endedMs[next - 1]! < closeMs) continue
     const untilMs = endedMs[next - 1]!
     speeds.push((1000 * (next - first)) / (untilMs - fromMs))
-    ;[fromMs, first] = [untilMs, next]
+    fromMs = untilMs
+    first = next
   }
   // A smaller last part is left out.
   const lastAnswers = endedMs.length - first

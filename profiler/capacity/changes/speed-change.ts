@@ -71,7 +71,7 @@ export interface Slowdown {
  */
 export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefined {
   const batches = computeStepSpeeds(runs).flatMap((speeds, run) =>
-    cutIntoBatches(speeds).map((batch, place) => ({ batch, firstRun: run + Math.min(1, place) })),
+    cutIntoBatches(speeds).map((batch, index) => ({ batch, firstRun: run + Math.min(1, index) })),
   )
   const { direction, ratio, at } = detectChange(
     batches.map(({ batch }) => batch),
@@ -81,6 +81,7 @@ export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefine
 }
 
 /**
+ * Describes a slowdown.
  * @param speed speed at the end over that at the beginning
  * @param isOngoing whether the last window may be slower still
  */
@@ -91,9 +92,9 @@ export function describeSlowdown(speed: number, isOngoing: boolean): string {
 }
 
 /**
- * Speed gained per second, as a share, by a server that still speeds up gradually: it compiles,
- * fills caches, or raises its clock. The change from one window to the next may be too small to
- * detect. 0 where no gain is detected; the final speed remains unknown.
+ * Estimates the speed gained per second, as a share, by a server that still speeds up gradually: it
+ * compiles, fills caches, or raises its clock. The change from one window to the next may be too
+ * small to detect. 0 where no gain is detected; the final speed remains unknown.
  * @param windows logs of windows at about one rate, in time order
  */
 export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
@@ -118,15 +119,17 @@ export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
 }
 
 /**
- * Gains of speed, as differences of logarithms: from the first to the last third of the speeds
- * (`total`), to the middle third (`early`), and from there (`late`).
+ * Computes gains of speed, as differences of logarithms: from the first to the last third of the
+ * speeds (`total`), to the middle third (`early`), and from there (`late`).
  */
 export function computeGains(speeds: readonly number[]): {
   readonly total: number
   readonly early: number
   readonly late: number
 } {
-  const [first, middle, last] = cutIntoThirds(speeds).map((each) => Math.log(computeMidmean(each)))
+  const [first, middle, last] = cutIntoThirds(speeds).map((third) =>
+    Math.log(computeMidmean(third)),
+  )
   return { total: last! - first!, early: middle! - first!, late: last! - middle! }
 }
 

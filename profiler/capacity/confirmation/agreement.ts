@@ -10,7 +10,7 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
 import { computeCriticalStandardErrors } from '../../statistics/change-detector.ts'
-import { computeOverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { doSharesDiffer, formatShare } from '../consistency-checks.ts'
 import {
@@ -26,7 +26,7 @@ interface WindowViolations {
   readonly seconds: number
   readonly n: number
   /** Requests that failed or exceeded the limit. */
-  readonly over: number
+  readonly violations: number
   /** Effective sample size. */
   readonly nEff: number
   readonly met: boolean
@@ -67,7 +67,7 @@ const minComparedShare = 0.5
 /** Tolerance for the rounding of planned rates. */
 const rateRounding = 0.001
 
-/** Extracts what a stored measurement contributes to the confirmation of its configuration. */
+/** Extracts the windows and the unloaded latency of a stored measurement for a confirmation. */
 export function extractEarlierMeasurement({
   points,
   unloaded,
@@ -79,9 +79,9 @@ export function extractEarlierMeasurement({
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
     // Points store no count of violations; the goodput times the length is the number within the
     // limit.
-    const over = point.requests - Math.round(point.goodputRps * point.seconds)
+    const violations = point.requests - Math.round(point.goodputRps * point.seconds)
     const nEff = point.requests / latencies.dispersion
-    return countViolations(point, slo, { load, over, nEff })
+    return countViolations(point, slo, { load, violations, nEff })
   })
   return { windows, unloaded: { requests, p50Ms, p90Ms } }
 }
@@ -93,7 +93,7 @@ function countViolations(
   {
     load: { rateRps, durationS },
     ...counts
-  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'over' | 'nEff'>,
+  }: { readonly load: OpenLoad } & Pick<WindowViolations, 'violations' | 'nEff'>,
 ): WindowViolations[] {
   const met = !point.cut && meetsSlo(point, slo)
   if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
@@ -113,7 +113,7 @@ interface AgreementOptions {
 }
 
 /** Collects the measurements of a configuration, and lists their disagreements. */
-export class Agreement {
+export class MeasurementAgreement {
   private readonly windows: WindowViolations[]
   /** Windows of this confirmation, in time order. */
   private readonly ownWindows: {
@@ -124,8 +124,8 @@ export class Agreement {
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
   private readonly unloadedBefore: UnloadedSummary | undefined
-  private disturbed = 0
-  /** A window that violated the SLO where others met it. */
+  private disturbedWindows = 0
+  /** Describes a window that violated the SLO where others met it. */
   private violation: string | undefined
 
   constructor(private readonly options: AgreementOptions) {
@@ -141,15 +141,15 @@ export class Agreement {
     const { load } = run
     if (load.kind !== 'open') return
     const { rateRps } = load
-    const { over, nEff } = computeOverShare(run.latencyMs, slo.limitMs)
-    this.windows.push(...countViolations(point, slo, { load, over, nEff }))
+    const { violations, nEff } = computeViolationShare(run.latencyMs, slo.limitMs)
+    this.windows.push(...countViolations(point, slo, { load, violations, nEff }))
     this.ownWindows.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
     this.findViolation()
   }
 
   /** Adds a window that host interference made invalid. */
   addDisturbed(): void {
-    this.disturbed++
+    this.disturbedWindows++
   }
 
   get agrees(): boolean {
@@ -157,7 +157,8 @@ export class Agreement {
   }
 
   /**
-   * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   * Describes the variation of the windows at a rate. Undefined where all measurements agree, or
+   * without windows.
    * @param spanS wall-clock time from the first to the end of the last window
    */
   describeVariation(rateRps: number, spanS: number): Variation | undefined {
@@ -173,7 +174,7 @@ export class Agreement {
     }
   }
 
-  /** Disagreements found, a sentence each. */
+  /** One sentence per disagreement. */
   private get disagreements(): string[] {
     const disagreements: string[] = []
     if (this.violation !== undefined) disagreements.push(this.violation)
@@ -191,16 +192,16 @@ export class Agreement {
         `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
       )
     }
-    if (this.disturbed > 0)
+    if (this.disturbedWindows > 0)
       disagreements.push(
-        `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
+        `other work on this machine disturbed ${this.disturbedWindows} more window${this.disturbedWindows === 1 ? '' : 's'}`,
       )
     return disagreements
   }
 
   /**
-   * Speed of a window relative to the first one at its rate. 1 for streams: their many concurrent
-   * requests have no comparable steps.
+   * Measures the speed of a window relative to the first one at its rate. 1 for streams: their many
+   * concurrent requests have no comparable steps.
    */
   private measureSpeed(run: LoadRun, rateRps: number): number {
     if (run.stream !== undefined) return 1
@@ -234,7 +235,7 @@ export class Agreement {
   }
 }
 
-/** First earlier unloaded latency that differs from the present one. */
+/** Finds the first earlier unloaded latency that differs from the present one. */
 export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
   now: UnloadedSummary,
@@ -243,7 +244,7 @@ export const findOtherUnloaded = (
 
 const poolViolations = (windows: readonly WindowViolations[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
-  over: windows.reduce((sum, { over }) => sum + over, 0),
+  violations: windows.reduce((sum, { violations }) => sum + violations, 0),
   nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),
 })
 

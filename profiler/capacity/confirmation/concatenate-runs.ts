@@ -2,16 +2,16 @@ import { mapMetrics } from '../../model/latency-metrics.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 
 /**
- * Concatenates two runs of the same load into one. The evidence at a rate is all its windows
- * together: their percentiles, their dispersion, and one load point.
+ * Concatenates two runs of the same load into one: a rate is judged on all of its windows as one
+ * run.
  *
  * - Send times of `b` are shifted by the length of `a`; counts and durations are added.
  * - `latenessP99Ms` is the larger of the two, an upper bound of the joint percentile;
  *   `generatorCores` is the larger one too.
- * - Dropped, as they are evaluated for each window on its own: `lateMs`, `generatorPausesMs`, `machineWait`,
- *   `connections` and `answerSamples`.
- * - The result is cut where either run was. A cut of `a` counts at the end of `b`: an earlier one would
- *   mark all requests of `b` as cut off.
+ * - Omitted, because they are evaluated per window: `lateMs`, `generatorPausesMs`, `machineWait` (CPU
+ *   wait), `connections` and `answerSamples`.
+ * - If either run was cut, the result is cut, too. If only `a` was, `cutMs` is the end of `b`: with the
+ *   cut time of `a`, all requests of `b` would count as cut off.
  * - A stream, its input tokens and its classes remain only where both runs have them.
  */
 export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {

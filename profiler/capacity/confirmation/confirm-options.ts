@@ -44,7 +44,7 @@ export interface ConfirmOptions {
   readonly windows?: ConfirmationWindows
 }
 
-/** Windows that outlive the process: an interrupted confirmation resumes after them. */
+/** Windows stored outside the process: an interrupted confirmation resumes after them. */
 export interface ConfirmationWindows {
   /** Windows of the interrupted confirmation at the same rate, in time order. */
   readonly earlier: readonly LoadRun[]
@@ -52,7 +52,7 @@ export interface ConfirmationWindows {
    * Awaited after each played window.
    * @param position index among all windows, from 0
    */
-  keep(window: LoadRun, position: number): Promise<void>
+  store(window: LoadRun, position: number): Promise<void>
 }
 
 /**

@@ -9,7 +9,7 @@ import { describeViolation } from '../capacity-bounds.ts'
 import { collectCaveats } from '../caveats.ts'
 import { boundByConfirmation } from '../interval.ts'
 import { describeErrors, type PlayedLoad, Session } from '../session.ts'
-import { Agreement } from './agreement.ts'
+import { MeasurementAgreement } from './agreement.ts'
 import {
   type Confirmation,
   type ConfirmationPlan,
@@ -18,7 +18,7 @@ import {
 } from './confirm-options.ts'
 import {
   chooseNextRate,
-  nothingTried,
+  emptyHistory,
   type RateHistory,
   recordRate,
   type TriedRate,
@@ -27,7 +27,10 @@ import { computeFillS, hasTooFewToProve } from './proof-time.ts'
 import { RateTrials } from './rate-trial.ts'
 import { warmServer } from './warm-server.ts'
 
-/** Share of its time that a confirmation typically takes, by `npm run bench:confirmation`. */
+/**
+ * Typical duration of a confirmation, as a share of its time limit (`seconds`), by
+ * `npm run bench:confirmation`.
+ */
 const typicalTimeShare = 0.5
 
 /**
@@ -45,8 +48,8 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
 }
 
 /**
- * Estimates the duration of a confirmation in seconds. Without a rate, requests are assumed to be
- * enough.
+ * Estimates the duration of a confirmation in seconds. Without a rate, assumes enough requests to
+ * prove the SLO.
  */
 export const estimateConfirmationS = (
   slo: Slo,
@@ -66,13 +69,14 @@ async function confirmWith(
 ): Promise<Confirmation> {
   const { target, slo, rateRps, signal, onStep = () => {}, earlier = [] } = plan
   const session = new Session(target, slo, generator, signal, onStep)
-  const { unloaded, points, death } = await warmServer(session, plan)
-  const agreement = new Agreement({ slo, rateRps, unloaded: unloaded.point, earlier })
+  const { unloaded, unloadedPoints, death } = await warmServer(session, plan)
+  const agreement = new MeasurementAgreement({ slo, rateRps, unloaded: unloaded.point, earlier })
   const tried: TriedRate[] = []
-  let history = nothingTried
+  // Summarises `tried` for the choice of the next rate.
+  let history = emptyHistory
   const conclude = (outcome: CapacityOutcome, last: PlayedLoad) =>
     summariseConfirmation(
-      { plan, session, unloaded, points, agreement },
+      { plan, session, unloaded, unloadedPoints, agreement },
       outcome,
       last,
       history,
@@ -90,10 +94,10 @@ async function confirmWith(
     if (await session.hasDied(last.point)) return conclude('server-died', last)
     history = recordRate(history, triedRate, unloaded.point.p50Ms)
   }
-  // Else the highest rate that met the SLO without proof, as no lower one was proven.
-  const metRate = history.metRate ?? history.unproven
+  // If no rate is confirmed, report the highest one that met the SLO without proof.
+  const metRate = history.metRate ?? history.unprovenRate
   if (metRate !== undefined) return conclude('converged', metRate.played)
-  if (history.invalidRates === 0) return conclude('budget', last)
+  if (history.consecutiveInvalidRates === 0) return conclude('budget', last)
   return conclude(last.point.invalid ? 'host-interference' : 'generator-limit', last)
 }
 
@@ -102,23 +106,23 @@ interface ConfirmationObservations {
   readonly plan: ConfirmationPlan
   readonly session: Session
   readonly unloaded: PlayedLoad
-  /** Load points of the unloaded latency. */
-  readonly points: readonly LoadPoint[]
-  readonly agreement: Agreement
+  readonly unloadedPoints: readonly LoadPoint[]
+  readonly agreement: MeasurementAgreement
 }
 
 /**
- * @param last the load behind the outcome
+ * Builds the result of a confirmation.
+ * @param last load behind the outcome
  */
 function summariseConfirmation(
-  { plan, session, unloaded, points, agreement }: ConfirmationObservations,
+  { plan, session, unloaded, unloadedPoints, agreement }: ConfirmationObservations,
   outcome: CapacityOutcome,
   last: PlayedLoad,
   history: RateHistory,
   tried: readonly TriedRate[],
 ): Confirmation {
   const { target, slo, rateRps } = plan
-  const met = outcome === 'converged' ? (history.metRate ?? history.unproven) : undefined
+  const met = outcome === 'converged' ? (history.metRate ?? history.unprovenRate) : undefined
   const metRps = met?.rps ?? 0
   const proven = met?.evidence.isProven ?? false
   const nEff = met?.evidence.nEff ?? 0
@@ -134,10 +138,10 @@ function summariseConfirmation(
     ...(variation && { variation }),
     slo,
     unloaded: summarise(unloaded.run.latencyMs),
-    // No closed loop saturates the server here: the throughput of the load behind the outcome
-    // stands in.
+    // A confirmation applies no saturating closed loop: this is the throughput of the load
+    // behind the outcome.
     saturationRps: last.point.achievedRps,
-    points: [...points, ...tried.map(({ played }) => played.point)],
+    points: [...unloadedPoints, ...tried.map(({ played }) => played.point)],
     requests: session.requests,
     seconds: session.totalS,
     detail: metRps > 0 ? undefined : explainFailure(outcome, last.point, history.violatedRps),

@@ -14,7 +14,7 @@ const keeping = (
     rateRps,
     windows: {
       earlier,
-      keep: async (window, position) => void kept.splice(position, Infinity, window),
+      store: async (window, position) => void kept.splice(position, Infinity, window),
     },
   })
 

@@ -1,4 +1,4 @@
-/** Chooses the rates that a confirmation tries, given what the earlier ones showed. */
+/** Chooses the rates that a confirmation tries, given the results at earlier ones. */
 import type { LoadRun } from '../../model/load-run.ts'
 import type { PlayedLoad } from '../session.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
@@ -58,12 +58,12 @@ export interface TriedRate {
   readonly played: PlayedLoad
 }
 
-/** What the tried rates showed, requests per second. */
+/** Results at the tried rates, requests per second. */
 export interface RateHistory {
   /** Highest rate that met the SLO, proven or after its full time. */
   readonly metRate?: TriedRate
   /** Highest rate that met the SLO without proof, while it was given up for a lower one. */
-  readonly unproven?: TriedRate
+  readonly unprovenRate?: TriedRate
   /** Last rate whose proof was given up. */
   readonly givenUpRps: number
   /** Evidence at that rate, if it met the SLO and no window is set aside for an outage. */
@@ -78,19 +78,19 @@ export interface RateHistory {
   readonly servedRps: number
   readonly violations: number
   /** Consecutive rates without a valid window. */
-  readonly invalidRates: number
+  readonly consecutiveInvalidRates: number
   /** Rates tried after the first one that met the SLO. */
   readonly refinements: number
 }
 
-export const nothingTried: RateHistory = {
+export const emptyHistory: RateHistory = {
   givenUpRps: Number.POSITIVE_INFINITY,
   violatedRps: Number.POSITIVE_INFINITY,
   lowestRps: Number.POSITIVE_INFINITY,
   provableRps: Number.POSITIVE_INFINITY,
   servedRps: Number.POSITIVE_INFINITY,
   violations: 0,
-  invalidRates: 0,
+  consecutiveInvalidRates: 0,
   refinements: 0,
 }
 
@@ -100,7 +100,7 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
   const history = {
     ...before,
     provableRps: evidence.estimateProvableRps(unloadedMs),
-    invalidRates: decision === 'invalid' ? before.invalidRates + 1 : 0,
+    consecutiveInvalidRates: decision === 'invalid' ? before.consecutiveInvalidRates + 1 : 0,
     refinements: before.refinements + (before.metRate === undefined ? 0 : 1),
   }
   switch (decision) {
@@ -110,16 +110,16 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
       return {
         ...history,
         givenUpRps: rps,
-        unproven: before.unproven ?? (evidence.isMet ? tried : undefined),
+        unprovenRate: before.unprovenRate ?? (evidence.isMet ? tried : undefined),
         higherEvidence: evidence.isMet && !evidence.hasOutage ? evidence : undefined,
       }
     case 'invalid':
-      return { ...history, lowestRps: rps, unproven: undefined, higherEvidence: undefined }
+      return { ...history, lowestRps: rps, unprovenRate: undefined, higherEvidence: undefined }
     default:
       return {
         ...history,
         lowestRps: rps,
-        unproven: undefined,
+        unprovenRate: undefined,
         higherEvidence: undefined,
         violatedRps: rps,
         violations: before.violations + 1,
@@ -133,14 +133,14 @@ export function recordRate(before: RateHistory, tried: TriedRate, unloadedMs: nu
  * that was not met. After a rate that could not be proven, slightly lower ones.
  */
 export function chooseNextRate(history: RateHistory, plan: ConfirmationPlan): number | undefined {
-  const { metRate, unproven, lowestRps, givenUpRps, provableRps } = history
+  const { metRate, unprovenRate, lowestRps, givenUpRps, provableRps } = history
   if (metRate !== undefined) return chooseBetween(metRate.rps, history)
   if (givenUpRps < lowestRps) {
-    const minProvenRps = scaleMinProvenRps(history, plan, unproven?.rps ?? givenUpRps)
+    const minProvenRps = scaleMinProvenRps(history, plan, unprovenRate?.rps ?? givenUpRps)
     const nextRps = proofStepFactor * givenUpRps
     if (nextRps >= minProvenRps)
       return Math.min(nextRps, Math.max(provableRps, minProvenRps, plan.minRps ?? 0))
-    if (unproven !== undefined) return undefined
+    if (unprovenRate !== undefined) return undefined
   }
   return chooseLower(history, plan)
 }
@@ -160,15 +160,22 @@ function chooseBetween(
 
 /** Chooses a rate below those that did not meet the SLO. */
 function chooseLower(
-  { lowestRps, givenUpRps, servedRps, invalidRates, provableRps, violations }: RateHistory,
+  {
+    lowestRps,
+    givenUpRps,
+    servedRps,
+    consecutiveInvalidRates,
+    provableRps,
+    violations,
+  }: RateHistory,
   { rateRps, minRps = 0 }: ConfirmationPlan,
 ): number | undefined {
-  if (invalidRates === maxInvalidRates) return undefined
+  if (consecutiveInvalidRates === maxInvalidRates) return undefined
   const belowRps = Math.min(
-    invalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps,
+    consecutiveInvalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps,
     givenUpRps,
   )
-  const maxNextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
+  const maxNextRps = consecutiveInvalidRates > 0 ? belowRps : nextLowerFactor * belowRps
   const lower = lowerRateShares
     .filter((share) => share * rateRps < belowRps)
     .map((share) => Math.min(share * rateRps, maxNextRps))
@@ -177,13 +184,13 @@ function chooseLower(
   const next = lower.find((rps) => rps <= maxServedRps) ?? lower.at(-1)
   if (next === undefined) return undefined
   // A host too busy for this rate is too busy for another configuration that would win there.
-  const isUseful = next === rateRps || next >= minRps || invalidRates > 0
+  const isUseful = next === rateRps || next >= minRps || consecutiveInvalidRates > 0
   return isUseful ? Math.min(next, Math.max(provableRps, minFirstRps, minRps)) : undefined
 }
 
 /**
- * Lowest rate worth a proof beside a rate met without one. After a violation, `rateRps` is no
- * longer the reference.
+ * Computes the lowest rate whose proof is worth more than `metRps` without proof: `minProvenRps` as
+ * requested; after a violation, scaled by `metRps` relative to `rateRps`.
  */
 export const scaleMinProvenRps = (
   { violatedRps }: RateHistory,
@@ -192,11 +199,12 @@ export const scaleMinProvenRps = (
 ): number => (violatedRps > rateRps ? minProvenRps : (minProvenRps * metRps) / rateRps)
 
 /**
- * Answers per second from the first answer to the end of a window; Infinity with too few answers.
+ * Computes the answers per second from the first answer to the end of a window; Infinity with too
+ * few answers.
  */
 function computeServedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
-  const answeredMs = sentMs.map((sent, i) => sent + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
+  const answeredMs = sentMs.map((atMs, i) => atMs + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
   if (answeredMs.length < minServedAnswers) return Number.POSITIVE_INFINITY
-  const first = answeredMs.reduce((a, b) => Math.min(a, b))
-  return (1000 * (answeredMs.length - 1)) / (cutMs - first)
+  const firstMs = answeredMs.reduce((a, b) => Math.min(a, b))
+  return (1000 * (answeredMs.length - 1)) / (cutMs - firstMs)
 }

@@ -29,12 +29,15 @@ const assumedDispersion = 3
  */
 const limitsToFill = 20
 
-/** Minimum wall-clock time of the windows at one rate where measurements disagree, seconds. */
+/**
+ * Computes the minimum wall-clock time of the windows at one rate where measurements disagree,
+ * seconds.
+ */
 export const computeMinSpanS = (seconds: number): number => spreadFactor * seconds
 
 /**
- * Length of a window in which the queue of a slightly overloaded server exceeds the limit, seconds.
- * It is at most the extended time.
+ * Computes the length of a window in which the queue of a slightly overloaded server exceeds the
+ * limit, seconds. It is at most the extended time.
  */
 export const computeFillS = (slo: Slo, seconds: number): number =>
   Math.min(maxTimeFactor * seconds, (limitsToFill * findMaxLimitMs(slo)) / 1000)

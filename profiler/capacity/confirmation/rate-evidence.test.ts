@@ -225,10 +225,10 @@ test('windows with too many failures, or cut ones, are violated at once', () => 
 test('the number of violations that cuts a window grows with time and rate, less those observed', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   // One and a half times the quarter that may be over, and five.
-  expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).overForViolation).toBe(380)
-  expect(new RateEvidence({ rateRps: 200, slo: p75, seconds: 20 }).overForViolation).toBe(1505)
+  expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).maxFurtherViolations).toBe(380)
+  expect(new RateEvidence({ rateRps: 200, slo: p75, seconds: 20 }).maxFurtherViolations).toBe(1505)
   // Twelve of these were.
-  expect(after([window(slow, {}, p75)], p75).overForViolation).toBe(368)
+  expect(after([window(slow, {}, p75)], p75).maxFurtherViolations).toBe(368)
   // Five more at least: fewer are chance.
-  expect(after([window(slow), window(slow)]).overForViolation).toBe(5)
+  expect(after([window(slow), window(slow)]).maxFurtherViolations).toBe(5)
 })

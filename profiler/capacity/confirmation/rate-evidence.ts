@@ -6,7 +6,7 @@ import { rate } from '../../format.ts'
 import { exceedsErrorRate, type Slo } from '../../model/slo.ts'
 import { computeEValues, convertEValue } from '../../statistics/sequential.ts'
 import type { PlayedLoad } from '../session.ts'
-import type { Agreement } from './agreement.ts'
+import type { MeasurementAgreement } from './agreement.ts'
 import { computeMinSpanS, hasTooFewToProve, maxTimeFactor, minEToProve } from './proof-time.ts'
 import { RateWindows } from './rate-windows.ts'
 
@@ -36,20 +36,20 @@ const assumedUtilization = 0.85
  * that the limit allows. A percentile just below the limit is seldom proven. 0.6 and 1 give rates
  * within 1 % (docs/research/capacity.md).
  */
-const aimedWaitShare = 0.8
+const targetWaitShare = 0.8
 /**
  * Lowest target rate, as a factor on the rate that was too high. The queue of an overloaded server
  * is no basis for extrapolating further down. Assumed.
  */
 const minRateFactor = 0.85
 /**
- * A window is cut once it has this factor on the violations that the SLO allows at the rate, and
- * this number more. Assumed.
+ * A window is cut once its violations exceed those that the SLO allows at the rate, by this factor
+ * and this number. Assumed.
  */
 const cutFactor = 1.5
-const minOverToCut = 5
+const minViolationsToCut = 5
 
-interface RateQuestion {
+interface RateEvidenceOptions {
   readonly rateRps: number
   readonly slo: Slo
   /** Time after which the evidence decides, proven or not. */
@@ -73,7 +73,7 @@ interface RateQuestion {
    * Agreement of all measurements of the configuration. While they disagree, there is no early end
    * and the windows are spread over twice the time. Absent: they agree.
    */
-  readonly agreement?: Agreement
+  readonly agreement?: MeasurementAgreement
 }
 
 /**
@@ -86,15 +86,16 @@ export type RateDecision = 'met' | 'violated' | 'invalid' | 'unproven'
 export class RateEvidence {
   private readonly windows: RateWindows
 
-  constructor(private readonly question: RateQuestion) {
-    this.windows = new RateWindows(question.slo, question.agreement)
+  constructor(private readonly options: RateEvidenceOptions) {
+    this.windows = new RateWindows(options.slo, options.agreement)
   }
 
   /** Further requests over the limit that make a violation certain, so that a window may be cut. */
-  get overForViolation(): number {
-    const { slo, rateRps, seconds } = this.question
+  get maxFurtherViolations(): number {
+    const { slo, rateRps, seconds } = this.options
     const allowed = rateRps * seconds * (1 - slo.percentile)
-    return Math.max(minOverToCut, Math.ceil(cutFactor * allowed) + minOverToCut - this.windows.over)
+    const maxViolations = Math.ceil(cutFactor * allowed) + minViolationsToCut
+    return Math.max(minViolationsToCut, maxViolations - this.windows.violations)
   }
 
   /** @param restedS time without load before the window */
@@ -105,7 +106,7 @@ export class RateEvidence {
   /** Undefined: another window is needed. */
   get decision(): RateDecision | undefined {
     const { counted, areInvalid, isMet, countedS } = this.windows
-    const { slo, seconds } = this.question
+    const { slo, seconds } = this.options
     if (areInvalid) return 'invalid'
     if (counted === undefined) return undefined
     const { point, run } = counted.played
@@ -132,19 +133,19 @@ export class RateEvidence {
   get needsFillWindow(): boolean {
     if (this.hasFillWindow) return false
     return this.windows.counted === undefined
-      ? hasTooFewToProve(this.question)
+      ? hasTooFewToProve(this.options)
       : this.canEnd && !this.canBeProven && !this.canProveLower
   }
 
   /** Whether one of the windows was that long. */
   private get hasFillWindow(): boolean {
     const longestS = this.windows.counted?.longestS ?? 0
-    return longestS >= (1 - timeRounding) * (this.question.fillWindowS ?? 0)
+    return longestS >= (1 - timeRounding) * (this.options.fillWindowS ?? 0)
   }
 
   /** Whether the extended time will prove this rate, if violations stay as frequent as before. */
   private get canBeProven(): boolean {
-    const timeFactor = (maxTimeFactor * this.question.seconds) / this.windows.countedS
+    const timeFactor = (maxTimeFactor * this.options.seconds) / this.windows.countedS
     return (
       timeFactor > 1 + timeRounding &&
       this.initialCapital * this.computeEvidence(timeFactor).metEValue >= minEToProve
@@ -155,7 +156,7 @@ export class RateEvidence {
    * Whether the extended time would prove `minProvenRps`, if no request exceeded the limit there.
    */
   private get canProveLower(): boolean {
-    const { minProvenRps, rateRps, seconds, slo } = this.question
+    const { minProvenRps, rateRps, seconds, slo } = this.options
     const { counted, countedS } = this.windows
     if (minProvenRps === undefined || counted === undefined) return false
     const rateShare = minProvenRps / rateRps
@@ -178,16 +179,16 @@ export class RateEvidence {
    * long.
    */
   get canEnd(): boolean {
-    const { seconds, agreement } = this.question
+    const { seconds, agreement } = this.options
     return agreement === undefined || agreement.agrees
       ? this.observedS >= (minTimeShare - timeRounding) * seconds
       : this.observedS >= (1 - timeRounding) * seconds &&
           this.spanS >= (1 - timeRounding) * computeMinSpanS(seconds)
   }
 
-  /** Time without load before the next window, seconds; 0 before any window counts. */
+  /** Computes the time without load before the next window, seconds; 0 before any window counts. */
   computeRestS(windowS: number): number {
-    const { seconds, agreement } = this.question
+    const { seconds, agreement } = this.options
     if (agreement === undefined || agreement.agrees || this.windows.counted === undefined) return 0
     const windowsLeft = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - timeRounding))
     return Math.max(0, (computeMinSpanS(seconds) - this.spanS) / windowsLeft - windowS)
@@ -195,21 +196,21 @@ export class RateEvidence {
 
   /** Wall-clock time from the first to the last window, with those of higher rates. */
   get spanS(): number {
-    return this.windows.spanS + (this.question.higher?.spanS ?? 0)
+    return this.windows.spanS + (this.options.higher?.spanS ?? 0)
   }
 
   /**
-   * Rate at which the percentile would be well within the limit, given the assumed utilization of
-   * this rate. Waits grow as u / (1 - u) with the utilization u (Kingman, Mathematical Proceedings
-   * of the Cambridge Philosophical Society 57 (1961)). Infinity where the percentile already is
-   * well within the limit, and where it is infinite because of errors.
+   * Estimates the rate at which the percentile would be well within the limit, given the assumed
+   * utilization of this rate. Waits grow as u / (1 - u) with the utilization u (Kingman,
+   * Mathematical Proceedings of the Cambridge Philosophical Society 57 (1961)). Infinity where the
+   * percentile already is well within the limit, and where it is infinite because of errors.
    * @param unloadedMs latency without waiting
    */
   estimateProvableRps(unloadedMs: number): number {
-    const { rateRps, slo } = this.question
+    const { rateRps, slo } = this.options
     const { counted } = this.windows
     const waitMs = counted === undefined ? 0 : counted.played.point.sloMs - unloadedMs
-    const targetWaitMs = aimedWaitShare * Math.max(0, slo.limitMs - unloadedMs)
+    const targetWaitMs = targetWaitShare * Math.max(0, slo.limitMs - unloadedMs)
     if (waitMs <= targetWaitMs || !Number.isFinite(waitMs)) return Number.POSITIVE_INFINITY
     // u / (1 - u) at the target rate.
     const targetOdds = ((assumedUtilization / (1 - assumedUtilization)) * targetWaitMs) / waitMs
@@ -238,7 +239,7 @@ export class RateEvidence {
   get nEff(): number {
     const { counted } = this.windows
     const ownNEff = counted === undefined ? 0 : Math.min(...counted.shares.map(({ nEff }) => nEff))
-    return ownNEff + (this.question.higher?.nEff ?? 0)
+    return ownNEff + (this.options.higher?.nEff ?? 0)
   }
 
   /** Confidence that the SLO is met, 0 to 1. */
@@ -265,11 +266,11 @@ export class RateEvidence {
     readonly metEValue: number
     readonly violatedEValue: number
   } {
-    const eValuesByClass = this.windows.counted!.shares.map(({ n, over, dispersion }) =>
+    const eValuesByClass = this.windows.counted!.shares.map(({ n, violations, dispersion }) =>
       computeEValues(
         (timeFactor * n) / dispersion,
-        (timeFactor * over) / dispersion,
-        1 - this.question.slo.percentile,
+        (timeFactor * violations) / dispersion,
+        1 - this.options.slo.percentile,
       ),
     )
     return {
@@ -280,7 +281,7 @@ export class RateEvidence {
 
   /** E-value with which this rate starts: 1, or the capital that a higher rate left. */
   private get initialCapital(): number {
-    return this.question.higher?.capitalForLower ?? 1
+    return this.options.higher?.capitalForLower ?? 1
   }
 
   /**
@@ -294,7 +295,7 @@ export class RateEvidence {
 
   /** Time under load in which an outage would have been observed: at this rate and higher ones. */
   private get observedS(): number {
-    return this.windows.countedS + (this.question.higher?.observedS ?? 0)
+    return this.windows.countedS + (this.options.higher?.observedS ?? 0)
   }
 
   listCaveats(): string[] {
@@ -302,7 +303,7 @@ export class RateEvidence {
     if (outage === undefined) return []
     const ms = Math.round(outage.untilMs - outage.fromMs)
     return [
-      `the server answered nothing for ${ms} ms of one window at ${rate(this.question.rateRps)}; this outage did not recur in ${Math.round(countedS)} s and is left out`,
+      `the server answered nothing for ${ms} ms of one window at ${rate(this.options.rateRps)}; this outage did not recur in ${Math.round(countedS)} s and is left out`,
     ]
   }
 }

@@ -4,7 +4,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { planEarlyCut } from '../../model/slo.ts'
 import type { PlayedLoad, Session } from '../session.ts'
-import type { Agreement } from './agreement.ts'
+import type { MeasurementAgreement } from './agreement.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
 import {
   proofStepFactor,
@@ -33,7 +33,7 @@ export class RateTrials {
     private readonly session: Session,
     private readonly plan: ConfirmationPlan,
     private readonly unloaded: LoadPoint,
-    private readonly agreement: Agreement,
+    private readonly agreement: MeasurementAgreement,
   ) {
     const earlier = (plan.windows?.earlier ?? []).flatMap((run) =>
       run.load.kind === 'open' ? [{ rps: run.load.rateRps, run }] : [],
@@ -43,8 +43,8 @@ export class RateTrials {
   }
 
   /**
-   * Tries a rate. The next rate depends on the unloaded latency, which was measured anew; so stored
-   * windows keep the rate at which they were played.
+   * Tries a rate: that of the stored windows, if there are any, else `nextRps`. The two may differ,
+   * because the choice depends on the unloaded latency, which was measured anew.
    */
   async try(nextRps: number, history: RateHistory): Promise<TriedRate> {
     const rps = this.stored[0]?.rps ?? nextRps
@@ -60,7 +60,7 @@ export class RateTrials {
     // A trace or an on-off burst must not be split over several windows.
     const canSplit = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
     const fillWindowS = canSplit ? computeFillS(slo, seconds) : 0
-    const minProvenRps = scaleMinProvenRps(history, plan, history.unproven?.rps ?? rps)
+    const minProvenRps = scaleMinProvenRps(history, plan, history.unprovenRate?.rps ?? rps)
     const evidence = new RateEvidence({
       rateRps: rps,
       slo,
@@ -77,7 +77,7 @@ export class RateTrials {
       const durationS = canSplit
         ? Math.max(windowS, evidence.needsFillWindow ? fillWindowS : 0)
         : seconds
-      const cut = planEarlyCut(slo, evidence.overForViolation)
+      const cut = planEarlyCut(slo, evidence.maxFurtherViolations)
       const restS = evidence.computeRestS(durationS)
       const firstSeed = plan.seed + seedsPerWindow * this.windows++
       const load = { kind: 'open', rateRps: rps, durationS, arrivals, cut } as const
@@ -102,7 +102,7 @@ export class RateTrials {
   private async play(load: Load): Promise<PlayedLoad> {
     const { session, plan, windows, unloaded } = this
     const played = await session.play(load, 'confirm', false)
-    await plan.windows?.keep(played.run, windows - 1)
+    await plan.windows?.store(played.run, windows - 1)
     if (played.run.cutMs !== undefined) await session.settle(unloaded)
     return played
   }

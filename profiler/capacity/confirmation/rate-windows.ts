@@ -2,11 +2,11 @@
 import { summariseRun } from '../../load/load-point.ts'
 import { hasMissingSends } from '../../load/window-validity.ts'
 import { countWithin, isInvalidWindow, meetsSlo, type Slo, splitByClass } from '../../model/slo.ts'
-import { computeOverShare, type OverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare, type ViolationShare } from '../../statistics/dependence.ts'
 import { OutageScreen } from '../outage-screen.ts'
 import { findOutageSpans } from '../outage-spans.ts'
 import type { PlayedLoad } from '../session.ts'
-import type { Agreement } from './agreement.ts'
+import type { MeasurementAgreement } from './agreement.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
 
 /**
@@ -18,8 +18,8 @@ const tailFactor = 2
 const maxTailShare = 0.1
 const minTailRequests = 20
 /**
- * Invalid windows that are tolerated, in a row and in total, as bursts of other work pass. With one
- * more, the rate is given up. Assumed.
+ * Maximum invalid windows, in a row and in total, because bursts of other work pass. With one more,
+ * the rate is given up. Assumed.
  */
 const maxInvalidInARow = 2
 const maxInvalid = 5
@@ -29,7 +29,7 @@ interface CountedWindows {
   /** Concatenated. */
   readonly played: PlayedLoad
   /** Violations of each request class. */
-  readonly shares: readonly OverShare[]
+  readonly shares: readonly ViolationShare[]
   /** Total length of the windows, and that of the longest, seconds. */
   readonly totalS: number
   readonly longestS: number
@@ -40,13 +40,13 @@ export class RateWindows {
   /** Wall-clock time since the start of the first window. */
   spanS = 0
   private readonly outages = new OutageScreen<PlayedLoad>()
-  private invalid = 0
+  private invalidCount = 0
   private invalidInARow = 0
   private lastInvalid: PlayedLoad | undefined
 
   constructor(
     private readonly slo: Slo,
-    private readonly agreement: Agreement | undefined,
+    private readonly agreement: MeasurementAgreement | undefined,
   ) {}
 
   /** @param restedS time without load before the window */
@@ -58,7 +58,7 @@ export class RateWindows {
       return
     }
     if (isInvalidWindow(played.point, slo) || hasMissingSends(played.run)) {
-      this.invalid++
+      this.invalidCount++
       this.invalidInARow++
       this.lastInvalid = played
       // Host interference, not a saturated generator: measurements may disagree for that reason.
@@ -71,7 +71,7 @@ export class RateWindows {
 
   /** Whether so many windows were invalid that the rate is given up. */
   get areInvalid(): boolean {
-    return this.invalidInARow > maxInvalidInARow || this.invalid > maxInvalid
+    return this.invalidInARow > maxInvalidInARow || this.invalidCount > maxInvalid
   }
 
   /** Whether the windows so far met the SLO, proven or not. */
@@ -85,7 +85,7 @@ export class RateWindows {
   }
 
   /** Requests over the limit in the counted windows. */
-  get over(): number {
+  get violations(): number {
     if (this.counted === undefined) return 0
     const { latencyMs } = this.counted.played.run
     return latencyMs.length - countWithin(latencyMs, this.slo.limitMs)
@@ -104,8 +104,8 @@ export class RateWindows {
   }
 
   /**
-   * Late sends count against the server, so an SLO met in spite of them is met. Missing sends do
-   * not count.
+   * Whether a window met the SLO. Late sends count against the server, so an SLO met despite them
+   * is met. A window with missing sends does not count: with them, it might have violated the SLO.
    */
   private isMetBy({ run, point }: PlayedLoad): boolean {
     return run.cutMs === undefined && meetsSlo(point, this.slo) && !hasMissingSends(run)
@@ -124,7 +124,7 @@ export class RateWindows {
     this.counted = {
       played: { run: allWindows, point: summariseRun(allWindows, slo) },
       shares: splitByClass(allWindows, slo).map(({ latencyMs }) =>
-        computeOverShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
+        computeViolationShare(latencyMs, slo.limitMs, chooseTailShare(latencyMs.length)),
       ),
       totalS: this.countedS + seconds,
       longestS: Math.max(counted?.longestS ?? 0, seconds),

@@ -34,21 +34,20 @@ const minPresentToRamp = 2
 /** A warm-up window is not cut before this share of its requests, and this number, is over. */
 const minPlayedShare = 0.3
 const minPlayedRequests = 20
-/** Offset of the seeds of warm-up windows, apart from those of the confirmation. */
+/** Offset that separates the seeds of warm-up windows from those of the confirmation. */
 const warmUpSeeds = 9000
 
 /** The warm server, or a dead one. */
 interface WarmServer {
   readonly unloaded: PlayedLoad
-  /** Load points of the unloaded latency. */
-  readonly points: readonly LoadPoint[]
+  readonly unloadedPoints: readonly LoadPoint[]
   /** Last load of a server that died. */
   readonly death?: PlayedLoad
 }
 
 /**
- * Warms the server and measures its unloaded latency; again where it differs from earlier ones, as
- * the server was cold.
+ * Warms the server and measures its unloaded latency. Measures it again if it differs from earlier
+ * measurements, because the server was cold at first.
  */
 export async function warmServer(session: Session, plan: ConfirmationPlan): Promise<WarmServer> {
   const { seconds, earlier = [] } = plan
@@ -56,22 +55,22 @@ export async function warmServer(session: Session, plan: ConfirmationPlan): Prom
   const minS = minUnloadedShare * maxS
   const warmUp = await session.playClosed(2, minS, 'warm-up', false)
   // One request at a time answers about half as many per second as two.
-  const wantedS = (2 * unloadedRequests) / warmUp.point.achievedRps
-  const unloadedS = Math.min(maxS, Math.max(minS, wantedS))
+  const targetS = (2 * unloadedRequests) / warmUp.point.achievedRps
+  const unloadedS = Math.min(maxS, Math.max(minS, targetS))
   const first = await session.playClosed(1, unloadedS, 'unloaded')
   if (await session.hasDied(warmUp.point))
-    return { unloaded: first, points: [first.point], death: warmUp }
+    return { unloaded: first, unloadedPoints: [first.point], death: warmUp }
   await warmByOpenLoad(session, plan, first.point)
   if (findOtherUnloaded(earlier, first.point) === undefined)
-    return { unloaded: first, points: [first.point] }
+    return { unloaded: first, unloadedPoints: [first.point] }
   await session.settle(first.point)
   const repeated = await session.playClosed(1, unloadedS, 'unloaded')
-  return { unloaded: repeated, points: [first.point, repeated.point] }
+  return { unloaded: repeated, unloadedPoints: [first.point, repeated.point] }
 }
 
 /**
- * Warms the server at the rate, by shares of it first where many requests are present at once
- * (Little's law). The full rate overloads a cold server, and its queue slows it for long.
+ * Warms the server at the rate, by shares of it first if many requests are present at once (Little's
+ * law). The full rate would overload a cold server, and its queue would keep it slow for long.
  */
 async function warmByOpenLoad(
   session: Session,
@@ -96,10 +95,10 @@ async function warmByOpenLoad(
     if (run.cutMs !== undefined) await session.settle(unloaded)
     return run
   }
-  // The latency that an SLO on streamed answers constrains may be shorter than their stay, so it
-  // does not give the number present.
-  const present = (rateRps * unloaded.p50Ms) / 1000
-  if (unloaded.stream === undefined && present > minPresentToRamp)
+  // Of streamed answers, the SLO may constrain only a part of the sojourn, which does not give the
+  // number of requests present.
+  const requestsPresent = (rateRps * unloaded.p50Ms) / 1000
+  if (unloaded.stream === undefined && requestsPresent > minPresentToRamp)
     for (const share of rampShares) await play(share * rateRps)
   /** Earlier servers of this type were steady after this number of requests. */
   const hasWarmUpRequests = () => warmUpRequests !== undefined && session.requests >= warmUpRequests

@@ -26,42 +26,45 @@ export function simulateBulkService(
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
   const admitted = new Int32Array(n)
   const isLimited = systemCapacity < n
-  /** Ends of the requests in service, ascending from `left` on. */
+  /** Ends of the requests in service, ascending from `departedCount` on. */
   const endsMs = new Float64Array(isLimited ? n : 0)
-  // Numbers of requests that have begun service, been admitted, and left.
-  let [began, arrived, left] = [0, 0, 0]
+  let admittedCount = 0
+  /** Requests whose service has begun. */
+  let startedCount = 0
+  let departedCount = 0
   /** The worker that is free first. */
   let worker = 0
   const startBefore = (untilMs: number) => {
-    while (began < arrived && freeMs[worker]! < untilMs) {
-      const oldestMs = arrivalsMs[admitted[began]!]!
+    while (startedCount < admittedCount && freeMs[worker]! < untilMs) {
+      const oldestMs = arrivalsMs[admitted[startedCount]!]!
       const delayedMs = startDelay(discipline, oldestMs, freeMs[worker]!) + slowness * maxDelayMs
       const dueMs =
-        arrived - began < maxBatch
+        admittedCount - startedCount < maxBatch
           ? delayedMs
-          : Math.min(delayedMs, arrivalsMs[admitted[began + maxBatch - 1]!]!)
+          : Math.min(delayedMs, arrivalsMs[admitted[startedCount + maxBatch - 1]!]!)
       const beganMs = Math.max(freeMs[worker]!, dueMs)
       if (beganMs >= untilMs) return
-      const size = Math.min(maxBatch, arrived - began)
+      const size = Math.min(maxBatch, admittedCount - startedCount)
       const endedMs = beganMs + servedMs(size, beganMs)
       freeMs[worker] = endedMs
       worker = findIndexOfMin(freeMs)
-      for (const next = began + size; began < next; began++) {
-        const request = admitted[began]!
+      for (const next = startedCount + size; startedCount < next; startedCount++) {
+        const request = admitted[startedCount]!
         latencyMs[request] = endedMs - arrivalsMs[request]!
         if (!isLimited) continue
-        let place = began
-        for (; place > left && endsMs[place - 1]! > endedMs; place--)
-          endsMs[place] = endsMs[place - 1]!
-        endsMs[place] = endedMs
+        let position = startedCount
+        for (; position > departedCount && endsMs[position - 1]! > endedMs; position--)
+          endsMs[position] = endsMs[position - 1]!
+        endsMs[position] = endedMs
       }
     }
   }
   for (let i = 0; i < n; i++) {
     const atMs = arrivalsMs[i]!
     startBefore(atMs)
-    while (isLimited && left < began && endsMs[left]! <= atMs) left++
-    if (arrived - left < systemCapacity) admitted[arrived++] = i
+    while (isLimited && departedCount < startedCount && endsMs[departedCount]! <= atMs)
+      departedCount++
+    if (admittedCount - departedCount < systemCapacity) admitted[admittedCount++] = i
     else latencyMs[i] = Number.POSITIVE_INFINITY
   }
   startBefore(Number.POSITIVE_INFINITY)

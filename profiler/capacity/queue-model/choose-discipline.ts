@@ -1,7 +1,7 @@
 /**
- * Chooses the service discipline of a server: the declared one or, where nothing is declared, workers
- * of single requests or of batches. Where it does not fit, the queue model samples the steps of the
- * service log.
+ * Chooses the service discipline of a server: the declared one or, where nothing is declared,
+ * workers of single requests or of batches. Where it does not fit, the queue model samples the
+ * steps of the service log.
  */
 import { mean, median, sum } from 'simple-statistics'
 import { computeMeanThroughput } from '../../load/throughput.ts'
@@ -48,16 +48,18 @@ export interface ChosenDiscipline {
 export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
   const { discipline, isMisfit } = chooseByWindows(input)
   if (discipline === undefined || input.areLoopsDisturbed) return { discipline, isMisfit }
-  const complete = addLoops(discipline, input)
+  const withLoops = addLoops(discipline, input)
   // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
   const isRefuted =
-    input.declared === undefined && input.loops.length > 0 && complete.loops.length === 0
-  return isRefuted ? { discipline: undefined, isMisfit: true } : { discipline: complete, isMisfit }
+    input.declared === undefined && input.loops.length > 0 && withLoops.loops.length === 0
+  return isRefuted
+    ? { discipline: undefined, isMisfit: true }
+    : { discipline: withLoops, isMisfit }
 }
 
 /**
- * Adds the latest closed loops whose services took as long as those of the windows, read backwards
- * until one differs. They show rare slow services, of which windows have few.
+ * Adds the latest closed loops whose services took as long as those of the windows, from the last
+ * one backwards until one differs. They show rare slow services, of which windows have few.
  */
 function addLoops(
   discipline: CalibratedDiscipline,
@@ -93,14 +95,14 @@ function hasMoreLongServices(windows: readonly ServiceLog[], loop: ServiceLog): 
   const countLong = (stepSpeeds: readonly number[]) =>
     stepSpeeds.filter((speed, i) => isLong(speed) && !isLong(stepSpeeds[i - 1])).length
   const counts = speeds.map(countLong)
-  const inWindows = sum(counts.slice(0, -1))
+  const longInWindows = sum(counts.slice(0, -1))
   // Outages occur by service or by time; the clock that explains the counts better decides.
   const windowShares = [countServices, sumDurationsMs].map((measureExposure) => {
     const windowExposure = sum(windows.map(measureExposure))
     return windowExposure / (windowExposure + measureExposure(loop))
   })
   const pValues = windowShares.map((share) =>
-    computeBinomialCdf(inWindows, inWindows + counts.at(-1)!, share),
+    computeBinomialCdf(longInWindows, longInWindows + counts.at(-1)!, share),
   )
   return Math.max(...pValues) < maxMoreLongPValue
 }
@@ -140,7 +142,7 @@ function calibrate(
   }
 }
 
-/** An overhead is credible between these shares of a typical service. Assumed. */
+/** Bounds of a plausible overhead, as shares of a typical service. Assumed. */
 const minOverheadShare = 0.02
 const maxOverheadShare = 0.35
 
@@ -192,15 +194,15 @@ function calibrateBatches(
   return findMinBy(candidates, rankByMisfit) ?? undelayed
 }
 
-/** Calibrations that do not fit come last; the fewest contradictions decide between the others. */
+/** Ranks calibrations that do not fit last, and the others by their number of contradictions. */
 const rankByMisfit = ({ fit, services }: Calibration): number =>
   fit.fits === false
     ? Number.POSITIVE_INFINITY
     : sum(services.map(({ contradicting }) => contradicting))
 
 /**
- * Whether batches fit. Where too few services waited, or too few did not, a delay fits by the
- * requests that joined batches during it and those that came after it.
+ * Whether batches fit. If too few services waited for a test, or too few did not, a delay fits if
+ * enough requests joined batches during it or came after it.
  */
 const doBatchesFit = ({ fit, services, discipline }: Calibration): boolean =>
   fit.fits ??
@@ -221,7 +223,7 @@ function isOutOfOrder(log: ServiceLog): boolean {
   if (log.departed.some((departed) => departed > 1)) return false
   const steps = {
     log: { ...log, present: log.departed },
-    foundPresent: log.present.map((present) => present - 1),
+    systemSizeAtArrival: log.present.map((present) => present - 1),
     waited: log.present.map((present) => present > 1),
     waits: { joinedMs: [], missedMs: [] },
     requests: log.present.length,
@@ -235,8 +237,8 @@ const maxWorkers = 64
 /** Numbers of workers are tried within this factor of the estimated number of busy workers. */
 const workerSearchFactor = 1.6
 /**
- * Reduction of the misfit that an overhead must earn. Too few workers look like the right number
- * with a large overhead.
+ * Minimum reduction of the misfit by an overhead. Too few workers look like the right number with a
+ * large overhead.
  */
 const overheadMisfitPenalty = 4
 
@@ -245,14 +247,14 @@ const maxBatchWorkers = 6
 
 /**
  * Identifies workers in arrival order. Where closed loops show batches, it is the smallest number
- * whose batches hold what they should. Else, of the numbers that fit, it is the one with the
- * smallest misfit. None where the server was too seldom busy to decide.
+ * whose batches fit. Else, of the numbers that fit, it is the one with the smallest misfit. None if
+ * the server was too seldom busy to decide.
  */
 function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
   const { windows, loops, unloadedMs } = input
   const departures = countSimultaneous(loops, unloadedMs)
-  for (const workers of range(1, maxBatchWorkers))
-    for (const maxBatch of range(1, workers).map((batches) => departures / batches)) {
+  for (const workers of listRange(1, maxBatchWorkers))
+    for (const maxBatch of listRange(1, workers).map((batches) => departures / batches)) {
       if (maxBatch <= 1 || !Number.isInteger(maxBatch)) continue
       const calibration = calibrateBatches(windows, workers, maxBatch, unloadedMs)
       if (!doBatchesFit(calibration)) continue
@@ -260,7 +262,7 @@ function identifyWorkers(input: DisciplineInput): ChosenDiscipline {
     }
   const busyWorkers = estimateMeanBusy(input)
   const minWorkers = Math.max(1, Math.floor(busyWorkers / workerSearchFactor))
-  const candidates = range(
+  const candidates = listRange(
     minWorkers,
     Math.min(maxWorkers, workerSearchFactor * busyWorkers + 1),
   ).map((workers) =>
@@ -290,9 +292,10 @@ const minFullBatchShare = 1 / 3
 function countSimultaneous(loops: readonly LoadRun[], unloadedMs: number): number {
   const requests = new Map<number, number>()
   for (const loop of loops) {
-    const { endMs } = collectSojourns(loop)
-    for (let from = 0, i = 1; i <= endMs.length; i++) {
-      if (Math.abs(endMs[i]! - endMs[i - 1]!) <= simultaneousShare * unloadedMs) continue
+    const { departedMs } = collectSojourns(loop)
+    for (let from = 0, i = 1; i <= departedMs.length; i++) {
+      // Behind the last departure, the difference is NaN, which also ends a batch.
+      if (Math.abs(departedMs[i]! - departedMs[i - 1]!) <= simultaneousShare * unloadedMs) continue
       requests.set(i - from, (requests.get(i - from) ?? 0) + i - from)
       from = i
     }
@@ -307,13 +310,14 @@ const findMinBy = <T>(values: readonly T[], rank: (value: T) => number): T | und
     undefined,
   )
 
-/** Whole numbers from one to another; none for NaN. */
-const range = (from: number, to: number): number[] =>
+/** Lists the whole numbers from one to another; none for NaN. */
+const listRange = (from: number, to: number): number[] =>
   Array.from({ length: Math.max(0, Math.floor(to) - from + 1) }, (_, i) => from + i)
 
 /**
- * Mean number of busy workers at the highest observed throughput, by Little's law. Service times
- * are the latencies of the tenth of requests that found the fewest others. NaN without answers.
+ * Estimates the mean number of busy workers at the highest observed throughput, by Little's law.
+ * Service times are the latencies of the tenth of requests with the fewest others in the system at
+ * their arrival. NaN without answers.
  */
 function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
   const openRuns = windows.map(({ run }) => run)
@@ -322,13 +326,16 @@ function estimateMeanBusy({ windows, loops }: DisciplineInput): number {
     0,
   )
   const answers = openRuns.flatMap((run) => {
-    const { sentMs, endMs, foundPresent } = collectSojourns(run)
-    return Array.from(sentMs, (at, i) => ({ latencyMs: endMs[i]! - at, found: foundPresent[i]! }))
+    const { arrivedMs, departedMs, systemSizeAtArrival } = collectSojourns(run)
+    return Array.from(arrivedMs, (atMs, i) => ({
+      latencyMs: departedMs[i]! - atMs,
+      systemSize: systemSizeAtArrival[i]!,
+    }))
   })
-  const ascending = answers.map(({ found }) => found).sort((a, b) => a - b)
-  const maxFound = ascending[Math.floor(answers.length / 10)]!
-  const unqueuedMs = answers.flatMap(({ latencyMs, found }) =>
-    found <= maxFound ? [latencyMs] : [],
+  const ascending = answers.map(({ systemSize }) => systemSize).sort((a, b) => a - b)
+  const maxSystemSize = ascending[Math.floor(answers.length / 10)]!
+  const unqueuedMs = answers.flatMap(({ latencyMs, systemSize }) =>
+    systemSize <= maxSystemSize ? [latencyMs] : [],
   )
   return unqueuedMs.length === 0 ? Number.NaN : (maxRps * mean(unqueuedMs)) / 1000
 }

@@ -50,17 +50,22 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   if (doesContradict(runs)) return { fits: false, misfit: Number.POSITIVE_INFINITY }
   const ratios = computeRatios(runs)
   const waited = runs.flatMap((run) => run.waited)
-  const found = runs.flatMap((run) => run.foundPresent)
+  const systemSizes = runs.flatMap((run) => run.systemSizeAtArrival)
   const waitedCount = waited.filter(Boolean).length
   if (Math.min(waitedCount, waited.length - waitedCount) < minServicesToCompare)
     return { fits: undefined, misfit: 0 }
   const logs = ratios.map((ratio) => Math.log(Math.max(1e-3, ratio)))
   const medianLog = selectQuantile(logs.slice().sort(), 0.5)
   const deviations = logs.map((log) => Math.abs(log - medianLog))
-  const ascending = found.toSorted((a, b) => a - b)
-  const quartiles = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
+  const ascending = systemSizes.toSorted((a, b) => a - b)
+  const quartiles = [1, 2, 3].map(
+    (quarter) => ascending[Math.floor((quarter * systemSizes.length) / 4)]!,
+  )
   const didWait = (i: number) => waited[i]!
-  const splits = [didWait, ...quartiles.map((quartile) => (i: number) => found[i]! >= quartile)]
+  const splits = [
+    didWait,
+    ...quartiles.map((quartile) => (i: number) => systemSizes[i]! >= quartile),
+  ]
   const { difference, error } = compareMeans(logs, didWait)
   return {
     fits:
@@ -74,7 +79,7 @@ export function testFit(runs: readonly ServiceTimes[]): Fit {
   }
 }
 
-/** Durations of services relative to the typical one of their batch size. */
+/** Computes the durations of services relative to the typical one of their batch size. */
 function computeRatios(runs: readonly ServiceTimes[]): Float64Array {
   const typicalMs = computeTypicalDurations(runs.map(({ log }) => log))
   return Float64Array.from(
@@ -93,11 +98,14 @@ function doMeansDiffer(
 }
 
 /**
- * Difference of the means of one part and the rest, and its standard error for one common
- * distribution; 0 where one is empty.
+ * Computes the difference of the means of two parts, and its standard error for one common
+ * distribution; 0 where one part is empty.
  */
 function compareMeans(values: Float64Array, isOther: (i: number) => boolean) {
-  let [otherCount, total, otherTotal, squares] = [0, 0, 0, 0]
+  let otherCount = 0
+  let total = 0
+  let otherTotal = 0
+  let squares = 0
   for (const [i, value] of values.entries()) {
     total += value
     squares += value * value

@@ -3,23 +3,24 @@ import { createUniform } from '../../seeded-random.ts'
 import { type OutageRate, simulateOutages } from './outages.ts'
 import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
-/** Rates of the coarse and of the fine grid. Assumed. */
-const coarseRateGrid = 14
-const fineRateGrid = 6
+/** Number of rates in the coarse and in the fine grid. Assumed. */
+const coarseRateCount = 14
+const fineRateCount = 6
 /** Highest rate of the coarse grid, as a share of the saturation: beyond it, queues only grow. */
 const maxRateShare = 1.1
 /**
- * Lowest rate of the coarse grid, as a share of the saturation, and two lower ones. Servers with
- * rare long services need a lower one. Assumed.
+ * Lowest rate of the coarse grid, as a share of the saturation, and two lower ones to try. Servers
+ * with rare long services need a lower one. Assumed.
  */
 const minRateShares = [0.2, 0.05, 0.0125] as const
 /**
- * A lower one is tried where the share over the limit exceeds this factor on the allowed one there.
+ * A lower rate is tried if the share of violations at the lowest one exceeds the allowed share by
+ * more than this factor.
  */
-const maxFirstOverFactor = 2
+const maxFirstViolationFactor = 2
 /**
- * None is tried where that share is larger: even the unloaded latency comes close to the limit.
- * Assumed.
+ * No lower rate is tried if that share is larger: even the unloaded latency comes close to the
+ * limit. Assumed.
  */
 const maxRecoverableShare = 0.1
 /** Fewer requests could not show the smallest allowed share, 1 in 10,000. */
@@ -33,8 +34,11 @@ const warmUpShare = 0.1
  * one, below that of a single violation.
  */
 const continuityCorrection = 0.1
-/** Higher rates are skipped once the fastest model is over the limit by this factor. Assumed. */
-const farOverFactor = 4
+/**
+ * Higher rates are skipped once the fastest model has this multiple of the allowed violations.
+ * Assumed.
+ */
+const maxViolationFactor = 4
 /**
  * Margins of the fine grid in ln rate, below and above the crossings of the coarse grid. The lower
  * one is wider, as short simulations overestimate the capacity. Assumed.
@@ -75,35 +79,36 @@ export function computeModelCapacities(
 ): ModelCapacities {
   const { model, slownesses, allowed } = query
   const logSaturation = Math.log(computeSaturation(model))
-  const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
-    logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
+  const findCrossings = (logRates: Float64Array, logViolationShares: readonly Float64Array[]) =>
+    logViolationShares.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
   const coarseRequests = Math.max(minRequests, Math.ceil(requests * coarseRequestShare))
   /** Index of the model as calibrated, slowness 1. */
   const calibratedIndex = Math.max(
     0,
     slownesses.findIndex((slowness) => slowness >= 1),
   )
-  let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
+  let coarseRates = new Float64Array()
+  let coarse: readonly Float64Array[] = []
   for (const minShare of minRateShares) {
     coarseRates = spaceEvenly(
       logSaturation + Math.log(minShare),
       logSaturation + Math.log(maxRateShare),
-      coarseRateGrid,
+      coarseRateCount,
     )
-    coarse = simulateOverShares(query, coarseRates, coarseRequests).logOver
-    const logOverAtLowest = coarse[calibratedIndex]![0]!
+    coarse = simulateViolationShares(query, coarseRates, coarseRequests).logViolationShares
+    const logShareAtLowest = coarse[calibratedIndex]![0]!
     const needsLower =
-      logOverAtLowest > Math.log(maxFirstOverFactor * allowed) &&
-      logOverAtLowest < Math.log(maxRecoverableShare)
+      logShareAtLowest > Math.log(maxFirstViolationFactor * allowed) &&
+      logShareAtLowest < Math.log(maxRecoverableShare)
     if (!needsLower) break
   }
   const coarseCrossings = findCrossings(coarseRates, coarse)
   const fineRates = spaceEvenly(
     Math.min(...coarseCrossings) - fineMargins[0],
     Math.max(...coarseCrossings) + fineMargins[1],
-    fineRateGrid,
+    fineRateCount,
   )
-  const fine = simulateOverShares(
+  const fine = simulateViolationShares(
     query,
     fineRates,
     chooseRunLength(Math.exp(Math.max(...coarseCrossings) - logSaturation), requests, maxRequests),
@@ -116,7 +121,7 @@ export function computeModelCapacities(
     Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
   const logRates = mergeGrids(coarseRates, fineRates)
   const crossings = coarse.map((ys, s) =>
-    findCrossing(logRates, mergeGrids(ys, fine.logOver[s]!), Math.log(allowed)),
+    findCrossing(logRates, mergeGrids(ys, fine.logViolationShares[s]!), Math.log(allowed)),
   )
   return {
     rps: Float64Array.from(crossings, ({ at }, s) => Math.exp(at) / slownesses[s]!),
@@ -155,11 +160,11 @@ const batchCount = 20
  * Simulates the log share of requests over the limit, by slowness and rate. `simulationVariance` is
  * its variance at the rate whose share is nearest to the allowed one, by batch means.
  */
-function simulateOverShares(
+function simulateViolationShares(
   { model, outages, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuery,
   logRates: Float64Array,
   requests: number,
-): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
+): { readonly logViolationShares: Float64Array[]; readonly simulationVariance: Float64Array } {
   /** Poisson arrivals at rate 1; every rate plays them, stretched. */
   const unitArrivals = new Float64Array(requests)
   // Arrivals, services and outages have separate random numbers, the same at every rate.
@@ -169,10 +174,10 @@ function simulateOverShares(
   const arrivals = new Float64Array(requests)
   const latencyMs = new Float64Array(requests)
   const warmUp = Math.floor(requests * warmUpShare)
-  const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
-  const nearest = slownesses.map(() => Number.POSITIVE_INFINITY)
+  const logViolationShares = Array.from(slownesses, () => new Float64Array(logRates.length))
+  const nearestDistances = slownesses.map(() => Number.POSITIVE_INFINITY)
   const simulationVariance = new Float64Array(slownesses.length)
-  const batchOver = Array.from(slownesses, () => new Float64Array(batchCount))
+  const batchViolations = Array.from(slownesses, () => new Float64Array(batchCount))
   const limitsMs = slownesses.map((slowness) => limitMs / slowness)
   const minLimitMs = limitsMs.at(-1)!
   for (const [j, logRate] of logRates.entries()) {
@@ -186,14 +191,15 @@ function simulateOverShares(
       latencyMs,
       simulateOutages(outages, createUniform(seed + 13)),
     )
-    for (const counts of batchOver) counts.fill(0)
+    for (const counts of batchViolations) counts.fill(0)
     for (let i = warmUp; i < requests; i++) {
       const ms = latencyMs[i]!
-      if (!(ms > minLimitMs)) continue
+      if (ms <= minLimitMs) continue
       const batch = Math.floor((batchCount * (i - warmUp)) / (requests - warmUp))
-      for (let s = batchOver.length - 1; s >= 0 && ms > limitsMs[s]!; s--) batchOver[s]![batch]!++
+      for (let s = batchViolations.length - 1; s >= 0 && ms > limitsMs[s]!; s--)
+        batchViolations[s]![batch]!++
     }
-    const over = Int32Array.from(batchOver, (counts) =>
+    const violations = Int32Array.from(batchViolations, (counts) =>
       counts.reduce((total, count) => total + count, 0),
     )
     const refused =
@@ -204,23 +210,23 @@ function simulateOverShares(
             .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
     // Refusals have their own allowed share; they are scaled to that of violations.
     const includeRefused = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
-    for (const [s, count] of over.entries()) {
-      logOver[s]![j] = Math.log(
+    for (const [s, count] of violations.entries()) {
+      logViolationShares[s]![j] = Math.log(
         (includeRefused(count) + continuityCorrection) / (requests - warmUp),
       )
-      const distance = Math.abs(logOver[s]![j]! - Math.log(allowed))
-      if (distance >= nearest[s]! || count === 0) continue
-      nearest[s] = distance
+      const distance = Math.abs(logViolationShares[s]![j]! - Math.log(allowed))
+      if (distance >= nearestDistances[s]! || count === 0) continue
+      nearestDistances[s] = distance
       const mean = count / batchCount
       simulationVariance[s] =
-        batchOver[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
+        batchViolations[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
         (batchCount * (batchCount - 1))
     }
     // Even the fastest model is far over the limit. Higher rates keep their initial value 0, the
     // log of a share of 1.
-    if (over[0]! > farOverFactor * allowed * requests) break
+    if (violations[0]! > maxViolationFactor * allowed * requests) break
   }
-  return { logOver, simulationVariance }
+  return { logViolationShares, simulationVariance }
 }
 
 /**
@@ -251,8 +257,8 @@ function findCrossing(
 }
 
 /**
- * Shrinks ln capacities of resampled models towards their mean by the share of their spread that is
- * simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, and that
+ * Shrinks ln capacities of resampled models towards their mean by the share of their variance that
+ * is simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, and that
  * noise is no uncertainty of the server. The noise of the mean remains.
  * @param simulated ln capacities of each model, and the variance of each by simulation noise
  * @param weights posterior weight of each slowness
@@ -265,16 +271,20 @@ export function shrinkSimulationNoise(
   const means = weights.map(
     (_, i) => simulated.reduce((total, { logs }) => total + logs[i]!, 0) / n,
   )
-  let [spread, simulationVariance] = [0, 0]
+  let variance = 0
+  let simulationVariance = 0
   for (const [i, weight] of weights.entries())
-    for (const each of simulated) {
-      spread += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
-      simulationVariance += (weight * each.simulationVariance[i]!) / n
+    for (const model of simulated) {
+      variance += (weight * (model.logs[i]! - means[i]!) ** 2) / (n - 1)
+      simulationVariance += (weight * model.simulationVariance[i]!) / n
     }
   const remainingShare =
-    spread > 0
+    variance > 0
       ? Math.sqrt(
-          Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread),
+          Math.min(
+            1,
+            (Math.max(0, variance - simulationVariance) + simulationVariance / n) / variance,
+          ),
         )
       : 1
   return simulated.map(({ logs }) =>

@@ -78,11 +78,13 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
   // For a normal distribution, 1.4826 times the median absolute deviation.
   const standardDeviation = 1.4826 * computeMedian(ratios.map(Math.abs))
   const minExcess = Math.max(minExcessShare, minDeviations * standardDeviation)
-  const beyond = ratios.filter((ratio) => ratio > minExcess).length
-  const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length
-  const noneSeparated = { typical: runs, outages: runs.map(() => []) }
-  if (nearMisses >= beyond || beyond > maxMeanSteps * maxOutageShare * ratios.length)
-    return noneSeparated
+  const longCount = ratios.filter((ratio) => ratio > minExcess).length
+  const borderlineCount = ratios.filter(
+    (ratio) => ratio > minExcess / 2 && ratio <= minExcess,
+  ).length
+  const unseparated = { typical: runs, outages: runs.map(() => []) }
+  if (borderlineCount >= longCount || longCount > maxMeanSteps * maxOutageShare * ratios.length)
+    return unseparated
   const outages: Outage[][] = []
   const typical = runs.map((log) => {
     const outagesOfRun: Outage[] = []
@@ -110,17 +112,17 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
     return { ...log, tookMs }
   })
   return outages.flat().length > maxOutageShare * ratios.length
-    ? noneSeparated
+    ? unseparated
     : { typical, outages }
 }
 
 /** Splits an outage into one for each of its steps. */
 function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
-  let now = atMs
+  let nowMs = atMs
   return excessesMs.map((ms, i) => {
-    const began = now
-    now += ms + typicalMs[i]!
-    return { atMs: began, excessesMs: [ms], typicalMs: [typicalMs[i]!] }
+    const beganMs = nowMs
+    nowMs += ms + typicalMs[i]!
+    return { atMs: beganMs, excessesMs: [ms], typicalMs: [typicalMs[i]!] }
   })
 }
 
@@ -149,7 +151,7 @@ export function replayOutages(outages: readonly Outage[]): OutageProcess {
 type Clock = 'step' | 'time'
 
 /**
- * Standard deviation of ln length where a single outage was observed; 1 / √k of it for k. Assumed.
+ * Standard deviation of ln length if a single outage was observed; 1 / √k of it for k. Assumed.
  */
 const lengthSdOfOne = 0.1
 
@@ -174,16 +176,16 @@ export interface OutageRate {
 export function sampleOutageRates(
   runs: readonly ServiceLog[],
   outages: readonly (readonly Outage[])[],
-  draws: number,
+  sampleCount: number,
   uniform: Uniform,
 ): (OutageRate | undefined)[] {
   const delays = outages.flat().map(measureDelay)
   const k = delays.length
-  if (k === 0) return Array.from({ length: draws }, () => undefined)
+  if (k === 0) return Array.from({ length: sampleCount }, () => undefined)
   const byStep = computeExposure(runs, outages, 'step')
   const byTime = computeExposure(runs, outages, 'time')
   const oddsOfTime = Math.exp(byTime.logLikelihood - byStep.logLikelihood)
-  return Array.from({ length: draws }, (_, r) => {
+  return Array.from({ length: sampleCount }, (_, r) => {
     const { clock, total, gaps } = chooseWeighted([byStep, byTime], [1, oddsOfTime], uniform())
     const shape = chooseWeighted(shapes, computeShapeWeights(gaps), uniform())
     return {
@@ -191,7 +193,7 @@ export function sampleOutageRates(
       shape,
       rate:
         (outageCountDispersion *
-          computeGammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
+          computeGammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / sampleCount)) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((lengthSdOfOne / Math.sqrt(k)) * sampleNormal(uniform))
@@ -204,11 +206,12 @@ export function sampleOutageRates(
   })
 }
 
-/** Delay of a short outage, ms, or the slow period of a long one. */
+/** Measures the delay of a short outage, ms, or the slow period of a long one. */
 function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
   if (excessesMs.length < minSlowdownSteps) return sum([...excessesMs])
-  const [excess, typical] = [sum([...excessesMs]), sum([...typicalMs])]
-  return { factor: excess / typical, forMs: excess + typical }
+  const excessMs = sum([...excessesMs])
+  const expectedMs = sum([...typicalMs])
+  return { factor: excessMs / expectedMs, forMs: excessMs + expectedMs }
 }
 
 /**
@@ -222,14 +225,15 @@ function computeExposure(
 ) {
   let total = 0
   let logLikelihood = 0
-  const outageClock: number[] = []
+  /** Exposure until each outage. */
+  const exposures: number[] = []
   for (const [r, { tookMs, endedMs }] of runs.entries()) {
     let next = 0
     for (const [i, ms] of tookMs.entries()) {
       const exposure = clock === 'step' ? 1 : ms
       total += exposure
       if (next < outages[r]!.length && endedMs[i]! > outages[r]![next]!.atMs) {
-        outageClock.push(total)
+        exposures.push(total)
         logLikelihood += Math.log(exposure)
         if (clock === 'time')
           for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
@@ -237,8 +241,8 @@ function computeExposure(
       }
     }
   }
-  const gaps = outageClock.slice(1).map((clock, i) => clock - outageClock[i]!)
-  return { clock, total, gaps, logLikelihood: logLikelihood - outageClock.length * Math.log(total) }
+  const gaps = exposures.slice(1).map((exposure, i) => exposure - exposures[i]!)
+  return { clock, total, gaps, logLikelihood: logLikelihood - exposures.length * Math.log(total) }
 }
 
 /** Candidate shapes of the gamma-distributed gaps. */
@@ -250,8 +254,8 @@ const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
 const outageCountDispersion = 1.5
 
 /**
- * Posterior weight of each shape given the gaps. The mean gap is integrated out under the prior 1 /
- * mean.
+ * Computes the posterior weight of each shape given the gaps. The mean gap is integrated out under
+ * the prior 1 / mean.
  */
 function computeShapeWeights(gaps: readonly number[]): number[] {
   const n = gaps.length
@@ -283,16 +287,17 @@ export function simulateOutages(
   if (outageRate === undefined) return () => 0
   const { clock, rate, shape, delays } = outageRate
   const stratified = createStratified(uniform)
-  const drawGap = () => (shape === 1 ? -Math.log(stratified()) : sampleGamma(uniform, shape)) / rate
+  const sampleGap = () =>
+    (shape === 1 ? -Math.log(stratified()) : sampleGamma(uniform, shape)) / rate
   /** Exposure until the next outage: steps, or ms. */
-  let exposureLeft = drawGap()
+  let exposureLeft = sampleGap()
   let slowdown: Slowdown | undefined
   let slowdownLeftMs = 0
   return (_, tookMs) => {
     exposureLeft -= clock === 'step' && slowdown === undefined ? 1 : clock === 'time' ? tookMs : 0
     if (slowdown === undefined) {
       if (exposureLeft > 0) return 0
-      exposureLeft = drawGap()
+      exposureLeft = sampleGap()
       const delay = delays[Math.floor(uniform() * delays.length)]!
       if (typeof delay === 'number') {
         // Time passes during an outage.
@@ -310,12 +315,12 @@ export function simulateOutages(
   }
 }
 
-/** Intervals of equal probability. Assumed. */
+/** Intervals of equal probability that stratify a sample. Assumed. */
 const strata = 32
 
 /**
- * Stratified uniform numbers: each interval is used once before any is used again, which removes
- * most of the noise of the mean.
+ * Creates stratified uniform numbers: each interval is used once before any is used again, which
+ * removes most of the noise of the mean.
  */
 function createStratified(uniform: Uniform): Uniform {
   const order = Array.from({ length: strata }, (_, i) => i)
@@ -332,7 +337,10 @@ function createStratified(uniform: Uniform): Uniform {
   }
 }
 
-/** Quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from 1.5. */
+/**
+ * Computes a quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from
+ * 1.5.
+ */
 function computeGammaQuantile(shape: number, probability: number): number {
   return shape * (1 - 1 / (9 * shape) + probit(probability) / (3 * Math.sqrt(shape))) ** 3
 }

@@ -39,7 +39,7 @@ interface ComparedWindow {
   /** By request: 1 where it counts, 0 where host interference overlaps it. */
   readonly counts: Uint8Array
   /** Requests that count and failed or exceeded the limit. */
-  readonly over: number
+  readonly violations: number
   readonly failed: number
   readonly outages: readonly Outage[]
 }
@@ -71,7 +71,7 @@ export interface CapacityPosterior extends Omit<Capacity, 'bounds'> {
 /** Slownesses at which the model is simulated: 17 steps of 4 %, from 0.73 to 1.38. */
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
 /** Points of the refined grid for each interval of the slowness grid. */
-const refinement = 5
+const refinementFactor = 5
 /** Smallest share of requests that a simulation can bound. */
 const minAllowedShare = 1e-4
 /** Slownesses whose log weight lies this far below the maximum are ignored: 1 in 8,000. */
@@ -90,8 +90,9 @@ const maxOutageRunFactor = 8
 const maxRequestsPerWindow = 8000
 
 /**
- * Log prior density of ln slowness: a mixture of two normals, whose standard deviations are once
- * and three times the model discrepancy, and of a wide normal for models that may be wrong.
+ * Computes the log prior density of ln slowness: a mixture of two normals, whose standard
+ * deviations are once and three times the model discrepancy, and of a wide normal for models that
+ * may be wrong.
  */
 const computeLogSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(
@@ -149,7 +150,7 @@ export function estimatePosterior(
   const windows = runs.map((run, i) => prepareWindow(run, slo, outages[i]!))
   // Full-queue refusals are part of the model; other failures are a constant share.
   const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
-  const outageCount = sum(outages.map((each) => each.length))
+  const outageCount = sum(outages.map((outagesOfRun) => outagesOfRun.length))
   // Where every service time is known, or there are outages, the largest error is that of the
   // sample, not of the model. More bootstrap samples represent it better.
   const modelCount =
@@ -162,7 +163,7 @@ export function estimatePosterior(
   // The discrepancy enters twice: in the prior of the slowness, which the windows correct, and as
   // an error of the capacity at the right slowness, which they do not correct.
   const discrepancySd = computeDiscrepancySd(model)
-  // The model starts after the overhead, so it has only the rest of the limit.
+  // The model starts after the overhead, which leaves less of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
   const { slownesses, weights } = weighSlownesses(
     computeSlownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
@@ -226,7 +227,7 @@ function calibrate(
     model: buildQueueModel(joinServiceLogs([...typical]), {
       discipline,
       systemCapacity,
-      largest: estimateMaxBatch(loops),
+      largestLoopBatch: estimateMaxBatch(loops),
     }),
     outages,
     typicalLogs: typical,
@@ -235,9 +236,9 @@ function calibrate(
 }
 
 /**
- * Probability that outages belong to the server: 1 where windows had outages as well. Outages of
- * closed loops alone may stem from a cold server or a busy generator. The probability then starts
- * from even odds, weighed by the probability that all of them fell on loops by chance.
+ * Computes the probability that outages belong to the server: 1 where windows had outages as well.
+ * Outages of closed loops alone may stem from a cold server or a busy generator. The probability
+ * then starts from even odds, weighed by the probability that all of them fell on loops by chance.
  * @param windows number of windows; the logs after them are those of closed loops
  */
 function computeOutageProbability(
@@ -245,8 +246,9 @@ function computeOutageProbability(
   outages: SeparatedOutages['outages'],
   windows: number,
 ): number {
-  const count = sum(outages.map((each) => each.length))
-  if (count === 0 || outages.slice(0, windows).some((each) => each.length > 0)) return 1
+  const count = sum(outages.map((outagesOfRun) => outagesOfRun.length))
+  if (count === 0 || outages.slice(0, windows).some((outagesOfRun) => outagesOfRun.length > 0))
+    return 1
   const countSteps = (logs: readonly ServiceLog[]) => sum(logs.map(({ tookMs }) => tookMs.length))
   const byChance = (countSteps(typical.slice(windows)) / countSteps(typical)) ** count
   return byChance / (1 + byChance)
@@ -335,12 +337,12 @@ const minDiscrepancySd = 0.005
 const concurrentDiscrepancySd = 0.008
 
 /**
- * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
- * is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like one).
- * Overtaking adds up to 5 %, in proportion to its share. Batches whose answers leave one after
- * another add up to 6 %, in proportion to the share of their duration that this takes. A server
- * that takes one step at a time is described completely by its service log. Set on the bench of
- * virtual servers with known capacities (`npm run bench:profiler`).
+ * Computes the standard deviation of the model discrepancy in ln capacity, which no amount of load
+ * reduces. It is 0.5 %; 0.8 % for concurrent batches (two simultaneous departures may look like
+ * one). Overtaking adds up to 5 %, in proportion to its share. Batches whose answers leave one
+ * after another add up to 6 %, in proportion to the share of their duration that this takes. A
+ * server that takes one step at a time is described completely by its service log. Set on the bench
+ * of virtual servers with known capacities (`npm run bench:profiler`).
  */
 function computeDiscrepancySd(model: QueueModel): number {
   const { log } = model
@@ -353,7 +355,7 @@ function computeDiscrepancySd(model: QueueModel): number {
 const servesConcurrentBatches = ({ discipline }: QueueModel): boolean =>
   discipline !== undefined && discipline.workers > 1 && discipline.maxBatch > 1
 
-/** Share of steps in which a request departs before an older one. */
+/** Computes the share of steps in which a request departs before an older one. */
 const computeOvertakingShare = ({ log }: QueueModel): number =>
   log.rank.filter((rank) => rank > 0).length / log.rank.length
 
@@ -364,6 +366,7 @@ function discretiseDiscrepancy(sd: number): { offset: number; share: number }[] 
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 
+/** Selects the part of a window that is compared with the model, and counts its violations. */
 function prepareWindow(
   { run, disturbed }: ObservedRun,
   slo: Slo,
@@ -373,17 +376,17 @@ function prepareWindow(
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const firstUndecided = run.sentMs.findIndex((at) => at > lastMs)
   const n = Math.min(maxRequestsPerWindow, firstUndecided < 0 ? run.sentMs.length : firstUndecided)
-  let over = 0
+  let violations = 0
   let failed = 0
   const counts = new Uint8Array(n)
   for (let i = 0; i < n; i++) {
     const sentMs = run.sentMs[i]!
     if (overlapsAny(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
     counts[i] = 1
-    if (!(run.latencyMs[i]! <= slo.limitMs)) over++ // NaN, a failure, included.
+    if (!(run.latencyMs[i]! <= slo.limitMs)) violations++ // NaN, a failure, included.
     if (Number.isNaN(run.latencyMs[i]!)) failed++
   }
-  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, outages }
+  return { arrivalsMs: run.sentMs.slice(0, n), counts, violations, failed, outages }
 }
 
 /**
@@ -391,9 +394,9 @@ function prepareWindow(
  * the grid.
  */
 function refine(values: Float64Array): Float64Array {
-  return Float64Array.from({ length: (values.length - 1) * refinement + 1 }, (_, i) => {
-    const left = Math.min(values.length - 2, Math.floor(i / refinement))
-    const share = i / refinement - left
+  return Float64Array.from({ length: (values.length - 1) * refinementFactor + 1 }, (_, i) => {
+    const left = Math.min(values.length - 2, Math.floor(i / refinementFactor))
+    const share = i / refinementFactor - left
     return values[left]! * (1 - share) + values[left + 1]! * share
   })
 }
@@ -405,7 +408,7 @@ function normaliseWeights(logWeights: Float64Array): Float64Array {
   return weights.map((weight) => weight / total)
 }
 
-/** Log likelihood of each slowness of the grid, up to a constant. */
+/** Computes the log likelihood of each slowness of the grid, up to a constant. */
 function computeSlownessLogLikelihoods(
   models: readonly QueueModel[],
   windows: readonly ComparedWindow[],
@@ -430,10 +433,10 @@ function computeSlownessLogLikelihoods(
           latencyMs,
           replayOutages(window.outages),
         )
-        let over = failedShare * n
-        for (let j = 0; j < n; j++) if (latencyMs[j]! > limitMs) over += window.counts[j]!
-        sum += over
-        squares += over * over
+        let violations = failedShare * n
+        for (let j = 0; j < n; j++) if (latencyMs[j]! > limitMs) violations += window.counts[j]!
+        sum += violations
+        squares += violations * violations
       }
       // Half a request is added, as a mean of 0 would exclude any observed one.
       const mean = (sum + 0.5) / models.length
@@ -447,7 +450,7 @@ function computeSlownessLogLikelihoods(
       // 0.25: keeps counts near zero from deciding, and the negative binomial overdispersed;
       // (5 % of the mean)²: discrepancy between model and server.
       logWeights[i]! += computeLogNegativeBinomial(
-        window.over,
+        window.violations,
         mean,
         1.2 * variance + mean + 0.25 + (0.05 * mean) ** 2,
       )
@@ -457,8 +460,8 @@ function computeSlownessLogLikelihoods(
 }
 
 /**
- * Log probability of a count under a negative binomial of this mean and variance, up to a constant
- * in the count.
+ * Computes the log probability of a count under a negative binomial of this mean and variance, up
+ * to a constant in the count.
  */
 function computeLogNegativeBinomial(count: number, mean: number, variance: number): number {
   const size = (mean * mean) / (variance - mean)
@@ -476,7 +479,7 @@ function summariseParticles(
   particles.sort((a, b) => a.rps - b.rps)
   const computeProbabilityBelow = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
-  /** Quantile of the particles, each spread evenly to its lower neighbour. */
+  /** Finds a quantile of the particles; each is distributed evenly down to its lower neighbour. */
   const findQuantile = (probability: number): number => {
     let sum = 0
     for (const [i, { rps, weight }] of particles.entries()) {

@@ -4,7 +4,7 @@ import type { ServiceLog } from '../service-log/service-log.ts'
 
 /** A bin with fewer steps joins its neighbour. Assumed. */
 const minStepsPerBin = 8
-/** Bins of full batches may fall short of the largest batch by this share, on average. Assumed. */
+/** Share by which bins of full batches may miss the largest batch, on average. Assumed. */
 const maxMissingShare = 0.1
 
 /** Service steps of a log, binned by the queue length at their start. */
@@ -18,12 +18,12 @@ interface Bins {
 /**
  * Bins steps by queue length. A length with few steps joins the next larger one. Neighbouring bins
  * are merged where they do not differ, or where only chance makes the longer queue faster.
- * @param compared columns by which bins are compared, one value for each step
+ * @param comparedColumns columns by which bins are compared, one value for each step
  * @param largestBatch largest batch of the closed loops, 0 if unknown
  */
 export function binByQueueLength(
   log: ServiceLog,
-  compared: readonly (readonly number[])[],
+  comparedColumns: readonly (readonly number[])[],
   largestBatch: number,
 ): Bins {
   const maxPresent = Math.max(...log.present)
@@ -31,24 +31,24 @@ export function binByQueueLength(
   log.present.forEach((k, i) => {
     byPresent[k]!.push(i)
   })
-  const groups: { upTo: number; members: number[] }[] = []
+  const groups: { maxLength: number; members: number[] }[] = []
   for (let k = 1; k <= maxPresent; k++) {
     const last = groups.at(-1)
     if (last !== undefined && last.members.length < minStepsPerBin) {
       last.members.push(...byPresent[k]!)
-      last.upTo = k
-    } else groups.push({ upTo: k, members: byPresent[k]! })
+      last.maxLength = k
+    } else groups.push({ maxLength: k, members: byPresent[k]! })
   }
-  const top = groups.at(-1)!
-  if (groups.length > 1 && top.members.length < minStepsPerBin) {
+  const lastGroup = groups.at(-1)!
+  if (groups.length > 1 && lastGroup.members.length < minStepsPerBin) {
     groups.pop()
-    groups.at(-1)!.members.push(...top.members)
-    groups.at(-1)!.upTo = maxPresent
+    groups.at(-1)!.members.push(...lastGroup.members)
+    groups.at(-1)!.maxLength = maxPresent
   }
   for (let g = groups.length - 2; g >= 0; g--) {
     const [low, high] = [groups[g]!, groups[g + 1]!]
     if (
-      !isSimilar(compared, low.members, high.members) &&
+      !isSimilar(comparedColumns, low.members, high.members) &&
       !isFasterWithLongerQueue(log, largestBatch, low.members, high.members)
     )
       continue
@@ -58,7 +58,7 @@ export function binByQueueLength(
   const binOf = new Int32Array(maxPresent + 1)
   let bin = 0
   for (let k = 0; k <= maxPresent; k++) {
-    if (k > groups[bin]!.upTo) bin++
+    if (k > groups[bin]!.maxLength) bin++
     binOf[k] = bin
   }
   return { binOf, bins: groups.map(({ members }) => Int32Array.from(members)) }
@@ -94,12 +94,12 @@ function isSimilar(
   b: readonly number[],
 ): boolean {
   return all.every((values) => {
-    const [x, y] = [computeMoments(values, a), computeMoments(values, b)]
+    const [momentsA, momentsB] = [computeMoments(values, a), computeMoments(values, b)]
     return (
-      Math.abs(x.mean - y.mean) <=
+      Math.abs(momentsA.mean - momentsB.mean) <=
       Math.max(
-        2 * Math.sqrt(x.variance / a.length + y.variance / b.length),
-        0.01 * (x.mean + y.mean) * 0.5,
+        2 * Math.sqrt(momentsA.variance / a.length + momentsB.variance / b.length),
+        0.01 * (momentsA.mean + momentsB.mean) * 0.5,
       )
     )
   })

@@ -188,13 +188,13 @@ describe('a server that takes all who are there', () => {
   })
 
   test('takes as many as it was seen to take elsewhere, and only what takes several at all does', () => {
-    const model = buildQueueModel(stepsOf(batches(8)), { largest: 8 })
+    const model = buildQueueModel(stepsOf(batches(8)), { largestLoopBatch: 8 })
     expect(model.gated).toEqual({ maxBatch: 8, msEach: expect.closeTo(2, 9) })
     expect(computeSaturation(model)).toBeCloseTo(8000 / 26, 9)
     expect(
-      buildQueueModel(stepsOf(times(20, { present: 1, departed: 1 })), { largest: 8 }).gated,
+      buildQueueModel(stepsOf(times(20, { present: 1, departed: 1 })), { largestLoopBatch: 8 }).gated,
     ).toBeUndefined()
-    expect(buildQueueModel(stepsOf(batches(8)), { largest: 3 }).gated?.maxBatch).toBe(4)
+    expect(buildQueueModel(stepsOf(batches(8)), { largestLoopBatch: 3 }).gated?.maxBatch).toBe(4)
   })
 
   test('saturates with full batches, whatever its last group saw', () => {

@@ -47,8 +47,8 @@ export interface QueueModel {
 
 /** Identified properties of the server, in addition to its service log. */
 interface ModelOptions extends Pick<QueueModel, 'discipline' | 'systemCapacity'> {
-  /** Largest batch of the closed loops. */
-  readonly largest?: number
+  /** Largest batch of the closed loops. Default 0: unknown. */
+  readonly largestLoopBatch?: number
 }
 
 /**
@@ -73,9 +73,9 @@ const minStepsToFit = 12
 /**
  * Fits gated service. Undefined for servers that serve one by one or take only some of the
  * requests.
- * @param largest largest batch of the closed loops, 0 if unknown
+ * @param largestLoopBatch largest batch of the closed loops, 0 if unknown
  */
-function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
+function fitGatedService(log: ServiceLog, largestLoopBatch: number): GatedService | undefined {
   const maxObserved = log.departed.reduce((a, b) => Math.max(a, b), 0)
   /** Steps that took all requests present. */
   const steps = [...log.present.keys()].filter((i) => hasTakenAll(log, i, maxObserved))
@@ -90,14 +90,13 @@ function fitGatedService(log: ServiceLog, largest: number): GatedService | undef
     steps.reduce((sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean), 0) /
     steps.length
   return {
-    maxBatch: Math.max(maxObserved, largest),
+    maxBatch: Math.max(maxObserved, largestLoopBatch),
     msEach: size.variance > 0 ? Math.max(0, covariance / size.variance) : 0,
   }
 }
 
 /**
- * Observations that make a batch size credible. A single one may be two batches in quick
- * succession.
+ * Minimum observations of a batch size. A single one may be two batches in quick succession.
  */
 const minBatchRepeats = 3
 
@@ -108,19 +107,20 @@ const minBatchRepeats = 3
  */
 export function estimateMaxBatch(loops: readonly ServiceLog[]): number {
   const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
-  const repeated = descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
+  const largestRepeated =
+    descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
   const longerQueues = loops.flatMap(({ present, departed }) =>
     present.flatMap((count, i) =>
-      count > repeated ? [{ queue: count, servedWhole: departed[i] === count }] : [],
+      count > largestRepeated ? [{ queue: count, servedWhole: departed[i] === count }] : [],
     ),
   )
   const servedWhole = longerQueues.filter((step) => step.servedWhole)
   return servedWhole.length > 0 && servedWhole.length >= minGatedShare * longerQueues.length
     ? Math.max(...servedWhole.map(({ queue }) => queue))
-    : repeated
+    : largestRepeated
 }
 
-/** Ratio of these variances below which one varies much less than the other. Assumed. */
+/** Maximum ratio of two variances at which the first is much smaller than the second. Assumed. */
 const maxVarianceRatio = 0.5
 
 /**
@@ -128,12 +128,12 @@ const maxVarianceRatio = 0.5
  * one varies much less than the number of older ones ahead of it.
  */
 function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean {
-  const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
+  const comparedSteps = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
   const youngerCounts = present.map((k, i) => k - rank[i]!)
   return (
-    several.length >= minStepsToFit &&
-    computeMoments(youngerCounts, several).variance <
-      maxVarianceRatio * computeMoments(rank, several).variance
+    comparedSteps.length >= minStepsToFit &&
+    computeMoments(youngerCounts, comparedSteps).variance <
+      maxVarianceRatio * computeMoments(rank, comparedSteps).variance
   )
 }
 
@@ -143,11 +143,12 @@ function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean
  */
 export function isBatchServer(log: ServiceLog): boolean {
   const maxBatch = log.departed.reduce((a, b) => Math.max(a, b), 0)
-  const several = [...log.present.keys()].filter((i) => log.present[i]! > 1)
+  const stepsOfSeveral = [...log.present.keys()].filter((i) => log.present[i]! > 1)
   return (
     maxBatch > 1 &&
-    several.length >= minStepsToFit &&
-    several.filter((i) => hasTakenAll(log, i, maxBatch)).length >= minGatedShare * several.length
+    stepsOfSeveral.length >= minStepsToFit &&
+    stepsOfSeveral.filter((i) => hasTakenAll(log, i, maxBatch)).length >=
+      minGatedShare * stepsOfSeveral.length
   )
 }
 
@@ -176,17 +177,17 @@ export const isServiceSample = ({ discipline }: Pick<QueueModel, 'discipline'>):
 /** Builds the queue model of a service log. Throws a RangeError for an empty log. */
 export function buildQueueModel(
   log: ServiceLog,
-  { largest = 0, ...options }: ModelOptions = {},
+  { largestLoopBatch = 0, ...options }: ModelOptions = {},
 ): QueueModel {
-  if (!(Math.max(...log.present) >= 1)) throw new RangeError('no step of the server was observed')
+  if (Math.max(...log.present) < 1) throw new RangeError('no step of the server was observed')
   const line = options.discipline && fitLine(log)
-  const compared = line ? [divideByLine(line, log)] : [log.tookMs, log.departed]
-  const { binOf, bins } = binByQueueLength(log, compared, largest)
+  const comparedColumns = line ? [divideByLine(line, log)] : [log.tookMs, log.departed]
+  const { binOf, bins } = binByQueueLength(log, comparedColumns, largestLoopBatch)
   return {
     log,
     binOf,
     bins,
-    gated: options.discipline ? undefined : fitGatedService(log, largest),
+    gated: options.discipline ? undefined : fitGatedService(log, largestLoopBatch),
     line,
     lastComeFirst: isLastComeFirstServed(log),
     ...options,
@@ -258,17 +259,18 @@ export function computeSaturation(model: QueueModel): number {
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
-    const leaving =
+    const batchSize =
       gated !== undefined && hasTakenAll(log, i, gated.maxBatch) ? gated.maxBatch : log.departed[i]!
-    ms += log.tookMs[i]! + (gated?.msEach ?? 0) * (leaving - log.departed[i]!)
-    departed += leaving
+    ms += log.tookMs[i]! + (gated?.msEach ?? 0) * (batchSize - log.departed[i]!)
+    departed += batchSize
   }
   return (1000 * departed) / ms
 }
 
 /**
- * Relative standard error of the saturation for a single answer; for n answers it is 1 / √n of
- * that. All answers of a batch share one duration, so large batches have a larger error per answer.
+ * Computes the relative standard error of the saturation for a single answer; for n answers it is 1
+ * / √n of that. All answers of a batch share one duration, so large batches have a larger error per
+ * answer.
  */
 export function computeSaturationError(model: QueueModel): number {
   const tookMs = collectFullDurations(model)
@@ -277,7 +279,7 @@ export function computeSaturationError(model: QueueModel): number {
   return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
 }
 
-/** Durations of the steps of a saturated queue, ms, with full batches. */
+/** Collects the durations of the steps of a saturated queue, ms, with full batches. */
 const collectFullDurations = (model: QueueModel): number[] =>
   Array.from(model.bins.at(-1)!, (i) =>
     model.discipline === undefined
@@ -285,12 +287,13 @@ const collectFullDurations = (model: QueueModel): number[] =>
       : transferServiceMs(model, i, model.discipline.maxBatch),
   )
 
-/** Duration of an observed service, transferred to another batch size, ms. */
+/** Transfers the duration of an observed service to another batch size, ms. */
 function transferServiceMs({ log, line }: QueueModel, step: number, size: number): number {
-  const [tookMs, observed] = [log.tookMs[step]!, log.departed[step]!]
+  const tookMs = log.tookMs[step]!
+  const observedSize = log.departed[step]!
   return line === undefined
     ? tookMs
-    : (tookMs * evaluateLine(line, size)) / evaluateLine(line, observed)
+    : (tookMs * evaluateLine(line, size)) / evaluateLine(line, observedSize)
 }
 
 /**
@@ -298,7 +301,7 @@ function transferServiceMs({ log, line }: QueueModel, step: number, size: number
  * @param bin bin of the queue length
  * @param last index of the step before; -1 for none
  */
-function drawNextStep(
+function sampleNextStep(
   { log: { present }, binOf, bins }: QueueModel,
   bin: number,
   last: number,
@@ -335,42 +338,42 @@ export function simulate(
   const { tookMs, departed, rank } = model.log
   const n = arrivalsMs.length
   const queue = new Int32Array(n)
-  const largest = binOf.length - 1
+  const maxBinned = binOf.length - 1
   let head = 0
   let tail = 0
-  let arrived = 0
+  let arrivals = 0
   let now = 0
   let step = -1
   while (true) {
     if (head === tail) {
-      if (arrived === n) return
-      now = arrivalsMs[arrived]!
-      queue[tail++] = arrived++
+      if (arrivals === n) return
+      now = arrivalsMs[arrivals]!
+      queue[tail++] = arrivals++
     }
     const present = tail - head
-    step = drawNextStep(model, binOf[Math.min(present, largest)]!, step, uniform)
+    step = sampleNextStep(model, binOf[Math.min(present, maxBinned)]!, step, uniform)
     // A gated step leaves as many requests behind as the observed step did.
     const leftBehind = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
-    const leaving =
+    const batchSize =
       maxBatch > 0 && hasTakenAll(model.log, step, maxBatch)
         ? Math.max(1, Math.min(present - leftBehind, maxBatch))
         : Math.min(departed[step]!, present)
-    const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
-    now += slowness * (took + outageProcess(now, took))
+    const stepMs = Math.max(0, tookMs[step]! + msEach * (batchSize - departed[step]!))
+    now += slowness * (stepMs + outageProcess(now, stepMs))
     const position = lastComeFirst
       ? present - (model.log.present[step]! - rank[step]!)
       : rank[step]!
-    const first = Math.max(0, Math.min(position, present - leaving))
-    for (; arrived < n && arrivalsMs[arrived]! <= now; arrived++) {
-      if (tail - head < systemCapacity) queue[tail++] = arrived
-      else latencyMs[arrived] = Number.POSITIVE_INFINITY
+    const first = Math.max(0, Math.min(position, present - batchSize))
+    for (; arrivals < n && arrivalsMs[arrivals]! <= now; arrivals++) {
+      if (tail - head < systemCapacity) queue[tail++] = arrivals
+      else latencyMs[arrivals] = Number.POSITIVE_INFINITY
     }
-    for (let i = 0; i < leaving; i++) {
+    for (let i = 0; i < batchSize; i++) {
       const request = queue[head + first + i]!
       latencyMs[request] = now - arrivalsMs[request]!
     }
-    if (first > 0) queue.copyWithin(head + leaving, head, head + first)
-    head += leaving
+    if (first > 0) queue.copyWithin(head + batchSize, head, head + first)
+    head += batchSize
   }
 }
 
@@ -382,11 +385,11 @@ function createServiceSampler(
   outageProcess: OutageProcess,
 ): (size: number, beganMs: number) => number {
   const { binOf } = model
-  const largest = binOf.length - 1
+  const maxBinned = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    step = drawNextStep(model, binOf[Math.min(size, largest)]!, step, uniform)
-    const took = transferServiceMs(model, step, size)
-    return slowness * (took + outageProcess(beganMs, took))
+    step = sampleNextStep(model, binOf[Math.min(size, maxBinned)]!, step, uniform)
+    const serviceMs = transferServiceMs(model, step, size)
+    return slowness * (serviceMs + outageProcess(beganMs, serviceMs))
   }
 }

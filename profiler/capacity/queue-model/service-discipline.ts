@@ -7,7 +7,7 @@ export interface ServiceDiscipline extends DeclaredDiscipline {
   readonly overheadMs: number
 }
 
-/** Time from which a batch waits for more requests, given its oldest one and a free worker. */
+/** Computes when a batch begins to wait for more requests: at its oldest, or at a free worker. */
 export const startDelay = (
   { delayFrom = 'arrival' }: Pick<ServiceDiscipline, 'delayFrom'>,
   oldestMs: number,
@@ -18,6 +18,6 @@ export const startDelay = (
 export interface CalibratedDiscipline extends ServiceDiscipline {
   /** Services of each window: one step for each request or batch, in order of their start. */
   readonly windows: readonly ServiceLog[]
-  /** The same of the closed loops whose services took as long as those of the windows. */
+  /** Services of the closed loops whose services took as long as those of the windows. */
   readonly loops: readonly ServiceLog[]
 }

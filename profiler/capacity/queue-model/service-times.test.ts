@@ -38,7 +38,7 @@ test('a service begins at the arrival, or when a worker becomes free', () => {
   )
   expect(one.log.tookMs).toEqual([10, 5, 7, 6])
   expect(one.log.endedMs).toEqual([10, 15, 22, 46])
-  expect(one.foundPresent).toEqual([0, 1, 2, 0])
+  expect(one.systemSizeAtArrival).toEqual([0, 1, 2, 0])
   expect(one.waited).toEqual([false, true, true, false])
   expect(one.contradicting).toBe(0)
   const two = extractServiceTimes(

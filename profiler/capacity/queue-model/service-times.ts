@@ -23,7 +23,7 @@ export interface ServiceTimes {
   /** One step for each service: `present` and `departed` are the size of the batch. */
   readonly log: ServiceLog
   /** Other requests in the system when the oldest request of the service arrived. */
-  readonly foundPresent: readonly number[]
+  readonly systemSizeAtArrival: readonly number[]
   /** Whether the service, or its delay, began when a worker became free. */
   readonly waited: readonly boolean[]
   /**
@@ -67,8 +67,8 @@ export function extractServiceTimes(
   unloadedMs: number,
 ): ServiceTimes {
   const { workers, maxBatch, maxDelayMs, overheadMs } = discipline
-  const { sentMs, endMs, foundPresent } = collectSojourns(run, overheadMs)
-  const n = sentMs.length
+  const { arrivedMs, departedMs, systemSizeAtArrival } = collectSojourns(run, overheadMs)
+  const n = arrivedMs.length
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
   // An unloaded request waits for the delay, which says nothing of how close departures are.
   const coalescingMs = computeCoalescingMs(
@@ -78,16 +78,20 @@ export function extractServiceTimes(
   const startToleranceMs = startToleranceShare * coalescingMs
   const lateToleranceMs = workers > 1 ? lateToleranceShare * coalescingMs : departureToleranceMs
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
-  const [size, tookMs, endedMs, found]: number[][] = [[], [], [], []]
+  const size: number[] = []
+  const tookMs: number[] = []
+  const endedMs: number[] = []
+  const systemSizeAtOldest: number[] = []
   const waited: boolean[] = []
-  const [joinedMs, missedMs]: [number[], number[]] = [[], []]
+  const joinedMs: number[] = []
+  const missedMs: number[] = []
   let contradicting = countOvertaking(run, workers * maxBatch)
   for (let first = 0; first < n; ) {
     const worker = findIndexOfMin(freeMs)
-    const openMs = startDelay(discipline, sentMs[first]!, freeMs[worker]!)
+    const openMs = startDelay(discipline, arrivedMs[first]!, freeMs[worker]!)
     const dueMs = Math.min(
       openMs + maxDelayMs,
-      sentMs[first + maxBatch - 1] ?? Number.POSITIVE_INFINITY,
+      arrivedMs[first + maxBatch - 1] ?? Number.POSITIVE_INFINITY,
     )
     const beganMs = Math.max(freeMs[worker]!, dueMs)
     if (beganMs >= lastMs) break
@@ -95,39 +99,39 @@ export function extractServiceTimes(
     let next = first + 1
     let hasLate = false
     for (; next < end; next++) {
-      const gapMs = Math.abs(endMs[next]! - endMs[next - 1]!)
-      const isLate = sentMs[next]! > beganMs + startToleranceMs
+      const gapMs = Math.abs(departedMs[next]! - departedMs[next - 1]!)
+      const isLate = arrivedMs[next]! > beganMs + startToleranceMs
       if (gapMs > (isLate ? lateToleranceMs : departureToleranceMs)) break
       hasLate ||= isLate
     }
-    const leavesRoom = next < end && sentMs[next]! <= beganMs - startToleranceMs
+    const leavesRoom = next < end && arrivedMs[next]! <= beganMs - startToleranceMs
     if (hasLate || leavesRoom) contradicting += next - first
-    if (sentMs[next - 1]! > Math.max(freeMs[worker]!, openMs))
-      joinedMs.push(sentMs[next - 1]! - openMs)
-    if (next < end && sentMs[next]! > freeMs[worker]!) missedMs.push(sentMs[next]! - openMs)
-    const departedMs = endMs[next - 1]!
-    if (departedMs < lastMs && !overlapsAny(disturbed, beganMs, departedMs)) {
-      size!.push(next - first)
-      tookMs!.push(Math.max(0, departedMs - beganMs))
-      endedMs!.push(departedMs)
-      found!.push(foundPresent[first]!)
-      waited.push(openMs > sentMs[first]! || freeMs[worker]! > dueMs)
+    if (arrivedMs[next - 1]! > Math.max(freeMs[worker]!, openMs))
+      joinedMs.push(arrivedMs[next - 1]! - openMs)
+    if (next < end && arrivedMs[next]! > freeMs[worker]!) missedMs.push(arrivedMs[next]! - openMs)
+    const batchDepartedMs = departedMs[next - 1]!
+    if (batchDepartedMs < lastMs && !overlapsAny(disturbed, beganMs, batchDepartedMs)) {
+      size.push(next - first)
+      tookMs.push(Math.max(0, batchDepartedMs - beganMs))
+      endedMs.push(batchDepartedMs)
+      systemSizeAtOldest.push(systemSizeAtArrival[first]!)
+      waited.push(openMs > arrivedMs[first]! || freeMs[worker]! > dueMs)
     }
-    freeMs[worker] = Math.max(departedMs, beganMs)
+    freeMs[worker] = Math.max(batchDepartedMs, beganMs)
     first = next
   }
-  const createZeros = () => new Array<number>(size!.length).fill(0)
+  const createZeros = () => new Array<number>(size.length).fill(0)
   const log = {
-    present: size!,
-    departed: size!,
-    tookMs: tookMs!,
-    endedMs: endedMs!,
+    present: size,
+    departed: size,
+    tookMs,
+    endedMs,
     rank: createZeros(),
     spreadMs: createZeros(),
   }
   return {
     log,
-    foundPresent: found!,
+    systemSizeAtArrival: systemSizeAtOldest,
     waited,
     waits: { joinedMs, missedMs },
     requests: n,
@@ -147,19 +151,20 @@ function countOvertaking(run: LoadRun, maxInService: number): number {
   }
   return overtaken.filter((older) => older >= maxInService).length
 }
-/** Many candidate disciplines are tried on the same run. */
+/** Memoised by run, because many candidate disciplines are tried on the same one. */
 const overtakenByRun = new WeakMap<LoadRun, readonly number[]>()
 
 /** Counts the older requests that each request overtook, in departure order. */
 function listOvertaken(run: LoadRun): number[] {
-  const { sentMs, endMs, leaving } = collectSojourns(run)
+  const { arrivedMs, departedMs, departureOrder } = collectSojourns(run)
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
   const present: number[] = []
-  let arrived = 0
+  let arrivals = 0
   const overtaken: number[] = []
-  for (const i of leaving) {
-    if (endMs[i]! >= lastMs) break
-    while (arrived < sentMs.length && sentMs[arrived]! <= endMs[i]!) present.push(arrived++)
+  for (const i of departureOrder) {
+    if (departedMs[i]! >= lastMs) break
+    while (arrivals < arrivedMs.length && arrivedMs[arrivals]! <= departedMs[i]!)
+      present.push(arrivals++)
     const older = present.indexOf(i)
     present.splice(older, 1)
     overtaken.push(older)
@@ -193,7 +198,8 @@ export function estimateDelay(runs: readonly ServiceTimes[]): number {
   const missed = runs.flatMap(({ waits }) => waits.missedMs.map((ms) => ({ ms, joins: false })))
   const waits = [...joined, ...missed].sort((a, b) => a.ms - b.ms)
   let contradicting = joined.length
-  let [minContradicting, delayMs] = [contradicting, 0]
+  let minContradicting = contradicting
+  let delayMs = 0
   for (const [i, { ms, joins }] of waits.entries()) {
     contradicting += joins ? -1 : 1
     if (contradicting >= minContradicting) continue

@@ -25,6 +25,7 @@ export function deriveCapacity(
   slo: Slo,
   curve: readonly CurveKnot[] = buildLoadCurve(measurement, slo),
 ): DerivedCapacity {
+  // Both comparisons also reject NaN.
   if (!(slo.percentile > 0 && slo.percentile < 1))
     throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
@@ -59,16 +60,17 @@ function deriveFromCurve(
       derived: true,
     }
   const capacityRps = findCrossing(curve, limitMs, 'latencyMs')
-  const isOpen = capacityRps >= last.rateRps
+  // The curve never reaches the limit.
+  const isUnbounded = capacityRps >= last.rateRps
   const estimate = widenForInterpolation(
     capacityRps,
     [findCrossing(curve, limitMs, 'highMs'), findCrossing(curve, limitMs, 'lowMs')],
     measurement,
   )
   return {
-    ...(isOpen ? raiseToSaturation(estimate, measurement.saturationRps) : estimate),
+    ...(isUnbounded ? raiseToSaturation(estimate, measurement.saturationRps) : estimate),
     sloMs: Math.min(limitMs, interpolateLatency(curve, capacityRps)),
     derived: true,
-    bounds: isOpen ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
+    bounds: isUnbounded ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
   }
 }

@@ -42,7 +42,7 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
   ]
 }
 
-/** Knots of the unloaded server and of the load points, by rising rate. */
+/** Collects the knots of the unloaded server and of the load points, by rising rate. */
 function collectKnots(measurement: Measurement, slo: Slo): CurveKnot[] {
   // The percentiles of a sweep belong to no single rate.
   const isSweep = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
@@ -56,7 +56,8 @@ function collectKnots(measurement: Measurement, slo: Slo): CurveKnot[] {
     .map((p) => makeKnot(p, slo, measurement.slo))
     .sort((a, b) => a.rateRps - b.rateRps)
   const unloadedMs = computeUnloadedPercentile(measurement, slo)
-  if (!(unloadedMs > 0)) return knots
+  // NaN: no unloaded request was answered.
+  if (Number.isNaN(unloadedMs) || unloadedMs <= 0) return knots
   const unloaded: CurveKnot = {
     rateRps: 0,
     latencyMs: unloadedMs,
@@ -67,7 +68,7 @@ function collectKnots(measurement: Measurement, slo: Slo): CurveKnot[] {
   return [unloaded, ...knots]
 }
 
-/** Points nearest to the capacity whose percentiles scale it to another one. Assumed. */
+/** Points near the capacity whose percentiles scale its latency to another percentile. Assumed. */
 const scalingPoints = 3
 
 /**
@@ -80,11 +81,12 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
   if (capacityRps <= 0 || outcome === 'generator-limit') return undefined
   let scale = 1
   if (slo.percentile !== measured.percentile) {
-    const near = measurement.points
+    const nearestPoints = measurement.points
       .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
       .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
       .slice(0, scalingPoints)
-    const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.unloaded]
+    const summaries: readonly LatencySummary[] =
+      nearestPoints.length > 0 ? nearestPoints : [measurement.unloaded]
     const logs = summaries.map((p) =>
       Math.log(
         interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile),
@@ -107,9 +109,10 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
 /** Makes a knot of a load point for the SLO's percentile. */
 function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const knot = { rateRps: point.offeredRps, requests: point.requests }
-  const answered = interpolatePercentile(point, measured.percentile)
-  // A window that was cut would have become slower still, so its percentile is unknown.
-  if (!(answered > 0) || point.cut || exceedsErrorRate(point, slo)) {
+  const answeredMs = interpolatePercentile(point, measured.percentile)
+  // NaN: no request was answered. A window that was cut would have become slower still, so its
+  // percentile is unknown.
+  if (Number.isNaN(answeredMs) || answeredMs <= 0 || point.cut || exceedsErrorRate(point, slo)) {
     return {
       ...knot,
       latencyMs: Number.POSITIVE_INFINITY,
@@ -122,7 +125,7 @@ function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const scale =
     slo.percentile === measured.percentile
       ? 1
-      : interpolatePercentile(point, slo.percentile) / answered
+      : interpolatePercentile(point, slo.percentile) / answeredMs
   const [low, high] = point.sloCi95Ms
   return {
     ...knot,
@@ -136,12 +139,12 @@ function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
 const infinityFactor = 100
 
 /**
- * Isotonic regression of ln(latency) on the rate, weighted by requests. Interval ends are pooled
- * with their latencies.
+ * Computes the isotonic regression of ln(latency) on the rate, weighted by requests. Interval ends
+ * are pooled with their latencies.
  */
 function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
   const finite = knots.flatMap((k) => [k.latencyMs, k.highMs]).filter(Number.isFinite)
-  /** Stands in for an infinite latency, which has no mean. */
+  /** Replaces an infinite latency, which has no mean. */
   const ceilingMs = infinityFactor * Math.max(1, ...finite)
   const toLog = (ms: number) => Math.log(Math.min(ms, ceilingMs))
   const blocks: { members: CurveKnot[]; weight: number; low: number; mid: number; high: number }[] =
@@ -216,9 +219,9 @@ export function findCrossing(
   limitMs: number,
   figure: 'latencyMs' | 'lowMs' | 'highMs',
 ): number {
-  const beyond = curve.findIndex((k) => k[figure] > limitMs)
-  if (beyond === -1) return curve.at(-1)?.rateRps ?? 0
-  const [before, after] = [curve[beyond - 1], curve[beyond]!]
+  const afterIndex = curve.findIndex((k) => k[figure] > limitMs)
+  if (afterIndex === -1) return curve.at(-1)?.rateRps ?? 0
+  const [before, after] = [curve[afterIndex - 1], curve[afterIndex]!]
   if (!before) return 0
   if (!Number.isFinite(after[figure])) return before.rateRps
   const share =
@@ -237,15 +240,16 @@ export const computeUnloadedPercentile = (measurement: Measurement, slo: Slo): n
  */
 export function interpolatePercentile(summary: LatencySummary, percentile: number): number {
   const knots = storedPercentiles.map(([stored, name]): [number, number] => [stored, summary[name]])
-  const top = 1 - 1 / (summary.requests + 1)
-  if (top > knots.at(-1)![0]) knots.push([top, summary.maxMs])
+  const maxQuantile = 1 - 1 / (summary.requests + 1)
+  if (maxQuantile > knots.at(-1)![0]) knots.push([maxQuantile, summary.maxMs])
   if (percentile >= knots.at(-1)![0]) return knots.at(-1)![1]
-  const toTail = (q: number) => -Math.log1p(-q)
-  const upper = Math.max(
+  const computeLogTail = (q: number) => -Math.log1p(-q)
+  const upperIndex = Math.max(
     1,
     knots.findIndex(([q]) => q > percentile),
   )
-  const [[q0, ms0], [q1, ms1]] = [knots[upper - 1]!, knots[upper]!]
-  const share = (toTail(percentile) - toTail(q0)) / (toTail(q1) - toTail(q0))
+  const [[q0, ms0], [q1, ms1]] = [knots[upperIndex - 1]!, knots[upperIndex]!]
+  const tail0 = computeLogTail(q0)
+  const share = (computeLogTail(percentile) - tail0) / (computeLogTail(q1) - tail0)
   return Math.max(ms0 * (1 - share) + ms1 * share, 0)
 }

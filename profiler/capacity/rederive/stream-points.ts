@@ -36,9 +36,10 @@ export function viewUnderSlo(measurement: Measurement, slo: Slo): Measurement {
   }
 }
 
+/** Recomputes a load point for the latencies that `slo` counts. */
 function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
   const parts = splitPoint(point, stream, slo)
-  const findMax = (read: (part: RequestPart) => number) => Math.max(...parts.map(read))
+  const findMax = (getFigure: (part: RequestPart) => number) => Math.max(...parts.map(getFigure))
   const sloMs = findMax(({ summary, requests, errors }) => {
     const failedShare = requests > 0 ? errors / requests : 0
     // Failed requests are the slowest, so the percentile of all requests is a higher one of the
@@ -49,13 +50,14 @@ function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint
       : selectPercentile(summary, percentile)
   })
   // The interval keeps the relative width of that of the measured latency.
+  // NaN, for example from 0 / 0 or ∞ / ∞, means no bound on that side.
   const [low, high] = point.sloCi95Ms.map((end) => (sloMs * end) / point.sloMs) as [number, number]
   return {
     ...point,
     ...mapFigures((figure) => findMax(({ summary }) => summary[figure])),
     requests: point.requests,
     sloMs,
-    sloCi95Ms: [low || 0, Number.isNaN(high) ? Number.POSITIVE_INFINITY : high],
+    sloCi95Ms: [Number.isNaN(low) ? 0 : low, Number.isNaN(high) ? Number.POSITIVE_INFINITY : high],
   }
 }
 
@@ -75,6 +77,7 @@ interface RequestPart extends Pick<LoadPoint, 'requests' | 'errors'> {
   readonly summary: Omit<LatencySummary, 'requests'>
 }
 
+/** Splits the requests of a point into the groups that must meet the percentile on their own. */
 function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestPart[] {
   const { metric = 'e2e', limits, classes = [] } = slo
   // An answer counts as failed where the latency that the SLO limits is not observable.
@@ -82,7 +85,10 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
     summaries: Parameters<typeof countNotObservable>[0],
     requestClass?: string,
   ) => countNotObservable(summaries, selectLimits(resolveLimits(slo), requestClass))
-  /** Latency figures that the SLO constrains; under several limits, scaled to the first limit. */
+  /**
+   * Selects the latency figures that the SLO constrains; under several limits, scaled to the first
+   * limit.
+   */
   const selectSummary = (
     summaries: Pick<StreamSummary, SloLimit['metric']>,
     requestClass?: string,
@@ -115,6 +121,6 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
   return [{ summary: selectSummary(stream), requests: point.requests, errors }]
 }
 
-/** The stored percentile at or just above the requested one. */
+/** Selects the stored percentile at or just above the requested one. */
 const selectPercentile = (s: RequestPart['summary'], percentile: number): number =>
   s[storedPercentiles.find(([stored]) => percentile <= stored)?.[1] ?? 'maxMs']

@@ -9,7 +9,7 @@ import type { LatencyMetric } from '../../model/latency-metrics.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import {
   countFailed,
-  countMaxOver,
+  countMaxViolations,
   countNotObservable,
   exceedsErrorRate,
   isInvalidWindow,
@@ -35,7 +35,7 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
   )
   const errors = countFailed(point) + unobservable
   if (exceedsErrorRate({ requests: point.requests, errors }, slo)) return verdictIfViolated
-  const parts = countPartsOver(point, slo)
+  const parts = countViolationsByPart(point, slo)
   if (parts === undefined) return undefined
   const { load } = point
   // A window that was cut sent only some of its planned requests. It violates the SLO for certain
@@ -45,11 +45,13 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
       ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
       : 1
   const isViolated = parts.some(
-    ({ requests, over: [min] }) => min > countMaxOver(slo, Math.round(plannedPerSent * requests)),
+    ({ requests, violations: [min] }) =>
+      min > countMaxViolations(slo, Math.round(plannedPerSent * requests)),
   )
   if (isViolated) return verdictIfViolated
   const isMet =
-    !point.cut && parts.every(({ requests, over: [, max] }) => max <= countMaxOver(slo, requests))
+    !point.cut &&
+    parts.every(({ requests, violations: [, max] }) => max <= countMaxViolations(slo, requests))
   return isMet ? true : undefined
 }
 
@@ -58,11 +60,11 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
  * sample size.
  */
 export function isProvenUnder(point: LoadPoint, slo: Slo): boolean {
-  const parts = countPartsOver(point, slo)
+  const parts = countViolationsByPart(point, slo)
   if (parts === undefined || point.latencies === undefined || judgeWindow(point, slo) !== true)
     return false
   const { dispersion } = point.latencies
-  return parts.every(({ requests, over: [, max] }) =>
+  return parts.every(({ requests, violations: [, max] }) =>
     provesPercentile(requests / dispersion, max / dispersion, slo.percentile),
   )
 }
@@ -79,19 +81,20 @@ interface RequestPart extends Pick<LoadPoint, 'requests' | 'errors' | 'latencies
  * Counts the requests of each group that failed or exceed a limit. Undefined where the recorded
  * latencies do not decide.
  */
-function countPartsOver(
+function countViolationsByPart(
   point: LoadPoint,
   slo: Slo,
-): { readonly requests: number; readonly over: CountBounds }[] | undefined {
-  const counts: { readonly requests: number; readonly over: CountBounds }[] = []
+): { readonly requests: number; readonly violations: CountBounds }[] | undefined {
+  const counts: { readonly requests: number; readonly violations: CountBounds }[] = []
   for (const part of splitPoint(point, slo)) {
-    const over = boundOver(part, slo)
-    if (over === undefined) return undefined
-    counts.push({ requests: part.requests, over })
+    const violations = boundViolations(part, slo)
+    if (violations === undefined) return undefined
+    counts.push({ requests: part.requests, violations })
   }
   return counts
 }
 
+/** Splits the requests of a point into the groups that must meet the percentile on their own. */
 function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
   const { requests, latencies, stream } = point
   const parts = classes.flatMap((requestClass): RequestPart[] => {
@@ -110,8 +113,9 @@ function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
  * Bounds the requests of a group that failed or exceed any of the limits. The violations of two
  * limits may coincide (minimum) or be of different requests (maximum).
  */
-function boundOver(part: RequestPart, slo: Slo): CountBounds | undefined {
-  let [min, max] = [0, 0]
+function boundViolations(part: RequestPart, slo: Slo): CountBounds | undefined {
+  let min = 0
+  let max = 0
   for (const limit of selectLimits(resolveLimits(slo), part.requestClass)) {
     const within = boundWithinLimit(part, limit)
     if (within === undefined) return undefined
@@ -134,7 +138,8 @@ function boundWithinLimit(
   // A request without an observable latency meets no limit.
   const answered = requests - errors - (summaries.e2e!.requests - summary.requests)
   if (answered === 0) return [0, 0]
-  let [min, max] = [0, answered]
+  let min = 0
+  let max = answered
   for (const [share, name] of [...storedPercentiles, [1, 'maxMs'] as const]) {
     const ms = summary[name]
     // The small difference keeps a whole product from being rounded up.

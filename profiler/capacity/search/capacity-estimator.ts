@@ -1,4 +1,4 @@
-/** Estimates the capacity from the windows of a pass by a queue model of the server. */
+/** Estimates the capacity by a queue model, from the windows of one pass of the search. */
 import type { LoadRun } from '../../model/load-run.ts'
 import { adjustPosterior } from '../interval.ts'
 import type { ChosenDiscipline } from '../queue-model/choose-discipline.ts'
@@ -24,11 +24,11 @@ export class CapacityEstimator {
     >,
     private readonly evidence: Evidence,
     private readonly unloadedMs: number,
-    private readonly loops: LoopFacts,
+    private readonly loopFacts: LoopFacts,
   ) {}
 
   /** Estimates the capacity to choose the next rate. Undefined without a valid window. */
-  estimateToPlan(): CapacityEstimate | undefined {
+  estimateForNextRate(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined
     return this.estimate([this.resolveSystemCapacity()], planningBudget)
   }
@@ -40,30 +40,36 @@ export class CapacityEstimator {
   estimateFinal(): CapacityEstimate | undefined {
     if (this.evidence.windows.length === 0) return undefined
     const likeliest = this.resolveSystemCapacity()
+    // The 10 % and 90 % quantiles of the requests present at refusals. A declared limit is certain.
     const others =
       likeliest === undefined || this.context.options.discipline?.queueLimit !== undefined
         ? []
-        : (boundSystemCapacity(this.collectOpenRuns()) ?? []).filter((other) => other !== likeliest)
+        : (boundSystemCapacity(this.collectRunsWithRefusals()) ?? []).filter(
+            (other) => other !== likeliest,
+          )
     return this.estimate([likeliest, ...others], this.context.effort.simulation)
   }
 
   /** Estimates the lower end of the interval for a given system capacity, requests per second. */
-  estimateLowRps(systemCapacity: number): number {
+  estimateLowerEndRps(systemCapacity: number): number {
     const { posterior } = this.estimate([systemCapacity], this.context.effort.simulation)
     return posterior.capacityCi90Rps[0]
   }
 
-  /** Runs of open load, and the closed loop that was refused. */
-  collectOpenRuns(): LoadRun[] {
+  /** Collects the runs that may show refusals: the open windows, and the refused closed loop. */
+  collectRunsWithRefusals(): LoadRun[] {
     const runs = this.evidence.windows.map(({ run }) => run)
-    const { refusedLoop } = this.loops
+    const { refusedLoop } = this.loopFacts
     return refusedLoop === undefined ? runs : [refusedLoop, ...runs]
   }
 
-  /** System capacity of a server that refused requests by a full queue; undefined for others. */
+  /**
+   * Resolves the system capacity K of a server that refused requests by a full queue: the declared
+   * one (queue limit + workers × batch), else the estimate. Undefined for other servers.
+   */
   private resolveSystemCapacity(): number | undefined {
     const { discipline } = this.context.options
-    const estimated = estimateSystemCapacity(this.collectOpenRuns())
+    const estimated = estimateSystemCapacity(this.collectRunsWithRefusals())
     return estimated === undefined || discipline?.queueLimit === undefined
       ? estimated
       : discipline.queueLimit + discipline.workers * discipline.maxBatch
@@ -71,9 +77,10 @@ export class CapacityEstimator {
 
   /** @param systemCapacities the likeliest first; undefined for a server that refuses nothing */
   private estimate(
-    [likeliest, ...others]: readonly [number | undefined, ...number[]],
+    systemCapacities: readonly [number | undefined, ...number[]],
     budget: SimulationBudget,
   ): CapacityEstimate {
+    const [likeliest, ...others] = systemCapacities
     const { evidence, unloadedMs } = this
     const { session, seed, estimators, options } = this.context
     const { windows } = evidence
@@ -82,13 +89,13 @@ export class CapacityEstimator {
     const { discipline, isMisfit } = estimators.chooseDiscipline({
       windows,
       loops,
-      areLoopsDisturbed: this.loops.isDisturbed,
+      areLoopsDisturbed: this.loopFacts.isDisturbed,
       declared: options.discipline,
       unloadedMs,
     })
     const estimateFor = (systemCapacity: number | undefined) =>
       estimators.estimatePosterior(windows, slo, budget, seed, systemCapacity, discipline, loopLogs)
-    const { saturationRps, quotaWaitShare } = this.loops
+    const { saturationRps, quotaWaitShare } = this.loopFacts
     const posterior = adjustPosterior([estimateFor(likeliest), ...others.map(estimateFor)], {
       observedRps: Math.max(saturationRps, evidence.rates.servedRps),
       fastestLoop,

@@ -20,7 +20,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
 import { isAsFastAsLoops } from '../closed-loop-share.ts'
 import type { Effort } from '../effort.ts'
-import { allWindowsDisturbed } from '../host-interference.ts'
+import { allWindowsDisturbedDetail } from '../host-interference.ts'
 import type { RequestWarmUp } from '../warm-up.ts'
 import { concludeDisturbed, concludePass, concludeSaturationTooLow } from './conclusion.ts'
 import { type LoopFacts, measureSaturation } from './measure-saturation.ts'
@@ -28,12 +28,12 @@ import { chooseRate } from './next-rate.ts'
 import { decidePruning, type Probe } from './pruning.ts'
 import { isThrottled, searchThrottledCapacity } from './quota-search.ts'
 import { bisectRate } from './rate-bisection.ts'
-import type { Attempt, ObservedServer, SearchContext } from './search-context.ts'
+import type { ObservedServer, PassHistory, SearchContext } from './search-context.ts'
 import { SearchPass } from './search-pass.ts'
 import { isStreaming, measureUnloaded, recheckUnloaded, warmServer } from './unloaded-server.ts'
 import type { WindowEnd } from './window-player.ts'
 
-/** A state of the search, with what it needs to know. */
+/** A state of the search, with its inputs. */
 type SearchState =
   | { readonly at: 'warm-up' }
   | {
@@ -43,7 +43,7 @@ type SearchState =
       readonly refusedPoint?: LoadPoint
     }
   | { readonly at: 'bisection'; readonly server: ObservedServer }
-  | { readonly at: 'saturation'; readonly server: ObservedServer; readonly attempt?: Attempt }
+  | { readonly at: 'saturation'; readonly server: ObservedServer; readonly history?: PassHistory }
   | { readonly at: 'throttled'; readonly server: ObservedServer; readonly loops: LoopFacts }
   | { readonly at: 'sweep'; readonly pass: SearchPass }
   | {
@@ -93,14 +93,15 @@ const maxSlowdownChecks = 2
  * Further warm-ups of a server that still speeds up at the end of a pass. Servers that warm up by
  * request count need two (docs/research/capacity.md, policies beside the queue).
  */
-const maxWarmUps = 2
-/** Load of such a warm-up, as a share of the saturation: no queue grows without bound. Assumed. */
+const maxFurtherWarmUps = 2
+/** Load of a further warm-up, as a share of the saturation: its queue stays bounded. Assumed. */
 const warmUpLoadShare = 0.8
 /**
- * Shortest and longest such warm-up, seconds: about as long as the first one may take (16 s).
- * Assumed.
+ * Shortest and longest further warm-up, seconds: at most about as long as the first one may take
+ * (16 s). Assumed.
  */
-const [minWarmUpS, maxWarmUpS] = [2, 15]
+const minWarmUpS = 2
+const maxWarmUpS = 15
 
 /** Searches for the capacity, from a state on. */
 export async function searchCapacity(
@@ -138,15 +139,15 @@ async function advance(
     }
     case 'saturation': {
       const { server } = state
-      const attempt = state.attempt ?? {
-        warmUps: 0,
-        saturationRepeated: false,
+      const history = state.history ?? {
+        furtherWarmUps: 0,
+        hasRepeatedSaturation: false,
         earlierPoints: session.points.length,
       }
       const loops = await measureSaturation(context, server)
       if ('outcome' in loops) return finish(server, loops)
       if (isThrottled(loops)) return { at: 'throttled', server, loops }
-      const pass = new SearchPass(context, server, loops, attempt)
+      const pass = new SearchPass(context, server, loops, history)
       session.startBudget()
       return { at: 'sweep', pass }
     }
@@ -173,7 +174,7 @@ async function advance(
     case 'windows': {
       const { pass, windowsPlayed, probe } = state
       pass.updateEstimate()
-      if (pass.isSaturationTooLow && !pass.attempt.saturationRepeated)
+      if (pass.isSaturationTooLow && !pass.history.hasRepeatedSaturation)
         return repeat(pass, concludeSaturationTooLow(pass).result, 'saturation too low')
       const pruning = decidePruning(pass, probe)
       if (pruning !== undefined && 'result' in pruning) return finish(pass.server, pruning.result)
@@ -217,12 +218,12 @@ async function advance(
     }
     case 'further warm-up': {
       const { pass, saturationRps } = state
-      const { server, attempt } = pass
+      const { server, history } = pass
       // Half as long as the server was under load so far.
       const warmUpS = Math.min(maxWarmUpS, Math.max(minWarmUpS, session.totalS / 2))
       await session.playOpen(warmUpLoadShare * saturationRps, warmUpS, seed, 'warm-up')
       await server.warmUp?.recheckGain()
-      return startAgain(pass, { ...attempt, warmUps: attempt.warmUps + 1 })
+      return startPass(pass, { ...history, furtherWarmUps: history.furtherWarmUps + 1 })
     }
     case 'recheck': {
       await recheckUnloaded(context, state.server)
@@ -250,7 +251,7 @@ function finishEarly(pass: SearchPass, end: WindowEnd): SearchState {
   const isBounded = Number.isFinite(rates.violatedRps) || !screen.isMostlyInvalid
   return pass.posterior !== undefined && rates.metRps > 0 && isBounded
     ? { at: 'conclusion', pass }
-    : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbed))
+    : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbedDetail))
 }
 
 /** Repeats a pass as far as repetitions are left, else ends with its result. */
@@ -259,22 +260,25 @@ function repeat(
   result: SearchResult,
   reason: 'server is cold' | 'saturation too low',
 ): SearchState {
-  const { attempt, server } = pass
-  if (reason === 'server is cold' && attempt.warmUps < maxWarmUps)
+  const { history, server } = pass
+  if (reason === 'server is cold' && history.furtherWarmUps < maxFurtherWarmUps)
     return { at: 'further warm-up', pass, saturationRps: result.saturationRps }
-  if (reason === 'saturation too low' && !attempt.saturationRepeated)
-    return startAgain(pass, { ...attempt, saturationRepeated: true })
+  if (reason === 'saturation too low' && !history.hasRepeatedSaturation)
+    return startPass(pass, { ...history, hasRepeatedSaturation: true })
   return finish(server, result)
 }
 
-/** Drops what the pass observed, because the server or the host has changed since. */
-function startAgain({ context, server }: SearchPass, attempt: Attempt): SearchState {
-  context.session.forget(attempt.earlierPoints)
+/** Starts a new pass without the observations of this one: the server or the host has changed. */
+function startPass({ context, server }: SearchPass, history: PassHistory): SearchState {
+  context.session.forget(history.earlierPoints)
   context.session.startBudget()
-  return { at: 'saturation', server, attempt }
+  return { at: 'saturation', server, history }
 }
 
-/** Length of a window, and of all; the shortest budget has room for the sweep and one window. */
+/**
+ * Plans the length of a window and of the whole search, seconds. The shortest budget has room for
+ * the sweep and one window.
+ */
 function planWindows({ budgetS, windowS, windows }: Effort) {
   const searchS = Math.max(budgetS, 2 * windowS)
   return { searchS, windowS: Math.max(windowS, searchS / windows) }

@@ -22,9 +22,9 @@ import type { SearchPass } from './search-pass.ts'
  */
 const maxRemainingGain = 0.02
 
-/** A result, and why the pass has to be repeated. Absent: the result is final. */
 interface Conclusion {
   readonly result: SearchResult
+  /** Reason to repeat the pass. Absent: the result is final. */
   readonly repeat?: 'server is cold' | 'saturation too low'
 }
 
@@ -66,11 +66,11 @@ export async function concludePass(pass: SearchPass): Promise<Conclusion> {
   return { result: concludeByRefusals(pass, posterior) ?? concludeByPrecision(pass, posterior) }
 }
 
-/** No outcome: host interference disturbed the windows. */
+/** Concludes without a capacity: host interference disturbed the windows. */
 export const concludeDisturbed = (pass: SearchPass, detail: string): SearchResult =>
   pass.buildResult('host-interference', detail, unknownCapacity)
 
-/** No outcome: host interference slowed the closed loops, and no window violated the SLO. */
+/** Concludes without a capacity: interference slowed the closed loops, and no rate was too high. */
 export const concludeSaturationTooLow = (pass: SearchPass): Conclusion => ({
   result: concludeDisturbed(pass, describeDisturbedLoops(pass.loops.saturationRps)),
   repeat: 'saturation too low',
@@ -92,12 +92,12 @@ function concludeByPrecision(pass: SearchPass, posterior: CapacityPosterior): Se
 
 function concludeSpeedUp(pass: SearchPass, speedRatio: number): SearchResult {
   const percent = ((speedRatio - 1) * 100).toFixed(0)
-  const how =
+  const gainText =
     pass.evidence.speed.lastGain > 1
       ? `its last window was served ${percent} % faster than those before it`
       : `${percent} % in half of the time it took so far`
   return {
-    ...pass.buildResult('non-stationary', `still speeding up: ${how}`, pass.boundByMetRate()),
+    ...pass.buildResult('non-stationary', `still speeding up: ${gainText}`, pass.boundByMetRate()),
     speedRatio,
   }
 }
@@ -111,7 +111,10 @@ function concludeSlowdown(pass: SearchPass): SearchResult {
   }
 }
 
-/** Token bucket behind the failures; only for a server that also answered without failures. */
+/**
+ * Finds the capacity of the token bucket behind the failures; only for a server that also answered
+ * without failures.
+ */
 function findBucketCapacity(pass: SearchPass) {
   const bucket = pass.evidence.rates.errorFreeRps > 0 ? pass.fitBucket() : undefined
   return bucket && estimateBucketCapacity(bucket, pass.context.session.slo.maxErrorRate)
@@ -153,15 +156,15 @@ function concludeByRefusals(
 ): SearchResult | undefined {
   if (posterior.refusesWhenFull) return undefined
   const { estimator, evidence, context } = pass
-  const runs = [...context.session.loops, ...estimator.collectOpenRuns()].filter(({ errorKinds }) =>
-    Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
+  const runs = [...context.session.loops, ...estimator.collectRunsWithRefusals()].filter(
+    ({ errorKinds }) => Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
   )
   const [minPresent] = boundSystemCapacity(runs) ?? []
   // A token bucket also refuses requests at an unloaded server, so it explains them without a
   // queue.
   if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined))
     return undefined
-  const smallestRps = minPresent > 1 ? estimator.estimateLowRps(minPresent) : 0
+  const smallestRps = minPresent > 1 ? estimator.estimateLowerEndRps(minPresent) : 0
   return pass.buildResult(
     'budget',
     'requests are refused under overload, but neither by a full queue nor by an identified rate limit: the rate at which refusals begin is unknown',

@@ -85,11 +85,11 @@ describe('a steady window', () => {
     expect(seen.windows).toHaveLength(3)
   })
 
-  test('that met the SLO is credible with 100 requests, and briefly met with 20 over four limits', () => {
+  test('that met the SLO counts as long with 100 requests, and as short with 20 over four limits', () => {
     const keptBy = (n: number, rateRps = 40) => {
       const seen = evidence()
       add(seen, windowOf(rateRps, 5, {}, n))
-      return [seen.windowRates.credibleMetRps, seen.windowRates.brieflyMetRps]
+      return [seen.windowRates.longWindowMetRps, seen.windowRates.shortWindowMetRps]
     }
     expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
       [40, 40],

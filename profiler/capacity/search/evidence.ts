@@ -1,4 +1,4 @@
-/** Evidence of a pass: its valid windows of open load, and what follows from them. */
+/** Evidence of a pass: its valid windows of open load, and the rates and speeds that they show. */
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, excludeTimeouts, meetsSlo, type Slo } from '../../model/slo.ts'
@@ -82,7 +82,7 @@ export class Evidence {
     return estimateSpeedUpPerS(logs.filter((_, i) => this.counted[i]!.steady))
   }
 
-  /** Service logs of closed loops, memoised. */
+  /** Extracts the service logs of closed loops, memoised. */
   extractLoopLogs(loops: readonly LoadRun[]): ServiceLog[] {
     return loops.map((loop) => {
       const log =
@@ -103,8 +103,8 @@ export class Evidence {
     const counted = { window: { run: served, disturbed, log }, point, steady }
     if (screen.isInvalid(counted)) {
       if (steady && run.cutMs === undefined && meetsSlo(point, slo)) {
-        // An SLO met in spite of interference is met. But the window does not show the server's
-        // speed, so it enters no service log.
+        // An SLO that is met despite interference counts as met. But the window does not show the
+        // server's speed, so it enters no service log.
         this.rates.record(counted)
         return 'counts'
       }
@@ -164,8 +164,8 @@ export class Evidence {
 }
 
 /**
- * The run with actual send times: a send that the generator delayed is a later arrival, and not the
- * server's fault.
+ * Shifts requests to their actual send times: a send that the generator delayed is a later arrival,
+ * and not the server's fault.
  */
 function shiftToActualSends(run: LoadRun): LoadRun {
   const { lateMs } = run

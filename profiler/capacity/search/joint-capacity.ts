@@ -28,7 +28,7 @@ const minAllowedShare = 1e-4
 /** Lower bound of the likelihood of one request: the curve is only approximate. */
 const lnMinProbability = Math.log(1e-3)
 /** Range of the candidate capacities: observed rates, extended by this factor to either side. */
-const gridReach = 4
+const gridExtensionFactor = 4
 /**
  * Lower bound of the allowed waiting time, as a share of the limit. Where the unloaded latency
  * takes nearly all of the limit, its error exceeds the difference.
@@ -69,7 +69,7 @@ export function estimateJointCapacity(
     const classWindows = windows.map((window) => ({
       ...window,
       // A window without requests of the class is no evidence about it.
-      ...(window.classes?.[name] ?? { nEff: 0, over: 0 }),
+      ...(window.classes?.[name] ?? { nEff: 0, violationShare: 0 }),
     }))
     // Each class has its own limit. Its unloaded latency is assumed to be in proportion.
     const limitMs = selectLimits(resolveLimits(slo), name)[0]?.limitMs ?? slo.limitMs
@@ -131,16 +131,16 @@ function estimateCapacity(
 
 function createCapacityGrid(windows: readonly ObservedWindow[]): number[] {
   const rates = windows.map(({ rateRps }) => rateRps)
-  const low = Math.log(Math.min(...rates) / gridReach)
-  const high = Math.log(Math.max(...rates) * gridReach)
+  const low = Math.log(Math.min(...rates) / gridExtensionFactor)
+  const high = Math.log(Math.max(...rates) * gridExtensionFactor)
   return Array.from({ length: gridSize }, (_, i) =>
     Math.exp(low + ((high - low) * i) / (gridSize - 1)),
   )
 }
 
-/** ln likelihood of the violations in a window, by the curve q(r). */
+/** Computes the ln likelihood of the violations in a window, by the curve q(r). */
 function computeLnLikelihood(
-  { rateRps, nEff, over }: ObservedWindow,
+  { rateRps, nEff, violationShare }: ObservedWindow,
   capacity: number,
   steepness: number,
   allowed: number,
@@ -148,7 +148,10 @@ function computeLnLikelihood(
   const exponent = Math.min(maxExponent, steepness * (rateRps / capacity - 1))
   const lnMet = Math.log1p(-allowed) * Math.exp(exponent)
   const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
-  return nEff * ((1 - over) * Math.max(lnMinProbability, lnMet) + over * lnViolated)
+  return (
+    nEff *
+    ((1 - violationShare) * Math.max(lnMinProbability, lnMet) + violationShare * lnViolated)
+  )
 }
 
 /** Averages a function over the uncertainty of the throughput, log-normal about its estimate. */
@@ -166,8 +169,8 @@ function averageOverThroughput(
 }
 
 /**
- * Prior density of ln capacity given the overload throughput. The idle share 1 - C / µ is
- * log-normal about its heavy-traffic value, at which waits reach the limit. With a small
+ * Computes the prior density of ln capacity given the overload throughput. The idle share 1 - C / µ
+ * is log-normal about its heavy-traffic value, at which waits reach the limit. With a small
  * probability something else limits the capacity; it is then uniform below that value.
  */
 function computeCapacityDensity(
@@ -189,7 +192,7 @@ function computeCapacityDensity(
   const otherDensity =
     capacity > servedRps * (1 - idleShareAtLimit)
       ? 0
-      : otherLimitProbability / Math.log(2 * gridReach)
+      : otherLimitProbability / Math.log(2 * gridExtensionFactor)
   return waitDensity + otherDensity
 }
 
@@ -199,12 +202,13 @@ function computeCapacityDensity(
  * or as none where it ended before its queue had grown.
  */
 function discountCorrelation(
-  { rateRps, seconds, nEff, over }: ObservedWindow,
+  { rateRps, seconds, nEff, violationShare }: ObservedWindow,
   servedRps: number,
   allowed: number,
-): Pick<ObservedWindow, 'nEff' | 'over'> {
+): Pick<ObservedWindow, 'nEff' | 'violationShare'> {
   const utilization = rateRps / servedRps
-  if (utilization >= 1) return { nEff: over > allowed ? Math.min(1, nEff) : 0, over: 1 }
+  if (utilization >= 1)
+    return { nEff: violationShare > allowed ? Math.min(1, nEff) : 0, violationShare: 1 }
   const relaxationS = 1 / (servedRps * (1 - utilization) ** 2)
-  return { nEff: Math.min(nEff, seconds / (2 * relaxationS)), over }
+  return { nEff: Math.min(nEff, seconds / (2 * relaxationS)), violationShare }
 }

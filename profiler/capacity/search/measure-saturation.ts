@@ -40,8 +40,8 @@ export async function measureSaturation(
   { unloaded, refusesBeyondRps, warmUp }: ObservedServer,
 ): Promise<LoopFacts | SearchResult> {
   const { capacityToBeatRps: toBeatRps = 0, expectedRps } = options
-  // No closed loop is applied to a server that refuses them. The rate beyond which it refuses
-  // requests stands for the saturation.
+  // No closed loop is applied to a server that refuses them. The saturation is then the rate beyond
+  // which it refuses requests.
   if (refusesBeyondRps !== undefined)
     return {
       saturationRps: refusesBeyondRps,
@@ -54,7 +54,7 @@ export async function measureSaturation(
     warmUpLoops: warmUp?.windows,
   })
   const { rps: saturationRps } = saturation
-  if (saturation.died)
+  if (saturation.hasDied)
     return {
       outcome: 'server-died',
       ...boundBelow(undefined, 0),
@@ -63,8 +63,8 @@ export async function measureSaturation(
     }
   const remainingGain = estimateRemainingGain(warmUp?.gainPerS ?? 0, session.totalS)
   if (
-    !saturation.generatorLimited &&
-    !saturation.disturbed &&
+    !saturation.isGeneratorLimited &&
+    !saturation.isDisturbed &&
     saturationRps * (1 + remainingGain) < prunableSaturationShare * toBeatRps
   )
     return {
@@ -79,7 +79,7 @@ export async function measureSaturation(
   const isRefused = connected !== undefined && exceedsErrorRate(connected.point, session.slo)
   return {
     saturationRps,
-    isDisturbed: saturation.disturbed,
+    isDisturbed: saturation.isDisturbed,
     refusedLoop: isRefused ? connected.run : saturation.refusedLoop,
     quotaWaitShare: detectQuotaWait(session.loops),
   }

@@ -9,7 +9,7 @@ import type { SearchPass } from './search-pass.ts'
  */
 const minPruningProbability = 0.98
 
-/** What a window at a higher rate showed. */
+/** Result of a window at a higher rate. */
 export type Probe = 'met' | 'violated'
 
 /** The result of a pruned trial, or the rate of a window that has to be played first. */
@@ -21,7 +21,7 @@ type Pruning =
  * Prunes the trial where it cannot win. Where no window up to the rate to beat violated the SLO,
  * and the caller's expectation does not support the model, one window at a higher rate checks
  * first. Undefined where the trial may win.
- * @param probe what that window showed
+ * @param probe result of that window, if it was played
  */
 export function decidePruning(pass: SearchPass, probe: Probe | undefined): Pruning | undefined {
   const result = pruneIfCannotWin(pass)

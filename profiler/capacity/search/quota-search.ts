@@ -79,17 +79,15 @@ function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | unde
       ]
     })
   if (spans.length === 0) return undefined
-  const [answers, seconds] = [
-    sum(spans.map((span) => span.answers)),
-    sum(spans.map((span) => span.seconds)),
-  ]
+  const answers = sum(spans.map((span) => span.answers))
+  const seconds = sum(spans.map((span) => span.seconds))
   // `overload` gives the throughput. Closed loops are no evidence about the SLO under open load, so
-  // `nEff` is 0: no request counts towards the likelihood, and `over` has no weight.
+  // `nEff` is 0: no request counts towards the likelihood, and `violationShare` has no weight.
   return {
     rateRps: answers / seconds,
     seconds,
     nEff: 0,
-    over: 1,
+    violationShare: 1,
     overload: { answers, seconds, dispersion: 1 },
   }
 }

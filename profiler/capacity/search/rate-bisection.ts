@@ -13,7 +13,7 @@ import {
 } from '../../model/slo.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
 import type { Effort } from '../effort.ts'
-import { allWindowsDisturbed } from '../host-interference.ts'
+import { allWindowsDisturbedDetail } from '../host-interference.ts'
 import { boundByBracket, boundPruned } from '../interval.ts'
 import type { CapacitySearchOptions } from '../search-options.ts'
 import { describeErrors } from '../session.ts'
@@ -80,19 +80,19 @@ const firstInProgress = 2
  * First rate as a share of the rate that closed loops reached: most servers meet their SLO there.
  * Assumed.
  */
-const busyStartShare = 0.75
+const loopStartShare = 0.75
 /**
  * Largest first rate as a factor on the expected capacity, where the search starts at the rate to
  * beat. Assumed.
  */
 const expectedProbeFactor = 1.5
 
-/** What the search knows about the server before its first window. */
-interface BusyServer {
+/** Observations of the server before the first window of the search. */
+interface InitialObservations {
   /** 90th percentile of an unloaded answer, to its last byte. */
   readonly answerS: number
   /** Throughput of closed loops that kept the server busy; see `bracketRate`. */
-  readonly busy: ObservedWindow | undefined
+  readonly loopWindow: ObservedWindow | undefined
 }
 
 /**
@@ -101,7 +101,7 @@ interface BusyServer {
  * met and violated, then bisect the rate. The search ends when the time is up, or when all windows
  * together determine the capacity to the precision of the effort (joint-capacity.ts). Where none
  * met or none violated the SLO, the interval is open on that side.
- * @param busy throughput of closed loops that kept the server busy
+ * @param loopWindow throughput of closed loops that kept the server busy, as a window
  */
 export async function bisectRate(
   {
@@ -111,18 +111,18 @@ export async function bisectRate(
     options,
   }: Pick<SearchContext, 'session' | 'effort' | 'seed' | 'options'>,
   unloaded: LoadPoint,
-  busy?: ObservedWindow,
+  loopWindow?: ObservedWindow,
 ): Promise<SearchResult> {
   const { slo } = session
-  const server = { answerS: (unloaded.stream?.e2e.p90Ms ?? unloaded.p90Ms) / 1000, busy }
+  const server = { answerS: (unloaded.stream?.e2e.p90Ms ?? unloaded.p90Ms) / 1000, loopWindow }
   const judged: JudgedWindow[] = []
   let bracket: RateBracket = {
     metRps: 0,
     ciMetRps: 0,
     // Open load at the throughput of the closed loops would queue without end.
-    violatedRps: busy?.rateRps ?? Number.POSITIVE_INFINITY,
+    violatedRps: loopWindow?.rateRps ?? Number.POSITIVE_INFINITY,
   }
-  let saturationRps = busy?.rateRps ?? unloaded.achievedRps
+  let saturationRps = loopWindow?.rateRps ?? unloaded.achievedRps
   const finish = (outcome: SearchResult['outcome'], detail?: string): SearchResult => ({
     outcome,
     ...boundByBracket(bracket, bracket.joint),
@@ -135,7 +135,10 @@ export async function bisectRate(
       ? finish(outcome, detail)
       : finish('errors', describeErrors(refused))
   }
-  let [invalidInARow, strides, rarestShare] = [0, 0, 1]
+  let invalidInARow = 0
+  let strides = 0
+  /** Share of the rarest request class. */
+  let rarestShare = 1
   let rateRps = chooseFirstRate(server, options)
   // The search ends where, in this order: the time is up; the server died; too many windows were
   // invalid; the trial cannot win; the estimate is precise; the bracket is narrow.
@@ -158,7 +161,7 @@ export async function bisectRate(
     }
     invalidInARow = 0
     judged.push(judgeOpenWindow(run, point, slo, server.answerS))
-    bracket = bracketRate(judged, busy, slo, unloaded.p50Ms)
+    bracket = bracketRate(judged, loopWindow, slo, unloaded.p50Ms)
     if (cannotWin(bracket, judged, options)) {
       const { violatedRps } = bracket
       const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, and ${rate(options.capacityToBeatRps!)} is needed to win`
@@ -172,15 +175,17 @@ export async function bisectRate(
 }
 
 /**
- * First rate: the expected capacity. Where that would not win, a rate that would: one violation
- * there ends the search.
+ * Chooses the first rate: the expected capacity. If that would not win, a rate that would: one
+ * violation there ends the search.
  */
 function chooseFirstRate(
-  { answerS, busy }: BusyServer,
+  { answerS, loopWindow }: InitialObservations,
   { expectedRps, capacityToBeatRps: toBeatRps = 0 }: CapacitySearchOptions,
 ): number {
   if (expectedRps === undefined || !(expectedRps > 0))
-    return busy === undefined ? firstInProgress / answerS : busyStartShare * busy.rateRps
+    return loopWindow === undefined
+      ? firstInProgress / answerS
+      : loopStartShare * loopWindow.rateRps
   return expectedRps < toBeatRps
     ? Math.min(toBeatRps, expectedProbeFactor * expectedRps)
     : expectedRps
@@ -205,7 +210,7 @@ function chooseOuterRate(
   return metRps * (sloMs < maxShareForLongStride * limitMs ? maxStrideFactor : strideFactor)
 }
 
-/** Answers per second of the window, or of the time until the last answer. */
+/** Computes the answers per second, over the window or until the last answer if that is later. */
 function computeAnsweredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
   const endsMs = (stream?.latenciesMs.e2e ?? latencyMs)
     .map((ms, i) => sentMs[i]! + ms)
@@ -213,7 +218,7 @@ function computeAnsweredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): nu
   return (1000 * endsMs.length) / max([1000 * seconds, ...endsMs])
 }
 
-/** Share of the rarest request class among the requests of a window. */
+/** Finds the share of the rarest request class among the requests of a window. */
 const findRarestShare = (run: LoadRun, slo: Slo): number =>
   Math.min(
     ...splitByClass(run, slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length),
@@ -243,7 +248,10 @@ function cannotWin(
   return violatedRps <= toBeatRps && violations >= (isExpectedToLose ? 1 : 2)
 }
 
-/** @param rarestRps rate of the rarest request class */
+/**
+ * Chooses the length of a window, seconds.
+ * @param rarestRps rate of the rarest request class
+ */
 function chooseWindowS(
   rarestRps: number,
   answerS: number,
@@ -251,13 +259,13 @@ function chooseWindowS(
   slo: Slo,
   { windowS, budgetS }: Effort,
 ): number {
-  const wantedS = Math.max(
+  const targetS = Math.max(
     windowS,
     answersPerWindow * answerS,
     Math.min((limitsPerWindow * findMaxLimitMs(slo)) / 1000, Math.max(maxLimitsWindowS, budgetS)),
     Math.min(requestsPerWindow / rarestRps, maxRequestsBudgetShare * budgetS),
   )
-  return isRoughlyBracketed(bracket) ? Math.min(wantedS, Math.max(windowS, budgetS)) : wantedS
+  return isRoughlyBracketed(bracket) ? Math.min(targetS, Math.max(windowS, budgetS)) : targetS
 }
 
 /** Whether the joint estimate of all windows is as precise as required. */
@@ -267,7 +275,7 @@ function isPrecise({ joint }: RateBracket, { precision }: Effort): boolean {
   return ci90[1] - ci90[0] <= 2 * precision * median
 }
 
-/** Whether the search may end with its time. */
+/** Whether the search may end when its time is up. */
 const canEndWithTime = (bracket: RateBracket, windows: number): boolean =>
   isRoughlyBracketed(bracket) || windows >= maxWindowsUntilRough
 
@@ -277,7 +285,7 @@ const isRoughlyBracketed = ({ metRps, violatedRps }: RateBracket): boolean =>
 const describeBracket = ({ metRps, violatedRps }: RateBracket): string =>
   `the SLO was met at ${rate(metRps)}${violatedRps < Number.POSITIVE_INFINITY ? ` and violated at ${rate(violatedRps)}` : ''} when the time was up`
 
-/** Last point of a search without a met rate, where every violation was due to errors. */
+/** Finds the last point of a search without a met rate, if errors caused every violation. */
 function findRefusedPoint(
   { metRps }: RateBracket,
   judged: readonly JudgedWindow[],
@@ -292,5 +300,5 @@ function findRefusedPoint(
 /** Details of outcomes whose windows were invalid. */
 const invalidityDetails = {
   'generator-limit': 'the load generator could not sustain the rate: the server may serve more',
-  'host-interference': allWindowsDisturbed,
+  'host-interference': allWindowsDisturbedDetail,
 } as const

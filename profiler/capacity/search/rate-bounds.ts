@@ -74,13 +74,13 @@ export class RateBounds {
       metRps,
       ciMetRps,
       ciViolatedRps: findCiViolatedRate(counted, slo),
-      credibleMetRps: findMetRate(
+      longWindowMetRps: findMetRate(
         counted,
         slo,
         violatedRps,
         Math.max(minRequestsToRejectNearRate, 1 / (1 - slo.percentile)),
       ),
-      brieflyMetRps: findMetRate(
+      shortWindowMetRps: findMetRate(
         counted,
         slo,
         violatedRps,
@@ -92,8 +92,8 @@ export class RateBounds {
 }
 
 /**
- * Highest steady rate below `belowRps` whose window met the SLO with at least this many requests
- * and seconds; 0 without one.
+ * Finds the highest steady rate below `belowRps` whose window met the SLO with at least this many
+ * requests and seconds; 0 without one.
  */
 export function findMetRate(
   counted: readonly CountedWindow[],
@@ -115,8 +115,8 @@ export function findMetRate(
 }
 
 /**
- * Lowest steady rate from which every window violated the SLO, if there are two: an upper bound of
- * the capacity. Else Infinity.
+ * Finds the lowest steady rate from which every window violated the SLO, if there are two: an upper
+ * bound of the capacity. Else Infinity.
  */
 function findCiViolatedRate(counted: readonly CountedWindow[], slo: Slo): number {
   const steady = counted

@@ -3,7 +3,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { judgeSloByInterval, meetsSlo, type Slo } from '../../model/slo.ts'
 import { estimateJointCapacity, type JointCapacity } from './joint-capacity.ts'
-import { estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
+import { estimateOverloadThroughput, type ObservedWindow, summariseWindow } from './short-windows.ts'
 
 /** A valid window, and whether it met the SLO. */
 export interface JudgedWindow extends ObservedWindow {
@@ -13,7 +13,7 @@ export interface JudgedWindow extends ObservedWindow {
   readonly ciMet: boolean
 }
 
-/** What all valid windows show of the capacity, requests per second. */
+/** Bracket of the capacity from all valid windows, requests per second. */
 export interface RateBracket {
   /** Highest rate that met the SLO, and the highest one whose 95 % interval met it; 0 for none. */
   readonly metRps: number
@@ -25,8 +25,7 @@ export interface RateBracket {
 }
 
 /**
- * @param answerS time of an unloaded answer: the ramp at the start in which the queue builds up,
- * whose requests are left out where enough others remain
+ * @param answerS duration of an unloaded answer, which `summariseWindow` takes as the ramp
  */
 export function judgeOpenWindow(
   run: LoadRun,
@@ -35,7 +34,7 @@ export function judgeOpenWindow(
   answerS: number,
 ): JudgedWindow {
   return {
-    ...observeWindow(run, slo, answerS),
+    ...summariseWindow(run, slo, answerS),
     point,
     met: meetsSlo(point, slo),
     ciMet: judgeSloByInterval(point, slo) === true,
@@ -43,17 +42,17 @@ export function judgeOpenWindow(
 }
 
 /**
- * @param busy throughput of closed loops that kept the server busy. It counts as a violated rate,
- * because open load at that rate would queue without end.
+ * @param loopWindow throughput of closed loops that kept the server busy. It counts as a violated
+ * rate, because open load at that rate would queue without end.
  * @param unloadedMs latency of a request that does not wait, as the SLO measures it
  */
 export function bracketRate(
   judged: readonly JudgedWindow[],
-  busy: ObservedWindow | undefined,
+  loopWindow: ObservedWindow | undefined,
   slo: Slo,
   unloadedMs: number,
 ): RateBracket {
-  const windows = busy === undefined ? judged : [...judged, busy]
+  const windows = loopWindow === undefined ? judged : [...judged, loopWindow]
   // Beyond the throughput of the overloaded server, the SLO was met only because the window ended
   // before the queue had grown.
   const servedRps = estimateOverloadThroughput(windows)?.rps ?? Number.POSITIVE_INFINITY

@@ -1,4 +1,7 @@
-/** What the states of a search share. A state is one step of the machine in capacity-search.ts. */
+/**
+ * Context that all states of a search share. A state is one step of the machine in
+ * capacity-search.ts.
+ */
 import type { LatencySummary } from '../../model/load-point.ts'
 import type { detectSlowdown } from '../changes/speed-change.ts'
 import type { Effort } from '../effort.ts'
@@ -33,7 +36,7 @@ export interface SideReport {
   readonly caveats: string[]
 }
 
-/** The server before its search. */
+/** Observations of the server before the search. */
 export interface ObservedServer {
   /** Unloaded latency. */
   readonly unloaded: PlayedLoad
@@ -44,17 +47,16 @@ export interface ObservedServer {
 }
 
 /**
- * Which pass of the search this is. A pass leads from the saturation to a conclusion. Each reason
- * to repeat it applies a limited number of times.
+ * How often passes of the search were repeated, by reason; each reason has a limit. A pass leads
+ * from the saturation to a conclusion.
  */
-export interface Attempt {
-  /** Further warm-ups so far. */
-  readonly warmUps: number
+export interface PassHistory {
+  readonly furtherWarmUps: number
   /**
-   * The closed loops were already repeated after host interference, and are not repeated again.
-   * Where they were too slow again, windows continue until one violates the SLO or the time is up.
+   * The closed loops were repeated once, after host interference. If they are disturbed again,
+   * windows continue until one violates the SLO or the time is up.
    */
-  readonly saturationRepeated: boolean
+  readonly hasRepeatedSaturation: boolean
   /** Load points from before the first pass, which every pass keeps. */
   readonly earlierPoints: number
 }

@@ -17,7 +17,7 @@ import { AgreedDiscipline } from './agreed-discipline.ts'
 import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
 import type { LoopFacts } from './measure-saturation.ts'
-import type { Attempt, ObservedServer, SearchContext } from './search-context.ts'
+import type { ObservedServer, PassHistory, SearchContext } from './search-context.ts'
 import { WindowPlayer } from './window-player.ts'
 
 export class SearchPass {
@@ -31,7 +31,7 @@ export class SearchPass {
     readonly context: SearchContext,
     readonly server: ObservedServer,
     readonly loops: LoopFacts,
-    readonly attempt: Attempt,
+    readonly history: PassHistory,
   ) {
     const { session, estimators, options } = context
     const { p50Ms } = server.unloaded.point
@@ -43,7 +43,7 @@ export class SearchPass {
 
   /** Estimates the capacity to choose the next rate. */
   updateEstimate(): void {
-    const estimate = this.estimator.estimateToPlan()
+    const estimate = this.estimator.estimateForNextRate()
     this.posterior = estimate?.posterior
     if (estimate !== undefined) this.evidence.discipline.record(estimate.discipline)
   }
@@ -87,7 +87,8 @@ export class SearchPass {
    * Fits a token bucket (rate limiter) to all loops and windows; undefined if none explains them.
    */
   fitBucket(): TokenBucket | undefined {
-    return fitTokenBucket([...this.context.session.loops, ...this.estimator.collectOpenRuns()])
+    const { loops } = this.context.session
+    return fitTokenBucket([...loops, ...this.estimator.collectRunsWithRefusals()])
   }
 
   /**
@@ -120,7 +121,7 @@ export class SearchPass {
       : boundByWindows(posterior, evidence.windowRates)
   }
 
-  /** Lower bound only: the highest rate that met the SLO. */
+  /** Bounds the capacity only from below, by the highest rate that met the SLO. */
   boundByMetRate(): ReportedCapacity {
     return boundBelow(this.posterior, this.evidence.rates.metRps)
   }

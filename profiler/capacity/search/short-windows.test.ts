@@ -5,7 +5,7 @@ import type { Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import { estimateJointCapacity } from './joint-capacity.ts'
-import { estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
+import { estimateOverloadThroughput, type ObservedWindow, summariseWindow } from './short-windows.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' }
 const generator = new VirtualLoadGenerator()
@@ -18,7 +18,7 @@ async function seen(
 ) {
   const load: Load = { kind: 'open', rateRps, durationS, seed: 3, arrivals: { kind: 'poisson' } }
   const target = { kind: 'virtual', server: new QueueServer({ seed: 1, ...server }) } as const
-  return observeWindow(await generator.play(target, load, new AbortController().signal), slo, 0.1)
+  return summariseWindow(await generator.play(target, load, new AbortController().signal), slo, 0.1)
 }
 
 describe('the throughput of an overloaded server', () => {
@@ -45,11 +45,11 @@ describe('the throughput of an overloaded server', () => {
       rateRps: 9,
       seconds: 9,
       nEff: 9,
-      over: 1,
+      violationShare: 1,
       overload: { answers, seconds, dispersion },
     })
     expect(
-      estimateOverloadThroughput([{ rateRps: 9, seconds: 9, nEff: 9, over: 0 }]),
+      estimateOverloadThroughput([{ rateRps: 9, seconds: 9, nEff: 9, violationShare: 0 }]),
     ).toBeUndefined()
     expect(estimateOverloadThroughput([of(30, 1), of(30, 2)])).toEqual({
       rps: 20,
@@ -68,7 +68,7 @@ test('a window with too many failures is violated, however fast its answers', ()
     arrivals: { kind: 'poisson' },
   }
   const after = (failed: number) =>
-    observeWindow(
+    summariseWindow(
       runOf(
         load,
         Array.from({ length: 100 }, (_, i) => (i < failed ? Number.NaN : 5)),
@@ -76,23 +76,23 @@ test('a window with too many failures is violated, however fast its answers', ()
       slo,
       0,
     )
-  expect(after(0).over).toBe(0)
-  expect(after(6).over).toBe(1)
+  expect(after(0).violationShare).toBe(0)
+  expect(after(6).violationShare).toBe(1)
 })
 
 describe('the capacity', () => {
-  const window = (rateRps: number, over: number, nEff = 50): ObservedWindow => ({
+  const window = (rateRps: number, violationShare: number, nEff = 50): ObservedWindow => ({
     rateRps,
     seconds: 8,
     nEff,
-    over,
+    violationShare,
   })
 
   test('of windows shorter than the queue is close to the throughput', async () => {
     // At 24 a second the limit of two seconds is kept for ten, and nine in ten requests of this
     // window keep it.
     const windows = await Promise.all([10, 24, 40].map((rate) => seen(rate, 9)))
-    expect(windows[1]!.over).toBeLessThan(0.15)
+    expect(windows[1]!.violationShare).toBeLessThan(0.15)
     const { median, ci90 } = estimateJointCapacity(windows, slo, 1)
     // 19.46 by 60,000 arrivals a rate.
     expect(median / 19.46).toBeCloseTo(1, 1)
@@ -213,7 +213,7 @@ describe('against the reference', () => {
       { answers: 85, seconds: 8.5, dispersion: 0.1 },
     ],
   ])('what is served while behind: %s', (_, run, expected) => {
-    const { overload } = observeWindow(run, slo, 0)
+    const { overload } = summariseWindow(run, slo, 0)
     if (expected === undefined) expect(overload).toBeUndefined()
     else
       for (const [name, value] of Object.entries(expected))
@@ -224,13 +224,13 @@ describe('against the reference', () => {
     rateRps: number,
     seconds: number,
     nEff: number,
-    over: number,
+    violationShare: number,
     overload?: readonly [number, number, number],
   ): ObservedWindow => ({
     rateRps,
     seconds,
     nEff,
-    over,
+    violationShare,
     ...(overload && {
       overload: { answers: overload[0], seconds: overload[1], dispersion: overload[2] },
     }),
@@ -320,18 +320,18 @@ describe('against the reference', () => {
       load,
       Array.from({ length: 60 }, (_, i) => (i < 12 ? 9000 : 5)),
     )
-    expect(observeWindow(run, slo, 0).over).toBeCloseTo(12 / 60, 12)
-    expect(observeWindow(run, slo, 0.4).over).toBe(0)
-    expect(observeWindow(run, slo, 0.2).over).toBeCloseTo(6 / 54, 12)
+    expect(summariseWindow(run, slo, 0).violationShare).toBeCloseTo(12 / 60, 12)
+    expect(summariseWindow(run, slo, 0.4).violationShare).toBe(0)
+    expect(summariseWindow(run, slo, 0.2).violationShare).toBeCloseTo(6 / 54, 12)
     const longer = runOf(
       load,
       Array.from({ length: 60 }, (_, i) => (i < 24 ? 9000 : 5)),
     )
-    expect(observeWindow(longer, slo, 9).over).toBeCloseTo(4 / 40, 12)
+    expect(summariseWindow(longer, slo, 9).violationShare).toBeCloseTo(4 / 40, 12)
     const few = runOf(
       { ...load, rateRps: 14 },
       Array.from({ length: 28 }, (_, i) => (i < 5 ? 9000 : 5)),
     )
-    expect(observeWindow(few, slo, 9).over).toBeCloseTo(5 / 28, 12)
+    expect(summariseWindow(few, slo, 9).violationShare).toBeCloseTo(5 / 28, 12)
   })
 })

@@ -1,13 +1,13 @@
-/** What a short open window shows: its violations, and its throughput if the server fell behind. */
+/** SLO violations and overload throughput of a short open window. */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, type Slo, splitByClass } from '../../model/slo.ts'
-import { computeOverShare } from '../../statistics/dependence.ts'
+import { computeViolationShare } from '../../statistics/dependence.ts'
 
 /** Effective sample size of requests, and the share of them over the limit, 0 to 1. */
 interface Violations {
   readonly nEff: number
-  readonly over: number
+  readonly violationShare: number
 }
 
 /** Violations among all requests of an open window, at its rate. */
@@ -32,15 +32,15 @@ interface OverloadPhase {
 const minRequests = 20
 
 /**
- * Counts the violations of a window. Where its error rate exceeds the SLO, all of its requests
- * count as violations.
- * @param rampS time from the start in which the queue builds up; its requests are left out where
- * enough others remain
+ * Summarises a window by its violations and its overload throughput. If its error rate exceeds the
+ * SLO, all of its requests count as violations.
+ * @param rampS time from the start in which the queue builds up. Requests of that time are excluded
+ * if at least `minRequests` others remain.
  */
-export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWindow {
+export function summariseWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWindow {
   const { latencyMs, load } = run
   const rateRps = load.kind === 'open' ? load.rateRps : Number.NaN
-  // A third of the window at most, so that a slow answer leaves most of it.
+  // At most a third of the window: a ramp as long as a slow answer must not exclude most of it.
   const rampMs = Math.min(1000 * rampS, (1000 * load.durationS) / 3)
   const exceedsErrors = exceedsErrorRate(
     { requests: latencyMs.length, errors: latencyMs.filter(Number.isNaN).length },
@@ -48,11 +48,11 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
   )
   const countViolations = (requests: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
     const afterRamp = requests.latencyMs.filter((_, i) => requests.sentMs[i]! >= rampMs)
-    const { n, over, nEff } = computeOverShare(
+    const { n, violations, nEff } = computeViolationShare(
       afterRamp.length >= minRequests ? afterRamp : requests.latencyMs,
       slo.limitMs,
     )
-    return { nEff, over: exceedsErrors ? 1 : n === 0 ? 0 : over / n }
+    return { nEff, violationShare: exceedsErrors ? 1 : n === 0 ? 0 : violations / n }
   }
   const classes = splitByClass(run, slo).flatMap((classRun) =>
     classRun.requestClass === undefined
@@ -74,12 +74,15 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
  */
 const minBacklogShare = 0.5
 /**
- * Standard deviations of Poisson arrivals by which the answers must fall short of the arrivals: 2 %
- * one-sided.
+ * Minimum shortfall of the answers, in standard deviations of the Poisson arrival count (one-sided
+ * p = 2 %).
  */
 const minStandardErrors = 2
-/** Equal parts of the span, between which the variance of the answers is taken. Assumed. */
-const partCount = 4
+/**
+ * Number of equal parts of the overload phase. The dispersion comes from the answers per part.
+ * Assumed.
+ */
+const dispersionParts = 4
 /** Lower bound of a dispersion estimated from so few parts. Assumed. */
 const minDispersion = 0.1
 
@@ -95,14 +98,16 @@ function findOverloadPhase(
   const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(sojournMs[i]!))
   const arrivalsMs = answered.map((i) => sentMs[i]!)
   const departuresMs = answered.map((i) => sentMs[i]! + sojournMs[i]!)
-  const busy = findBusySpan(arrivalsMs, departuresMs)
-  if (busy === undefined) return undefined
+  const backlog = findBacklogSpan(arrivalsMs, departuresMs)
+  if (backlog === undefined) return undefined
   // The span runs from one answer to another. Answers of a batch come together, so a span that
   // began or ended between two answers would not cover whole batch durations.
-  const busyDeparturesMs = departuresMs.filter((atMs) => atMs > busy.fromMs && atMs <= busy.untilMs)
-  const beginMs = min([Number.POSITIVE_INFINITY, ...busyDeparturesMs])
-  const seconds = (max([beginMs, ...busyDeparturesMs]) - beginMs) / 1000
-  const sinceBeginMs = busyDeparturesMs
+  const backlogDeparturesMs = departuresMs.filter(
+    (atMs) => atMs > backlog.fromMs && atMs <= backlog.untilMs,
+  )
+  const beginMs = min([Number.POSITIVE_INFINITY, ...backlogDeparturesMs])
+  const seconds = (max([beginMs, ...backlogDeparturesMs]) - beginMs) / 1000
+  const sinceBeginMs = backlogDeparturesMs
     .filter((atMs) => atMs > beginMs)
     .map((atMs) => atMs - beginMs)
   const answers = sinceBeginMs.length
@@ -111,9 +116,11 @@ function findOverloadPhase(
     rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds)
   )
     return undefined
-  const answersByPart = new Array<number>(partCount).fill(0)
-  for (const ms of sinceBeginMs)
-    answersByPart[Math.min(partCount, Math.ceil((partCount * ms) / 1000 / seconds)) - 1]!++
+  const answersByPart = new Array<number>(dispersionParts).fill(0)
+  for (const ms of sinceBeginMs) {
+    const part = Math.ceil((dispersionParts * ms) / 1000 / seconds)
+    answersByPart[Math.min(dispersionParts, part) - 1]!++
+  }
   return {
     answers,
     seconds,
@@ -121,8 +128,8 @@ function findOverloadPhase(
   }
 }
 
-/** Span from the first to the last time at which a large backlog was present; undefined without. */
-function findBusySpan(
+/** Finds the span from the first to the last large backlog; undefined without requests. */
+function findBacklogSpan(
   arrivalsMs: readonly number[],
   departuresMs: readonly number[],
 ): { readonly fromMs: number; readonly untilMs: number } | undefined {

@@ -4,7 +4,7 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { exceedsErrorRate, meetsSlo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
-import { isStarvedOfCores, unloadedDisturbed } from '../host-interference.ts'
+import { isStarvedOfCores, unloadedDisturbedDetail } from '../host-interference.ts'
 import { describeErrors, type PlayedLoad, type Session } from '../session.ts'
 import {
   areContradictory,
@@ -19,19 +19,20 @@ const maxWarmUpWindows = 20
 /** Connections of that warm-up: one leaves a second worker cold. */
 const warmUpConnections = 2
 /**
- * First rate of a gentle open load, as a share of the answered rate; halved for each further try.
+ * First rate of a low open load, as a share of the answered rate; halved for each further try.
  * Assumed.
  */
-const gentleShare = 0.2
-const gentleTries = 3
-/** Requests of a gentle load, enough for a median, and its longest time, seconds. Assumed. */
-const gentleRequests = 20
-const maxGentleS = 6
+const lowLoadShare = 0.2
+const maxLowLoadTries = 3
+/** Requests of a low load, enough for a median, and its longest time, seconds. Assumed. */
+const lowLoadRequests = 20
+const maxLowLoadS = 6
 
 /**
  * Warms the server until a window is not significantly faster than the one before, for
- * `maxWarmUpWindows` at most. Loops with more connections then bring it to the number of requests
- * that warms such a server. Its time is not part of the budget.
+ * `maxWarmUpWindows` at most. Then applies closed loops with more connections, until the server has
+ * received `warmUpRequests` and its throughput no longer grows (`RequestWarmUp.isWarm`). The time of
+ * both is not part of the budget.
  */
 export async function warmServer(
   context: SearchContext,
@@ -41,7 +42,7 @@ export async function warmServer(
   const { warmUpRequests } = options
   let last: LoadPoint | undefined
   await warmUntilSteady(maxWarmUpWindows, async (window) => {
-    // More connections reach the number sooner.
+    // The loops below reach `warmUpRequests` sooner, with more connections.
     if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests)
       return undefined
     const { run, point } = await session.playClosed(
@@ -70,8 +71,8 @@ export async function warmServer(
 }
 
 /**
- * Measures the unloaded latency by one request at a time, or by a gentle open load where the server
- * refuses closed loops. Returns a result where that already ends the measurement.
+ * Measures the unloaded latency by one request at a time, or by a low open load where the server
+ * refuses closed loops. Returns a `SearchResult` if the measurement ends here.
  */
 export async function measureUnloaded(
   context: SearchContext,
@@ -81,8 +82,8 @@ export async function measureUnloaded(
   const { session, effort, report } = context
   const { slo } = session
   let unloaded = await session.playClosed(1, effort.unloadedS, 'unloaded')
-  // One disturbed window must not condemn a server: a violation is measured again, and the better
-  // window counts.
+  // One disturbed window is no evidence: a violation is measured again, and the better window
+  // counts.
   if (!meetsSlo(unloaded.point, slo)) {
     const repeated = await session.playClosed(1, 2 * effort.unloadedS, 'unloaded')
     if (repeated.point.sloMs < unloaded.point.sloMs) unloaded = repeated
@@ -90,20 +91,22 @@ export async function measureUnloaded(
   let server: ObservedServer = { unloaded, warmUp }
   if (refusedPoint !== undefined || exceedsErrorRate(unloaded.point, slo)) {
     const refusing = refusedPoint ?? unloaded.point
-    const gentle = await playGently(context, refusing)
-    if ('outcome' in gentle) return gentle
+    const lowLoad = await applyLowLoad(context, refusing)
+    if ('outcome' in lowLoad) return lowLoad
     const refusesBeyondRps = Math.max(
-      gentle.point.achievedRps,
+      lowLoad.point.achievedRps,
       resolveAnsweredRps(session, refusing),
     )
-    server = { unloaded: gentle, refusesBeyondRps }
+    server = { unloaded: lowLoad, refusesBeyondRps }
   }
   const { run, point } = server.unloaded
   report.unloaded = summarise(run.latencyMs)
   if (await session.hasDied(point))
     return createFailure('server-died', session.describeDeath(point))
+  // With few requests, the lower end of the interval may lie below the median, so the median has to
+  // meet the limit, too.
   if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return server
-  if (isStarvedOfCores(run)) return createFailure('host-interference', unloadedDisturbed)
+  if (isStarvedOfCores(run)) return createFailure('host-interference', unloadedDisturbedDetail)
   return createFailure(
     'slo-unattainable',
     `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
@@ -111,20 +114,20 @@ export async function measureUnloaded(
 }
 
 /**
- * Applies a gentle open load to a server that refused a closed loop (429, 503: a full queue or a
- * rate limit). It starts at a fifth of the answered rate and halves it twice. Returns an error
- * outcome where the error rate still exceeds the SLO.
+ * Applies a low open load to a server that refused a closed loop (429, 503: a full queue or a rate
+ * limit). It starts at `lowLoadShare` of the answered rate, and halves it after each refusal. Returns
+ * a `SearchResult` if the server died, or if the error rate exceeded the SLO at every rate.
  */
-async function playGently(
+async function applyLowLoad(
   { session, effort, seed }: SearchContext,
   refusing: LoadPoint,
 ): Promise<SearchResult | PlayedLoad> {
-  let rateRps = Math.max(1, gentleShare * resolveAnsweredRps(session, refusing))
+  let rateRps = Math.max(1, lowLoadShare * resolveAnsweredRps(session, refusing))
   let last = refusing
-  for (let tries = 0; tries < gentleTries; tries++) {
+  for (let tries = 0; tries < maxLowLoadTries; tries++) {
     const played = await session.playOpen(
       rateRps,
-      Math.min(maxGentleS, Math.max(2 * effort.unloadedS, gentleRequests / rateRps)),
+      Math.min(maxLowLoadS, Math.max(2 * effort.unloadedS, lowLoadRequests / rateRps)),
       seed + tries,
       'unloaded',
     )
@@ -153,9 +156,10 @@ export async function recheckUnloaded(
   const collectAnswered = ({ latencyMs }: PlayedLoad['run']) =>
     [...latencyMs].filter((ms) => !Number.isNaN(ms))
   const first = collectAnswered(before)
-  // Under open load, only whole answers are compared, not parts of streams.
-  const underLoad = isStreaming(session, point) ? [] : session.unloadedMs
-  const isContradicted = areContradictory(first, underLoad, limitMs)
+  // Latencies of requests that met no other request in an open window, ms. Only whole answers are
+  // comparable, not parts of streams.
+  const isolatedUnderLoadMs = isStreaming(session, point) ? [] : session.unloadedMs
+  const isContradicted = areContradictory(first, isolatedUnderLoadMs, limitMs)
   if (!effort.checksSpeed && !isContradicted) return
   await session.settle(point)
   const { run } = await session.playClosed(1, effort.unloadedS, 'unloaded', false)
@@ -164,23 +168,24 @@ export async function recheckUnloaded(
     report.caveats.push(...describeSpeedChange(first, repeated))
     return
   }
-  report.caveats.push(describeUnloadedContradiction(first, repeated, underLoad, limitMs))
-  if (!areContradictory(repeated, underLoad, limitMs)) report.unloaded = summarise(run.latencyMs)
+  report.caveats.push(describeUnloadedContradiction(first, repeated, isolatedUnderLoadMs, limitMs))
+  if (!areContradictory(repeated, isolatedUnderLoadMs, limitMs))
+    report.unloaded = summarise(run.latencyMs)
 }
 
 export const isStreaming = ({ target }: Session, point: LoadPoint): boolean =>
   target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
 
 /**
- * Answered rate of a refused loop; without any answer, that of all loops. A limit per second or
- * minute may refuse a whole loop after it admitted earlier ones.
+ * Resolves the answered rate of a refused loop; without any answer, that of all loops. A limit per
+ * second or minute may refuse a whole loop after it admitted earlier ones.
  */
 const resolveAnsweredRps = (session: Session, refusing: LoadPoint): number =>
   refusing.achievedRps > 0 ? refusing.achievedRps : session.answeredRps
 
 /**
- * A result without a capacity: 0 where the SLO is out of reach, unknown where the server could not
- * be measured.
+ * Creates a result without a measured capacity: 0 if the SLO is out of reach, unknown if the server
+ * could not be measured.
  */
 const createFailure = (outcome: CapacityOutcome, detail: string): SearchResult => ({
   outcome,

@@ -232,7 +232,7 @@ function countPresentAtRefusals(runs: readonly LoadRun[]): {
   return { counts: counts.sort((a, b) => a - b), max }
 }
 
-/** SCV of the gaps between departures while the server was busy. */
+/** Computes the SCV of the gaps between departures while the server was busy. */
 function computeGapScv(
   sentMs: Float64Array,
   leaving: readonly number[],

@@ -43,7 +43,7 @@ export function computeTypicalDurations(runs: readonly ServiceLog[]): number[] {
   return typicalMs
 }
 
-/** Median duration as a line that does not fall with the number of requests served. */
+/** Fits the median duration as a line that does not fall with the number of requests served. */
 function fitLine(group: readonly { readonly served: number; readonly ms: number }[]) {
   const slope = Math.max(
     0,

@@ -17,7 +17,7 @@ function serverOf(latencyMs: (rateRps: number) => number, expectedRps: number) {
       if (load.kind !== 'open') throw new Error('an open load is counted')
       const requests = Math.round(load.rateRps * load.durationS)
       asked.push({ rateRps: load.rateRps, limitMs, most, requests })
-      return { requests, over: latencyMs(load.rateRps) > limitMs ? requests : 0, failed: 0 }
+      return { requests, violations: latencyMs(load.rateRps) > limitMs ? requests : 0, failed: 0 }
     },
   }
 }
@@ -144,7 +144,7 @@ test('failed requests count as violations', () => {
     countViolations: ({ rateRps, durationS }: Load & { rateRps: number }) => {
       const requests = Math.round(rateRps * durationS)
       const failed = rateRps > 300 ? 0.02 * requests : 0
-      return { requests, over: failed, failed }
+      return { requests, violations: failed, failed }
     },
   } as unknown as ReturnType<typeof serverOf>
   const { capacityRps } = capacityOf(server)

@@ -5,7 +5,7 @@
 
 import type { Load } from '../../model/load.ts'
 import type { Capacity } from '../../model/measurement.ts'
-import { countMaxOver, countsMeetSlo, type Slo } from '../../model/slo.ts'
+import { countMaxViolations, countsMeetSlo, type Slo } from '../../model/slo.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
 import { boundSimulated } from '../interval.ts'
 
@@ -59,7 +59,7 @@ export function searchCountedCapacity({
   let rateRps = server.predictCapacity(slo).capacityRps || fallbackStartShare * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
-    const maxOver = countMaxOver(slo, requests)
+    const maxViolations = countMaxViolations(slo, requests)
     const isWindowMet = (rate: number): boolean => {
       const load = {
         kind: 'open',
@@ -68,8 +68,8 @@ export function searchCountedCapacity({
         durationS: requests / rate,
         seed,
       } as const
-      const { over, failed } = server.countViolations(load, slo.limitMs, maxOver)
-      return countsMeetSlo({ requests, over, errors: failed }, slo)
+      const { violations, failed } = server.countViolations(load, slo.limitMs, maxViolations)
+      return countsMeetSlo({ requests, violations, errors: failed }, slo)
     }
     ;[low, high] = bracketRate(isWindowMet, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
@@ -86,12 +86,13 @@ export function searchCountedCapacity({
  */
 function bracketRate(
   isWindowMet: (rateRps: number) => boolean,
-  from: number,
+  startRps: number,
   { step, precision }: { readonly step: number; readonly precision: number },
   bounds: { readonly lowest: number; readonly highest: number },
 ): [low: number, high: number] {
-  let [low, high] = [bounds.lowest, bounds.highest]
-  let rateRps = Math.min(Math.max(from, low), high / step)
+  let low = bounds.lowest
+  let high = bounds.highest
+  let rateRps = Math.min(Math.max(startRps, low), high / step)
   let stride = step
   while (high / low > precision) {
     const isMet = isWindowMet(rateRps)

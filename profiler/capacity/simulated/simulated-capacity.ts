@@ -39,7 +39,7 @@ export interface SimulatedCapacityOptions {
 
 /** Rates of the load curve, as shares of the capacity. */
 const curveShares = [0.3, 0.6, 0.85] as const
-/** A rate just above the capacity, where the saturation is no higher. */
+/** Factor on the capacity to a rate just above it, where the saturation is no higher. */
 const minBeyondFactor = 1.03
 /** Requests of a point of the load curve, and of that at the capacity. */
 const curveRequests = 1000
@@ -80,13 +80,13 @@ export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Pro
 class SimulatedMeasurement {
   private readonly generator = new VirtualLoadGenerator()
   private readonly points: LoadPoint[] = []
-  /** Expectation of the server's own model, if it has one. */
-  private readonly expected: CapacityPrediction | undefined
+  /** Prediction of the server's own model, if it has one. */
+  private readonly prediction: CapacityPrediction | undefined
   private readonly arrivals: NonNullable<SimulatedCapacityOptions['arrivals']>
 
   constructor(private readonly options: SimulatedCapacityOptions) {
     const { target, slo, arrivals } = options
-    this.expected = target.server.predictCapacity?.(slo)
+    this.prediction = target.server.predictCapacity?.(slo)
     // A trace has a fixed rate.
     this.arrivals =
       arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
@@ -162,7 +162,7 @@ class SimulatedMeasurement {
     const seconds = Math.max(minUnloadedLimitS, (unloadedLimits * this.options.slo.limitMs) / 1000)
     const first = await this.playClosed(
       1,
-      boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.unloadedMs, seconds),
+      boundSeconds(unloadedRequests, this.prediction && 1000 / this.prediction.unloadedMs, seconds),
       'unloaded',
     )
     // A streamed answer takes long, whichever latency the SLO constrains.
@@ -181,7 +181,7 @@ class SimulatedMeasurement {
       ? (2 * unloaded.stream.e2e.maxMs) / 1000
       : boundSeconds(
           saturationRequests,
-          this.expected?.saturationRps,
+          this.prediction?.saturationRps,
           Math.max(minSaturationLimitS, (saturationLimits * slo.limitMs) / 1000),
         )
     const saturated = await this.playClosed(saturatingConnections, seconds, 'saturation')
@@ -247,6 +247,6 @@ class SimulatedMeasurement {
   }
 }
 
-/** Seconds for a number of requests at a rate, if that is known, and `seconds` at most. */
+/** Computes the seconds for a number of requests at a rate, if it is known; at most `seconds`. */
 const boundSeconds = (requests: number, rateRps: number | undefined, seconds: number): number =>
   rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)

@@ -43,7 +43,7 @@ class Scripted implements VirtualServer {
       const { rateRps, seed, durationS } = load as Open
       this.counted.push({ rateRps, limitMs, seed })
       const requests = Math.round(rateRps * durationS)
-      return { requests, over: this.keeps(rateRps, requests) ? 0 : most + 1, failed: 0 }
+      return { requests, violations: this.keeps(rateRps, requests) ? 0 : most + 1, failed: 0 }
     }
   }
 

@@ -139,10 +139,14 @@ export function convertCallError(
 }
 
 /**
- * Handles the error of a readiness check: returns false for a server that is not up yet. Throws
- * errors that waiting does not fix, and the signal's reason.
+ * Handles the error of a readiness check: returns false for a server that is not up yet.
+ * @throws errors that waiting does not fix, and the signal's reason
  */
-export function handleNotUp(error: unknown, signal: AbortSignal, onReason?: OnReason): false {
+export function handleReadinessError(
+  error: unknown,
+  signal: AbortSignal,
+  onReason?: OnReason,
+): false {
   signal.throwIfAborted()
   if (!(error instanceof ProtocolError) || error.why === 'untrusted') throw error
   if (error.why !== undefined || !/cannot be reached/.test(error.message)) onReason?.(error.message)

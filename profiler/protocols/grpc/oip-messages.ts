@@ -11,7 +11,7 @@ import {
   callIfImplemented,
   callMethod,
   type GrpcEndpoint,
-  handleNotUp,
+  handleReadinessError,
   type Method,
 } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
@@ -92,7 +92,7 @@ const dialect: GrpcDialect = {
         onReason?.(`${endpoint.url} has none of ServerReady, ModelReady, ModelInfer`)
       return known !== undefined
     } catch (error) {
-      return handleNotUp(error, signal, onReason)
+      return handleReadinessError(error, signal, onReason)
     }
   },
   async buildMessages(endpoint, model, payload, encoding, signal) {

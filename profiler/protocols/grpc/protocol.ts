@@ -99,10 +99,10 @@ export function createGrpcProtocol(
         (await dialect.isReady(endpoint, model, signal, onReason))
       )
     },
-    answers: {
+    answerClient: {
       // Tensors only: no field describes the server itself.
       isResultFromModelOnly: true,
-      ask: (target, body, signal) => {
+      fetch: (target, body, signal) => {
         const endpoint = createEndpoint(target.url)
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
         return callRaw(endpoint, dialect.path, request, target.timeoutMs, signal).catch(
@@ -111,8 +111,8 @@ export function createGrpcProtocol(
           },
         )
       },
-      read: async (answer) => interpretAnswer(dialect.decodeAnswer(Buffer.from(answer))),
-      fromDocument: async (document) => ({ document, result: extractTensors(document) }),
+      parse: async (answer) => interpretAnswer(dialect.decodeAnswer(Buffer.from(answer))),
+      interpret: async (document) => ({ document, result: extractTensors(document) }),
     },
     async prepare(
       url: string,

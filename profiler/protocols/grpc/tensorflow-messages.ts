@@ -14,7 +14,7 @@ import {
   type TensorFlowInput,
   toOipDatatype,
 } from '../tfserving.ts'
-import { callMethod, type GrpcEndpoint, handleNotUp, type Method } from './call.ts'
+import { callMethod, type GrpcEndpoint, handleReadinessError, type Method } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { toBytes } from './oip-messages.ts'
 import { createGrpcProtocol, type GrpcDialect } from './protocol.ts'
@@ -50,9 +50,9 @@ const formatVersions = (versions: readonly ModelVersionStatus[]): string =>
 /** Longest call for status or metadata, ms. Assumed. */
 const probeTimeoutMs = 5000
 
-/** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
   create: (options) => createGrpcProtocol(createDialect(options), options),
+  // Identify servers of this protocol.
   uniqueMethods: [modelStatus.path, predict.path],
 }
 
@@ -75,7 +75,7 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
         onReason?.(`${endpoint.url}${modelStatus.path} answers ${formatVersions(versions)}`)
       return isAvailable
     } catch (error) {
-      return handleNotUp(error, signal, onReason)
+      return handleReadinessError(error, signal, onReason)
     }
   },
   async buildMessages(endpoint, model, payload, _encoding, signal) {
@@ -88,10 +88,11 @@ const createDialect = ({ signature: signatureName }: ProtocolOptions): GrpcDiale
         ),
         outputs,
       }
-    const filled = matchInputs(payload, inputs)
+    const matchedInputs = matchInputs(payload, inputs)
     const messages = await buildPool(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
-      for (const input of filled) tensors[input.name] = await buildTensor(input, content, items)
+      for (const input of matchedInputs)
+        tensors[input.name] = await buildTensor(input, content, items)
       return encodeRequest(model, signature.name, tensors)
     })
     return { messages, outputs }
@@ -133,11 +134,11 @@ const readDimensions = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
 /** Limit on the values of a tensor that are expanded, because its shape is untrusted. */
-const maxRepeated = 1_000_000
+const maxExpandedValues = 1_000_000
 
 /**
- * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list, and its last
- * value then fills the rest of the shape.
+ * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list; its last
+ * value then applies to all remaining elements.
  */
 function decodeTensor(tensor: TensorProto) {
   const shape = readDimensions(tensor)
@@ -149,11 +150,11 @@ function decodeTensor(tensor: TensorProto) {
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
   const length = countElements(shape)
-  const repeated = values.length > 0 && values.length < length && length <= maxRepeated
-  const data = repeated
+  const isShortened = values.length > 0 && values.length < length && length <= maxExpandedValues
+  const data = isShortened
     ? Array.from({ length }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
-  // half_val holds bit patterns of 16-bit floats, which are not compared.
+  // half_val holds bit patterns of 16-bit floats. They are not decoded, so no check compares them.
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
 
@@ -190,16 +191,18 @@ const buildTensorProto = (
 
 async function buildTensor(input: TensorFlowInput, content: Content, items: number) {
   checkItems(input, items)
-  const shape = input.batched ? [items, ...input.shape] : [...input.shape]
+  const shape = input.hasBatchDimension ? [items, ...input.shape] : [...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
     for (let i = 0; i < countElements(shape); i++)
-      elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
+      elements.push(
+        input.kind === 'text' ? Buffer.from(content.nextText()) : await content.nextImage(),
+      )
     return buildTensorProto(input.dtype, shape, { string_val: elements })
   }
   const values: (number | boolean)[] = []
   for (let item = 0; item < items; item++)
-    for (const value of await content.numbers(input)) values.push(value)
+    for (const value of await content.nextNumbers(input)) values.push(value)
   return buildTensorProto(input.dtype, shape, {
     tensor_content: encodeNumbers(toOipDatatype(input.dtype), values),
   })
@@ -210,14 +213,14 @@ function convertBody(
   model: string,
   { name: signature, inputs }: Signature,
   body: unknown,
-  place: string,
+  bodyLocation: string,
 ): Buffer {
-  const columns = splitColumns(inputs, body, place)
+  const columns = splitColumns(inputs, body, bodyLocation)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
     if (!input)
       throw new PayloadError(
-        `${place}: the model has no input '${name}'`,
+        `${bodyLocation}: the model has no input '${name}'`,
         `it has ${inputs.map((i) => i.name).join(', ')}`,
       )
     const shape: number[] = []
@@ -239,7 +242,7 @@ function convertBody(
 function splitColumns(
   inputs: readonly TensorFlowInput[],
   body: unknown,
-  place: string,
+  bodyLocation: string,
 ): Record<string, unknown[]> {
   // {"b64": ...} is one binary value.
   const isNamed = (value: unknown): value is Record<string, unknown> =>
@@ -248,7 +251,7 @@ function splitColumns(
   const values = isRecord(body) ? (body.instances ?? body.inputs) : undefined
   if (!Array.isArray(values) || values.length === 0)
     throw new PayloadError(
-      `${place}: neither 'instances' nor 'inputs'`,
+      `${bodyLocation}: neither 'instances' nor 'inputs'`,
       'one body of the REST form a line: {"instances": [{"text": "..."}]}',
     )
   if (!isNamed(values[0])) return { [inputs[0]!.name]: values }

@@ -11,7 +11,7 @@ import type { Stage } from '../../../trials/pipeline/pipeline.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { decode, encode } from '../../../trials/store/infinity-json.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../../trials/types.ts'
-import type { StopBelief } from '../../recommendation/types.ts'
+import type { StopPosterior } from '../../recommendation/types.ts'
 
 /** Everything that the page needs besides the trials, as JSON. */
 export interface DashboardExperiment {
@@ -45,7 +45,7 @@ export interface DashboardExperiment {
   /** Whether the winner is to be confirmed. */
   readonly confirm?: boolean
   /** Last assessment of the stop rule, once the experiment has ended. */
-  readonly stop?: StopBelief
+  readonly stop?: StopPosterior
   /** The effective experiment as YAML. */
   readonly specification: string
   /** Spec targets that the dashboard server can render. */

@@ -166,7 +166,7 @@ function createPredictor(
     target: {
       ...targets[0]!,
       ...(targets.length > 1 && {
-        spread: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
+        replicas: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
       }),
       serverPids: () => all.flatMap((one) => getHttpTarget(one).serverPids?.() ?? []),
       observeLoad: () => meter.observeLoad(),

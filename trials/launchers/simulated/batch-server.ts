@@ -59,8 +59,8 @@ export class SimulatedServer implements VirtualServer {
    * Simulates a load like `play`, but ends early once more than `maxViolations` exceed the limit.
    */
   countViolations(load: Load, limitMs: number, maxViolations: number): ViolationCounts {
-    const { requests, over, failed } = this.#run(load, limitMs, maxViolations)
-    return { requests, over, failed }
+    const { requests, violations, failed } = this.#run(load, limitMs, maxViolations)
+    return { requests, violations, failed }
   }
 
   #run(load: Load, limitMs: number, maxViolations: number): Run {
@@ -91,7 +91,7 @@ class Run {
   readonly #endMs: number
   readonly #isClosedLoop: boolean
   /** Requests that failed or exceeded the limit. */
-  over = 0
+  violations = 0
   failed = 0
   elapsedMs = 0
 
@@ -118,11 +118,11 @@ class Run {
     const answer = (request: number, answeredMs: number) => {
       const tookMs = answeredMs - this.arrivals[request]!
       this.latency[request] = tookMs
-      if (tookMs > limitMs) this.over++
+      if (tookMs > limitMs) this.violations++
       this.#recordAnswer(answeredMs)
     }
     let dispatchMs = Number.POSITIVE_INFINITY
-    while (this.over <= maxViolations) {
+    while (this.violations <= maxViolations) {
       const arrival =
         this.requests < this.#scheduled ? this.arrivals[this.requests]! : Number.POSITIVE_INFINITY
       if (arrival === Number.POSITIVE_INFINITY && dispatchMs === Number.POSITIVE_INFINITY) break
@@ -136,7 +136,7 @@ class Run {
     const request = this.requests++
     if (this.#queue.arrive(request, at)) return
     this.latency[request] = Number.NaN
-    this.over++
+    this.violations++
     this.failed++
     this.#recordAnswer(at + this.#overheadMs)
   }

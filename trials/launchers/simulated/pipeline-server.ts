@@ -146,8 +146,8 @@ export class PipelineServer implements VirtualServer {
 
   /** Plays a load, but no longer than until more than `most` requests are over the limit. */
   countViolations(load: Load, limitMs: number, most: number): ViolationCounts {
-    const { sentMs, over, failed } = this.#run(load, limitMs, most)
-    return { requests: sentMs.length, over, failed }
+    const { sentMs, violations, failed } = this.#run(load, limitMs, most)
+    return { requests: sentMs.length, violations, failed }
   }
 
   #run(load: Load, limitMs: number, most: number): Run {
@@ -174,7 +174,7 @@ export class PipelineServer implements VirtualServer {
 class Run {
   readonly sentMs: number[] = []
   readonly latencyMs: number[] = []
-  over = 0
+  violations = 0
   failed = 0
   elapsedMs = 0
   /** Visits under way, by their numbers; free numbers are used again. */
@@ -201,7 +201,7 @@ class Run {
     this.#closedUntilMs = closedUntilMs
     const answer = (number: number, answeredMs: number) => this.#finishWork(number, answeredMs)
     let next = 0
-    while (this.over <= most) {
+    while (this.violations <= most) {
       const arrivalMs = next < arrivals.length ? arrivals[next]! : Number.POSITIVE_INFINITY
       let queue = 0
       for (let i = 1; i < this.#dueMs.length; i++)
@@ -317,7 +317,7 @@ class Run {
     const tookMs = answeredMs - this.sentMs[request]!
     this.latencyMs[request] = failed ? Number.NaN : tookMs
     if (failed) this.failed++
-    if (failed || tookMs > this.limitMs) this.over++
+    if (failed || tookMs > this.limitMs) this.violations++
     this.elapsedMs = Math.max(this.elapsedMs, answeredMs)
     if (answeredMs < this.#closedUntilMs) this.#coming.push(answeredMs, newRequest)
   }

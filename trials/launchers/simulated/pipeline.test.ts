@@ -252,12 +252,12 @@ describe('the prediction', () => {
         { queue: model(stage, { batchSize }), replicas: replicas[i]! },
       ]),
     )
-    const { over, requests } = serve(pipeline, stages).countViolations(
+    const { violations, requests } = serve(pipeline, stages).countViolations(
       poisson(rateRps, 20_000),
       slo.limitMs,
       1e9,
     )
-    return over / requests
+    return violations / requests
   }
 
   test.each([

@@ -95,7 +95,7 @@ async function longBisection(configuration: Record<string, number | string>): Pr
       durationS: 60_000 / rateRps,
       seed: 77,
     } as const
-    if (target.server.countViolations(load, slo.limitMs, most).over <= most) low = rateRps
+    if (target.server.countViolations(load, slo.limitMs, most).violations <= most) low = rateRps
     else high = rateRps
   }
   return low

@@ -142,11 +142,11 @@ test('counting what is over tells what playing tells, and ends early', () => {
   expect(over).toBeGreaterThan(20)
   expect(server(options).countViolations(load, 25, 4000)).toEqual({
     requests: 4000,
-    over,
+    violations: over,
     failed: 0,
   })
   const early = server(options).countViolations(load, 25, 10)
-  expect(early.over).toBeGreaterThan(10)
+  expect(early.violations).toBeGreaterThan(10)
   expect(early.requests).toBeLessThan(3000)
 })
 

@@ -63,7 +63,7 @@ describe('several of the same', () => {
     const predictor = await several({ url, weight: 3 }, { url: `${url}/base`, weight: 1 })
     expect(predictor.target).toMatchObject({
       url,
-      spread: [
+      replicas: [
         { url, path: '/predict', headers: { 'x-server': url }, weight: 3 },
         { url, path: '/base', headers: { 'x-server': `${url}/base` }, weight: 1 },
       ],

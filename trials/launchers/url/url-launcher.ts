@@ -6,7 +6,7 @@
  * 3. Return a predictor whose resources are unknown, and which cannot be stopped.
  */
 
-import type { SpreadServer } from '../../../profiler/model/target.ts'
+import type { ReplicaTarget } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
@@ -46,16 +46,16 @@ export const createUrlLauncher = ({
     }
     try {
       const target = await untilOneServes(url)
-      const spread: SpreadServer[] = []
+      const replicas: ReplicaTarget[] = []
       for (const { url: one, weight } of urls ?? []) {
         const { url: origin, path, headers } = one === url ? target : await untilOneServes(one)
-        spread.push({ url: origin, path, headers, weight })
+        replicas.push({ url: origin, path, headers, weight })
       }
       return {
-        target: spread.length > 0 ? { ...target, spread } : target,
+        target: replicas.length > 0 ? { ...target, replicas } : target,
         protocol: protocolFor(url).name,
         provenance: 'measured',
-        isolation: `${redactSecrets(describeServers(template))} as ${spread.length > 0 ? 'they run: their resources are' : 'it runs: its resources are'} neither limited nor known`,
+        isolation: `${redactSecrets(describeServers(template))} as ${replicas.length > 0 ? 'they run: their resources are' : 'it runs: its resources are'} neither limited nor known`,
         logTail: () => '',
         usage: async () => ({}),
         stop: async () => {},

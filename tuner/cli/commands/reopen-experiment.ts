@@ -9,11 +9,11 @@ import {
 import type { Annotations } from '../../../trials/annotation.ts'
 import { parseCount } from '../../config/units.ts'
 import { exitCodes, resolveExitCode, UserError } from '../../exit-codes.ts'
-import { type QuestionOverrides, type Reevaluation, reevaluate } from '../../loop/reevaluation.ts'
+import { type GoalOverrides, type Reevaluation, reevaluate } from '../../loop/reevaluation.ts'
 import { findExperiment, openExistingStore } from './open-existing.ts'
 
 /** Flags of all commands on stored experiments. */
-export interface ReopenFlags extends QuestionOverrides {
+export interface ReopenFlags extends GoalOverrides {
   readonly db: string
 }
 

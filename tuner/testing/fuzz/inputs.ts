@@ -526,8 +526,8 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     ],
     read: async (input) => {
       for (const name of protocolNames.filter((each) => protocolTable[each].transport === 'grpc')) {
-        const { answers: reading } = (await protocolTable[name].load()).create({ timeoutMs: 1_000 })
-        await reading!.read(input).catch(() => undefined)
+        const { answerClient } = (await protocolTable[name].load()).create({ timeoutMs: 1_000 })
+        await answerClient!.parse(input).catch(() => undefined)
       }
     },
   },

@@ -14,7 +14,7 @@ import type { Experiment } from '../../../config/types.ts'
 import { parseShare, UnitError } from '../../../config/units.ts'
 import { createUsageError, exitCodes, UserError } from '../../../exit-codes.ts'
 import { createExperimentId, createRecord } from '../../../loop/experiment-record.ts'
-import { createUnlimitedMachine, reevaluate } from '../../../loop/reevaluation.ts'
+import { createUnlimitedHost, reevaluate } from '../../../loop/reevaluation.ts'
 import { readGivenFile } from '../../given-file.ts'
 import { countColumns } from '../../render/columns.ts'
 import { detectStyle } from '../../render/glyphs.ts'
@@ -182,7 +182,7 @@ function buildExperiment(
     }),
   )
   return loadExperiment({
-    ...createUnlimitedMachine(),
+    ...createUnlimitedHost(),
     isStored: true,
     given: {
       name: flags.name ?? model,

@@ -189,11 +189,11 @@ async function askOnce(
   target: HttpTarget,
   signal: AbortSignal,
 ): Promise<Pick<DiscoveredServer, 'request' | 'answer' | 'answerMs'>> {
-  const { answers } = protocolFor(protocol, options)
+  const { answerClient } = protocolFor(protocol, options)
   const startedMs = performance.now()
-  const answer = await answers!.ask(target, 0, signal)
+  const answer = await answerClient!.fetch(target, 0, signal)
   const answerMs = performance.now() - startedMs
-  const { document } = await answers!.read(answer)
+  const { document } = await answerClient!.parse(answer)
   const body = Buffer.from(target.bodies[0]!.body)
   const request = /json/.test(target.bodies[0]!.contentType)
     ? body.toString()

@@ -18,7 +18,7 @@ import { measureAtRate } from '../../../loop/confirmation.ts'
 import type { EventBody } from '../../../loop/events.ts'
 import { Ledger } from '../../../loop/ledger.ts'
 import type { LoopParts } from '../../../loop/parts.ts'
-import { readStopBelief } from '../../../loop/reevaluation.ts'
+import { readStopPosterior } from '../../../loop/reevaluation.ts'
 import { runTrial } from '../../../loop/trial-runner.ts'
 import { formatDuration } from '../../render/columns.ts'
 import { formatStep } from '../../render/trial-line.ts'
@@ -200,7 +200,7 @@ async function runClaimed<T>(
     const state = record.state === 'running' ? 'interrupted' : record.state
     const result: unknown =
       ledger.trialsOfProcess.length > 0
-        ? recommend(ledger.trials, readStopBelief(record))
+        ? recommend(ledger.trials, readStopPosterior(record))
         : record.result
     await store.finish(experimentId, state, result)
   }
