@@ -76,7 +76,7 @@ describe('a lone request', () => {
     const { server, ttftMs, tpotMs, prefillMs, decodeMs } = lone({ engine: 'vllm' })
     expect(server.pools!.transfer).toEqual({ gbPerS: 200, latencyMs: 2 })
     expect(ttftMs).toBeCloseTo(
-      2 * server.frontMs + prefillMs + movedMs(200) + 2 + decodeMs(prompt),
+      2 * server.hostMs + prefillMs + movedMs(200) + 2 + decodeMs(prompt),
       6,
     )
     expect(tpotMs).toBeCloseTo(decodeMs(prompt + output / 2), 2)
@@ -88,7 +88,7 @@ describe('a lone request', () => {
       kvTransfer: { gbPerS: 10 },
     })
     expect(server.pools!.transfer).toEqual({ gbPerS: 10, latencyMs: 2 })
-    expect(ttftMs).toBeCloseTo(server.frontMs + prefillMs + movedMs(10) + 2, 6)
+    expect(ttftMs).toBeCloseTo(server.hostMs + prefillMs + movedMs(10) + 2, 6)
     expect(tpotMs).toBeCloseTo(decodeMs(prompt + output / 2), 2)
   })
 
@@ -101,7 +101,7 @@ describe('a lone request', () => {
       .stream!.latenciesMs
     const alone = (gpus: number) => modelLlm(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
     const prefillMs = alone(2).stepMs({ prefillTokens: prompt, decodes: 0, decodeContext: 0 })
-    expect(ttft[0]).toBeCloseTo(server.frontMs + prefillMs + movedMs(200) + 2, 6)
+    expect(ttft[0]).toBeCloseTo(server.hostMs + prefillMs + movedMs(200) + 2, 6)
     expect(tpot[0]).toBeCloseTo(
       alone(4).stepMs({ prefillTokens: 0, decodes: 1, decodeContext: prompt + output / 2 }),
       2,

@@ -130,6 +130,6 @@ export const getTensorParallel = ({ gpus, pools }: Resources): number => pools?.
 
 /** A decode server has no separate prefill steps. */
 function decodeServer(server: LlmServer): LlmServer {
-  const { promptsApart: _, ...limits } = server.limits
+  const { separatePrefill: _, ...limits } = server.limits
   return { ...server, limits }
 }

@@ -56,7 +56,7 @@ describe('a server in virtual time', () => {
     const { latenciesMs, tokens } = run.stream!
     const { ttft: ttftMs, tpot: tpotMs, e2e: e2eMs } = latenciesMs
     expect(ttftMs[0]).toBeCloseTo(
-      server.frontMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }),
+      server.hostMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }),
       6,
     )
     expect(tpotMs[0]).toBeCloseTo(
@@ -193,7 +193,7 @@ describe('the closed form', () => {
       const server = modelLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
       const slower = {
         ...server,
-        frontMs: slowdown * server.frontMs,
+        hostMs: slowdown * server.hostMs,
         stepMs: (work: StepWork) => slowdown * server.stepMs(work),
       }
       const [scaled, own] = [

@@ -23,7 +23,7 @@ export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LlmEngineName = (typeof llmEngineNames)[number]
 
 export interface EngineProfile {
-  readonly order: Pick<SchedulerLimits, 'promptsApart' | 'reserves'>
+  readonly order: Pick<SchedulerLimits, 'separatePrefill' | 'reserves'>
   /** ms that its host takes. */
   readonly hostMs: {
     /**
@@ -92,7 +92,7 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
     },
   },
   sglang: {
-    order: { promptsApart: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
+    order: { separatePrefill: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
     hostMs: {
       front: 6.92,
       step: 0.677,
@@ -113,7 +113,7 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
     },
   },
   tgi: {
-    order: { promptsApart: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
+    order: { separatePrefill: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
     hostMs: {
       front: 1.72,
       step: 3.62,

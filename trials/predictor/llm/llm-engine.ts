@@ -12,7 +12,7 @@ export class LlmEngine {
   readonly #device = new EmulatedDevice()
   #timer: NodeJS.Timeout | undefined
   #idle: (() => void)[] = []
-  readonly #frontMs: number
+  readonly #hostMs: number
   /** When the host has taken in the last request that came. */
   #frontFreeMs = 0
   /** Requests that the host has not taken in yet. */
@@ -24,11 +24,11 @@ export class LlmEngine {
   constructor(
     private readonly limits: SchedulerLimits,
     stepMs: (work: StepWork) => number,
-    frontMs: number,
+    hostMs: number,
   ) {
     this.scheduler = new ContinuousBatcher(limits)
     this.#stepMs = stepMs
-    this.#frontMs = frontMs
+    this.#hostMs = hostMs
   }
 
   get busyMs(): number {
@@ -39,7 +39,7 @@ export class LlmEngine {
   add(sequence: Sequence): boolean {
     if (this.#entering.size + this.scheduler.waiting >= this.limits.queueLimit) return false
     const now = performance.now()
-    this.#frontFreeMs = Math.max(now, this.#frontFreeMs) + this.#frontMs
+    this.#frontFreeMs = Math.max(now, this.#frontFreeMs) + this.#hostMs
     const enter = () => {
       this.#entering.delete(sequence)
       this.scheduler.add(sequence)

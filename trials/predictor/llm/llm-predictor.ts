@@ -39,7 +39,7 @@ export async function startLlmPredictor(
   } = llm
   const speculation = planSpeculation(speculative, architecture, own.architectures)
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
-  const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = planLlmServer(architecture, {
+  const { limits, maxModelLength, memoryMiB, stepMs, hostMs } = planLlmServer(architecture, {
     engine: emulated,
     gpu,
     precision,
@@ -54,7 +54,7 @@ export async function startLlmPredictor(
     prefixCaching: llm.prefixCaching,
     speculation,
   })
-  const engine = new LlmEngine(limits, stepMs, frontMs)
+  const engine = new LlmEngine(limits, stepMs, hostMs)
   const scheduler = engine.scheduler
   const drafts =
     speculation === undefined

@@ -85,7 +85,7 @@ describe('prompts in steps of their own', () => {
   test('hold up those that decode, at once where they are a share of them', () => {
     const batcher = new ContinuousBatcher({
       ...limits,
-      promptsApart: { waitingShare: 0, decodingSteps: 0 },
+      separatePrefill: { waitingShare: 0, decodingSteps: 0 },
     })
     batcher.add(sequence(10, 5).made)
     expect(kinds(batcher, 2)).toEqual(['1 prompts, 0 held up', '1 decode'])
@@ -97,7 +97,7 @@ describe('prompts in steps of their own', () => {
   test('wait for company, and no longer than so many steps', () => {
     const batcher = new ContinuousBatcher({
       ...limits,
-      promptsApart: { waitingShare: 1, decodingSteps: 3 },
+      separatePrefill: { waitingShare: 1, decodingSteps: 3 },
     })
     batcher.add(sequence(10, 20).made)
     batcher.add(sequence(10, 20).made)
@@ -281,7 +281,7 @@ describe('with drafts', () => {
     const servers = [
       {},
       { reserves: true },
-      { reserves: true, promptsApart: { waitingShare: 0.2, decodingSteps: 6 } },
+      { reserves: true, separatePrefill: { waitingShare: 0.2, decodingSteps: 6 } },
     ]
     fc.assert(
       fc.property(

@@ -22,7 +22,7 @@ export interface SchedulerLimits {
    * Prompts run in separate steps, once waiting ones exceed this share of the decoding ones, or
    * after this many decoding steps. Absent: chunked prefill together with decoding.
    */
-  readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
+  readonly separatePrefill?: { readonly waitingShare: number; readonly decodingSteps: number }
   /** Admits a sequence only if its whole answer has room, so that none is preempted. */
   readonly reserves?: boolean
   /**
@@ -140,7 +140,7 @@ export class ContinuousBatcher {
 
   /** Schedules the next step; undefined without work. */
   schedule(): Step | undefined {
-    const apart = this.#limits.promptsApart
+    const apart = this.#limits.separatePrefill
     if (apart === undefined) return this.#step('both')
     const decodes = this.#running.filter(isDecoding).length
     const decodesFirst =

@@ -60,7 +60,7 @@ export interface LlmServer {
   readonly memoryMiB: number
   readonly stepMs: (work: StepWork) => number
   /** Host time of each request before the scheduler, ms. */
-  readonly frontMs: number
+  readonly hostMs: number
   readonly prefixCaching: boolean
 }
 
@@ -108,7 +108,7 @@ export function planLlmServer(architecture: Decoder, serving: LlmServingOptions)
     maxModelLength,
     memoryMiB,
     stepMs,
-    frontMs: profile.hostMs.front,
+    hostMs: profile.hostMs.front,
     prefixCaching,
   }
 }
