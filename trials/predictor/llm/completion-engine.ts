@@ -28,6 +28,6 @@ export interface CompletionEngine<Prompt extends { readonly length: number }> {
    */
   add(prompt: Prompt, completion: Completion): (() => void) | undefined
   /** Resolves when nothing is under way. */
-  drained(): Promise<void>
+  waitUntilIdle(): Promise<void>
   close(): void | Promise<void>
 }

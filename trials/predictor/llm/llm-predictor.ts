@@ -159,8 +159,8 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
     return this.engine.add(sequence) ? () => this.engine.remove(sequence) : undefined
   }
 
-  drained(): Promise<void> {
-    return this.engine.drained()
+  waitUntilIdle(): Promise<void> {
+    return this.engine.waitUntilIdle()
   }
 
   close(): void {

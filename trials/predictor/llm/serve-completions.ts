@@ -38,7 +38,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
     drain()
     let limit: NodeJS.Timeout | undefined
     await Promise.race([
-      engine.drained(),
+      engine.waitUntilIdle(),
       new Promise((resolve) => {
         limit = setTimeout(resolve, settings.drainTimeoutMs)
       }),

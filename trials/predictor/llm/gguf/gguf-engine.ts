@@ -100,7 +100,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     }
   }
 
-  drained(): Promise<void> {
+  waitUntilIdle(): Promise<void> {
     return this.#working ?? Promise.resolve()
   }
 
