@@ -47,7 +47,7 @@ export function ProvenanceBadge({ provenance }: { provenance: keyof typeof prove
 }
 
 export function Verdict({ answer }: { answer: Answer }) {
-  const { experiment, recommendation: r, trials, original } = answer
+  const { experiment, recommendation: r, trials, isUnchanged } = answer
   const notes = r.caveats
   return (
     <>
@@ -57,7 +57,7 @@ export function Verdict({ answer }: { answer: Answer }) {
       <p class="facts">
         <ProvenanceBadge provenance={r.provenance} />
         {` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length.toLocaleString('en-US')} trial${trials.length === 1 ? '' : 's'}`}
-        {!original && (
+        {!isUnchanged && (
           <strong class="asked">
             {' · what if: re-ranked from the measured load curves, no new trials'}
           </strong>

@@ -15,7 +15,7 @@ import { findLastMetrics } from '../../../recommendation/read-metrics.ts'
 import { editPrice } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { Field } from '../elements.tsx'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
@@ -28,7 +28,7 @@ export function WhatIf({ answer }: { answer: Answer }) {
       <ObjectiveFields answer={answer} />
       <MinQuality answer={answer} />
       <Prices answer={answer} />
-      <button type="button" id="reset" disabled={answer.original} onClick={() => app.reset()}>
+      <button type="button" id="reset" disabled={answer.isUnchanged} onClick={() => app.reset()}>
         Reset
       </button>
     </>
@@ -162,7 +162,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   ].sort()
 
   function change(to: ObjectiveChange): void {
-    const demandRps = to.demandRps ?? (planning.assumed ? undefined : planning.demandRps)
+    const demandRps = to.demandRps ?? (planning.isAssumed ? undefined : planning.demandRps)
     const headroom = to.headroom ?? planning.headroom
     const next = to.kind ?? kind
     if (demandRps === undefined && getRequiredInput(next) === 'demand') {
@@ -207,7 +207,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
         min={0.001}
         optional
         field={demandField}
-        value={planning.assumed ? undefined : planning.demandRps}
+        value={planning.isAssumed ? undefined : planning.demandRps}
         onValue={(demandRps) =>
           change({ demandRps, kind: isDemandUnused ? defaultObjectiveKind.withDemand : kind })
         }
