@@ -170,9 +170,9 @@ export interface Predictor {
    * with the new `isolation`. Absent: it cannot move.
    * @param signal aborts the wait
    */
-  move?(configuration: Configuration, signal: AbortSignal): Promise<string>
-  /** Releases its cores to others until `move`, while no trial uses it. */
-  rest?(): void
+  moveToCores?(configuration: Configuration, signal: AbortSignal): Promise<string>
+  /** Releases its cores to others until `moveToCores`, while no trial uses it. */
+  releaseCores?(): void
   /** Ends the whole process group (or every object) and waits for it. Idempotent. */
   stop(): Promise<void>
 }

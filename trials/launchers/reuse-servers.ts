@@ -74,7 +74,7 @@ export function reuseServers<ServerState>(
   }
   const idle: RunningServer[] = []
   const setAside = (server: RunningServer) => {
-    server.predictor.rest?.()
+    server.predictor.releaseCores?.()
     idle.push(server)
   }
   const stopIdle = async () =>

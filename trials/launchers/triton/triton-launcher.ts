@@ -20,7 +20,7 @@ import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
 import { createTritonTuning, type TritonTuning } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
-import { loadPath, readErrorMessage } from '../model-loading.ts'
+import { getModelLoadPath, readErrorMessage } from '../model-loading.ts'
 import type { TunedParameter } from '../placeholders.ts'
 import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
@@ -125,7 +125,7 @@ const reload = async (
 ): Promise<void> => {
   const body = { parameters: { config: JSON.stringify(applyTuning(state, tuning)) } }
   try {
-    await requestTriton(url, loadPath(model), signal, body)
+    await requestTriton(url, getModelLoadPath(model), signal, body)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
