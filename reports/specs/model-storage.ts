@@ -280,7 +280,7 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
 }
 
 /**
- * For platforms that fetch weights themselves: the URI, if they know its kind.
+ * Returns a model URI that a platform which fetches weights itself supports.
  * @throws SpecError for a path, and for storage that only a pod can mount
  */
 export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
