@@ -10,7 +10,7 @@ import { encode } from './infinity-json.ts'
 import { StoreError } from './store-error.ts'
 import {
   computeDigest,
-  formatPlace,
+  formatId,
   type OnDamage,
   parseDocument,
   requireExperiment,
@@ -68,7 +68,7 @@ export const nameAnnotation = ({
   experiment_id,
   trial_number,
 }: Readonly<Record<string, unknown>>): string =>
-  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${formatPlace(experiment_id)}`
+  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${formatId(experiment_id)}`
 
 const listParts = ({
   experiment_id,

@@ -17,7 +17,7 @@ import {
   digestResult,
   digestTrial,
   type ExperimentRow,
-  formatPlace,
+  formatId,
   type OnDamage,
   parseDocument,
   parseExperiment,
@@ -45,11 +45,11 @@ const documentTables = {
   },
   calibrations: {
     columns: ['name', 'measured_at', 'calibration'],
-    name: ({ name }: DocumentRow) => `calibration ${formatPlace(name)}`,
+    name: ({ name }: DocumentRow) => `calibration ${formatId(name)}`,
   },
   watches: {
     columns: ['name', 'updated_at', 'state'],
-    name: ({ name }: DocumentRow) => `watch ${formatPlace(name)}`,
+    name: ({ name }: DocumentRow) => `watch ${formatId(name)}`,
   },
 } satisfies Readonly<Record<string, DocumentTableShape>>
 type DocumentTable = keyof typeof documentTables
@@ -157,7 +157,7 @@ async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<Ex
     for (const id of await readDistinct(sql, table, column)) if (!rows.has(id)) named.add(id)
   for (const id of named)
     onDamage({
-      where: `experiment ${formatPlace(id)}`,
+      where: `experiment ${formatId(id)}`,
       what: 'its own row cannot be read; its trials are left out too',
     })
   if (found.unreadable.length > named.size)
@@ -174,7 +174,7 @@ async function readTrials(
   onDamage: OnDamage,
   areGapsDamage: boolean,
 ): Promise<{ row: TrialRow; points: readonly string[] }[]> {
-  const where = `experiment ${formatPlace(id)}`
+  const where = `experiment ${formatId(id)}`
   const columns = 'experiment_id, number, trial, digest'
   const condition = 'experiment_id = ? AND'
   const lastPoint = await readOrSkip(() =>

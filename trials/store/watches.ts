@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { readOnce } from './read-once.ts'
-import { computeDigest, formatPlace, type OnDamage, parseDocument } from './stored-rows.ts'
+import { computeDigest, formatId, type OnDamage, parseDocument } from './stored-rows.ts'
 import { writeOnce } from './write-once.ts'
 
 interface WatchRow {
@@ -34,7 +34,7 @@ export async function queryWatches(
   )) {
     const read = parseDocument(
       {
-        where: `watch ${formatPlace(name)}`,
+        where: `watch ${formatId(name)}`,
         text: state,
         digest,
         parts: [name, updated_at, state],
