@@ -39,9 +39,9 @@ interface PatchResult {
   readonly container: string
   readonly changes: readonly Change[]
   /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
-  readonly unplaced: readonly string[]
+  readonly unappliedValues: readonly string[]
   /** Settings that conflict with the tuned values and were left in place. */
-  readonly remaining: readonly string[]
+  readonly conflicts: readonly string[]
   /** Whether the measurement's figures hold of the container that the manifest has. */
   readonly figures: Figures
 }
@@ -64,7 +64,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     ...(requested !== undefined && { requested }),
   })
   const figures = classifyPatchedFigures(target, serving)
-  const { edits, unplaced, remaining } = joinEdits([
+  const { edits, unappliedValues, conflicts } = joinEdits([
     listReplicaEdits(objects, target, serving, figures.apply),
     listResourceEdits(target, serving),
     listSettingEdits(target, serving),
@@ -80,8 +80,8 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
       from: getValueAt(object.value, path),
       to: value,
     })),
-    unplaced,
-    remaining,
+    unappliedValues,
+    conflicts,
     figures,
   }
 }

@@ -21,7 +21,7 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const remaining = readPodResources(target, Object.keys(tunedQuantities))
+  const conflicts = readPodResources(target, Object.keys(tunedQuantities))
   const gpus = tunesGpu(serving) ? resolveGpuResources(target, serving) : undefined
   return {
     edits: [
@@ -34,8 +34,8 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
       // Last, so that no block is empty in between.
       ...(gpus ? listRemovedGpus(target, gpus.limits) : []),
     ],
-    unplaced: gpus?.unplaced ?? [],
-    remaining: [...remaining, ...(gpus?.remaining ?? [])],
+    unappliedValues: gpus?.unappliedValues ?? [],
+    conflicts: [...conflicts, ...(gpus?.conflicts ?? [])],
   }
 }
 
@@ -79,8 +79,8 @@ function parseAmount(text: string): number | string {
 
 interface GpuResources {
   readonly limits: Readonly<Record<string, string>>
-  readonly unplaced: readonly string[]
-  readonly remaining: readonly string[]
+  readonly unappliedValues: readonly string[]
+  readonly conflicts: readonly string[]
 }
 
 function resolveGpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
@@ -91,19 +91,19 @@ function resolveGpuResources(target: ServerContainer, serving: Serving): GpuReso
   const claims = listAt(target.value, ['resources', 'claims']).map((one) =>
     String(getValueAt(one, ['name'])),
   )
-  const remaining = claims.map(
+  const conflicts = claims.map(
     (name) =>
       `resources.claims ${name} of ${target.label}: it claims a device in addition to the tuned GPU`,
   )
   if (pods > 1)
     return {
       limits: listPresentGpus(target),
-      unplaced: wanted.map(
+      unappliedValues: wanted.map(
         (one) => `${one}: ${target.object.title} spreads each replica over ${pods} pods`,
       ),
-      remaining,
+      conflicts,
     }
-  return { limits: gpu.limits, unplaced: [], remaining }
+  return { limits: gpu.limits, unappliedValues: [], conflicts }
 }
 
 /** Number of pods that make up one replica. */

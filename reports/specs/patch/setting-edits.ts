@@ -31,7 +31,7 @@ import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 export function listSettingEdits(target: ServerContainer, serving: Serving): Edits {
   const settings = listTunedSettings(serving, target.server, countPodsPerReplica(target) === 1)
   const change = new ContainerChange(target)
-  const unplaced = [
+  const unappliedValues = [
     ...settings.flags.flatMap((flag) => setFlag(change, flag)),
     ...settings.variables.flatMap((variable) =>
       setVariable(change, variable, settings.readsVariables, serving),
@@ -50,7 +50,7 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
     }),
     ...settings.elsewhere,
   ]
-  return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
+  return joinEdits([{ edits: change.listEdits(), unappliedValues, conflicts: [] }])
 }
 
 /** Gets the text around a value, for messages. */

@@ -41,7 +41,7 @@ import {
   buildServerFields,
   mountVolumes,
 } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import { fullFleetNote, fullFleetStrategy } from '../replica-schedule.ts'
 import {
@@ -165,7 +165,7 @@ function renderInferenceService(
       ...describeGpuNeeds(gpu),
       ...(storage?.notes ?? []),
       ...container.notes,
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       ...scaling.notes,
       ...(replicaPlan ? [fullFleetNote] : []),
     ],

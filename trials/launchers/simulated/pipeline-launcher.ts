@@ -16,7 +16,7 @@ import {
   type Usage,
 } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
-import { modelServer } from './device.ts'
+import { modelServer } from './modelled-server.ts'
 import { createPipelinePredictor, type PredictedPipeline } from './pipeline-estimate.ts'
 import { PipelineServer, type SimulatedStage } from './pipeline-server.ts'
 import { createBatchQueueOptions } from './queueing-model.ts'
