@@ -1,7 +1,7 @@
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { describeTrace } from '../../../config/trace.ts'
 import { exitCodes } from '../../../exit-codes.ts'
-import { profileWithoutSecrets } from '../../../library/profile-server.ts'
+import { profileAndRedact } from '../../../library/profile-server.ts'
 import { describeNotReady } from '../../../waiting-text.ts'
 import { requireWritableFiles } from '../../../writable-paths.ts'
 import { countColumns } from '../../render/columns.ts'
@@ -23,7 +23,7 @@ export async function profile(flags: ProfileFlags): Promise<number> {
   const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
   try {
-    const found = await profileWithoutSecrets({
+    const found = await profileAndRedact({
       ...options,
       signal,
       onReason: (reason) => process.stderr.write(`${describeNotReady(reason)}\n`),
