@@ -19,7 +19,7 @@ import { LaunchError } from './types.ts'
 interface Pools {
   readonly prefill: number
   readonly decode: number
-  /** Of each prefill server, and of each decode server. */
+  /** GPUs of each prefill server, and of each decode server. */
   readonly prefillGpus: number
   readonly decodeGpus: number
 }
@@ -351,7 +351,7 @@ function formatFraction(share: number): string {
 const describeMemory = (mebibytes: number): string =>
   mebibytes < 1024 ? `${formatExact(mebibytes)} MiB` : `${formatExact(mebibytes / 1024)} GiB`
 
-/** As it was chosen, to three decimals: configurations that differ read differently. */
+/** Formats a value to three decimals, so that different configurations have different texts. */
 const formatExact = (value: number) => String(Number(value.toFixed(3)))
 
 const formatNumber = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))

@@ -68,7 +68,7 @@ const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
 const assignment =
   /(?<![\w./-])(?:(-{1,2}[A-Za-z][\w.-]*)[ \t]+|-{0,2}([A-Za-z_][\w.-]*)["']?[ \t]*[:=][ \t]*)(?="([^"\n]*)"|'([^'\n]*)'|(?:(?:Bearer|Basic|Token)\s+)?([^\s"',;&|<>()[\]{}]+))/dg
 
-/** Of URLs that requests go to; files and buckets have names of other kinds. */
+/** Path of a URL that requests go to; files and buckets have names of other kinds. */
 const pathOfUrl = /\b(?:https?|grpcs?|wss?|http\+unix):\/\/[^\s/?#"'<>]+(\/[^\s?#"'<>]*)/dgi
 /** Segments that name the secret after them, without their separators. */
 const namesNextSegment =

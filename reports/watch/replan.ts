@@ -10,7 +10,7 @@ import type { Finding } from './watch.ts'
 export interface ReplanOption extends ReplicaPrice {
   readonly trial: number
   readonly label: string
-  /** Of one replica with production's slowness, requests per second; 0: it violates the SLO. */
+  /** Capacity of one replica with production's slowness, req/s; 0: it violates the SLO. */
   readonly capacityRps: number
 }
 

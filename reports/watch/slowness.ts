@@ -7,7 +7,7 @@ export interface MeasuredServer {
   /** Highest rate of one replica within the SLO, requests per second. */
   readonly capacityRps: number
   readonly saturationRps?: number
-  /** Of the SLO's percentile, one replica. */
+  /** Load curve of the SLO percentile, of one replica. */
   readonly curve: readonly CurveKnot[]
 }
 

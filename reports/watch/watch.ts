@@ -26,7 +26,7 @@ export interface WatchTarget {
   readonly replicas?: number
   /** The measured model version; absent: the first one observed. */
   readonly version?: string
-  /** Of one replica, per hour: when it was recommended, and by today's prices. */
+  /** Price of one replica: when it was recommended, and by today's prices. */
   readonly pricePerHour: { readonly stored: number; readonly today: number }
   /** Whole instances that replicas must be rented in today; absent: replicas are rented singly. */
   readonly bundles?: readonly Bundle[]

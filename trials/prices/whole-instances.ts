@@ -51,7 +51,7 @@ export function countReplicasPerInstance(resources: Resources, instance: Shape):
 interface RentedInstance {
   readonly instance: SoldInstance
   readonly replicasEach: number
-  /** Of one replica: its part of the instance. */
+  /** Price of one replica: its part of the instance. */
   readonly perHour: number
 }
 

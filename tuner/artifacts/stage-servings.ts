@@ -20,7 +20,7 @@ interface StageServingInput {
   readonly recommendation: Recommendation
   readonly candidate: Candidate
   readonly trials: readonly FinishedTrial[]
-  /** Of one replica of a stage. */
+  /** Price of one replica of a stage. */
   readonly pricePerHour: Pricing<Configuration>
   readonly target: SpecTarget
   readonly options?: DeployOptions
@@ -89,7 +89,7 @@ function resolveStage(
   return { ...serving, container: { ...container, notes: [note, ...(container.notes ?? [])] } }
 }
 
-/** Of the confirmation where the candidate is the confirmed one. */
+/** Finds the usage of a stage, in the confirmation if the candidate is the confirmed one. */
 function findStageUsage(
   name: string,
   candidate: Candidate,

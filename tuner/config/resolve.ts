@@ -90,7 +90,7 @@ import type { Path } from './yaml-file.ts'
 
 /** Emulated GPUs by default: one of each price class that clouds offer. */
 const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
-/** The same for language models, which need more memory and bandwidth. */
+/** Emulated GPUs for language models, which need more memory and bandwidth. */
 const emulatedLlmGpus = ['L4', 'A10G', 'L40S', 'A100-80GB', 'H100']
 
 /** Keys whose meaning depends on the kind of predictor. */

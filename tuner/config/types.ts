@@ -233,7 +233,7 @@ export type Origin =
 export interface ConfigRow {
   /** 'budget.maxTrials' */
   readonly path: string
-  /** As the user would write it: '50 ms', '1, 2, 4, 8'. */
+  /** Value as a user would write it: '50 ms', '1, 2, 4, 8'. */
   readonly value: string
   /** 'default', 'experiment.yaml:7:3', '--max-trials'. */
   readonly origin: string

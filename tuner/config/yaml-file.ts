@@ -45,7 +45,7 @@ export function readYamlFile(
   return readYaml(text, shown, folder)
 }
 
-/** Like `readYamlFile`, for the text of a file. */
+/** Parses the text of a file as `readYamlFile` does. */
 export function readYaml(
   text: string,
   shown: string,

@@ -67,7 +67,7 @@ interface FleetRow {
   readonly withSparePerMonth: number
   /** Share of the measured capacity that the demand uses. */
   readonly utilisation: number
-  /** The same with one replica lost. */
+  /** Utilisation with one replica lost. */
   readonly utilisationOneLost: number
 }
 

@@ -32,7 +32,7 @@ const maxContenders = 400
 /** Caches what stays the same between two questions about a growing list of trials. */
 export class Contenders {
   readonly #curves = new CurveTable()
-  /** By group: number of its trials whose load curve is in the table. */
+  /** Number of the trials of each group whose load curve is in the table. */
   #drawn: number[] = []
   #curvesOf = ''
   #prices: ReplicaPrice[] = []

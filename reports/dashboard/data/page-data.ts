@@ -22,7 +22,7 @@ export interface DashboardExperiment {
   readonly provenance: Provenance
   readonly seed: number
   readonly model: string
-  /** Of a pipeline: its stages with their calls, callers first. */
+  /** Stages of a pipeline with their calls, callers first. */
   readonly stages?: readonly Stage[]
   /** 'GPUs T4, L4 (emulated)' */
   readonly hardware: string

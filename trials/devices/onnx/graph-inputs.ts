@@ -107,7 +107,7 @@ export const listDynamicAxes = (graph: OnnxGraph): string[] => {
   return [...new Set(open)]
 }
 
-/** Of images whose file leaves them open: RGB. */
+/** RGB, for images whose file leaves the number of channels open. */
 const assumedChannels = 3
 
 function chooseSize(

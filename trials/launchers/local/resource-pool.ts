@@ -163,7 +163,7 @@ function releaseShare(reserved: Map<number, ReservedCore>, core: number, share: 
   else reserved.delete(core)
 }
 
-/** Of sums of shares. */
+/** Tolerance for sums of shares. */
 const roundingError = 1e-9
 
 /**

@@ -10,9 +10,9 @@ import type { RelayTotals, StageRelay } from './stage-relay.ts'
 export interface ServingStage {
   readonly name: string
   readonly replicas: readonly Predictor[]
-  /** Of one replica. */
+  /** Resources of one replica. */
   readonly resources: Resources
-  /** Before all but the entry. */
+  /** Relay before the stage; the entry has none. */
   readonly relay?: StageRelay
 }
 

@@ -84,7 +84,7 @@ export function createLlmPools(
       `use ${pooledEngines.join(' or ')}`,
     )
   const { prefill, decode, prefillGpus, decodeGpus } = resources.pools
-  const fault = splitFault(engine, prefillGpus, decodeGpus)
+  const fault = findSplitFault(engine, prefillGpus, decodeGpus)
   if (fault !== undefined)
     throw new DeviceModelError(
       `decode servers with ${decodeGpus} GPUs cannot continue requests of prefill servers with ${prefillGpus}`,
@@ -105,8 +105,8 @@ export function createLlmPools(
  */
 const gathering: ReadonlySet<LlmEngineName> = new Set(['sglang'])
 
-/** Why servers with these numbers of GPUs cannot transfer to each other; undefined: they can. */
-function splitFault(
+/** Explains why servers with these numbers of GPUs cannot transfer to each other, if so. */
+function findSplitFault(
   engine: LlmEngineName,
   prefillGpus: number,
   decodeGpus: number,
@@ -117,8 +117,8 @@ function splitFault(
   return `the supported version of ${engine} does not allow decode servers with fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
 }
 
-/** The same as a condition of a search space. */
-export const splitCondition = (engine: LlmEngineName): string =>
+/** Formats the rule of `findSplitFault` as a condition of the search space. */
+export const formatSplitCondition = (engine: LlmEngineName): string =>
   `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
 /** Bytes of keys and values of a token, over all GPUs of a server. */

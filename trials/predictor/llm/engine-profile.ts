@@ -52,7 +52,7 @@ export interface EngineProfile {
     readonly weights: number
     readonly cache: number
     readonly flops: number
-    /** The same in 8 bits. */
+    /** Slowdown of arithmetic in 8 bits. */
     readonly flops8: number
     /**
      * Memory transfers of a token's hidden state in each layer, in addition to those in the

@@ -62,7 +62,7 @@ export interface StepWork {
 export interface StepParts {
   readonly layers: number
   readonly weights: number
-  /** The same where weights are in 8 bits, else 0. */
+  /** Reading the weights if they are in 8 bits, else 0. */
   readonly weights8: number
   readonly cache: number
   readonly flops16: number
@@ -195,7 +195,7 @@ const countTokensBefore = (generation: string, gpu: Gpu): boolean => {
 export const countLayerWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a)
 
-/** Of them those that a token is multiplied with. */
+/** Counts the weights that a token is multiplied with. */
 const countActiveWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a, a.experts?.active)
 

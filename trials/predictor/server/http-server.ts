@@ -122,7 +122,7 @@ function addOipRoutes(app: FastifyInstance, repository: ModelRepository): void {
   }
 }
 
-/** As Triton's explicit model control: one load after the other. */
+/** Adds Triton's explicit model control: one load after the other. */
 function addControlRoute(
   app: FastifyInstance,
   repository: ModelRepository,

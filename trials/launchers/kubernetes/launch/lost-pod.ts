@@ -59,7 +59,7 @@ export const createLossExplainer =
     return what === undefined ? undefined : { what, hint: 'tune tries it again' }
   }
 
-/** By a dry run: a tuner that may create trials may do that, but perhaps not read namespaces. */
+/** Uses a dry run: a tuner may create trials, but perhaps not read namespaces. */
 async function explainNamespaceLoss(
   api: Api,
   signal: AbortSignal,

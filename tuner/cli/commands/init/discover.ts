@@ -61,7 +61,7 @@ type HttpAnswer = Awaited<ReturnType<typeof get>>
 export interface DiscoveredServer {
   readonly protocol: ProtocolName
   readonly model: string
-  /** As in the experiment file. */
+  /** Path of the inference call; this and the following keys are as in the experiment file. */
   readonly path?: string
   readonly healthPath?: string
   readonly body?: string
