@@ -180,7 +180,7 @@ export function parseResources(
 }
 
 /**
- * As `parseResources`, for a launch.
+ * Parses resources like `parseResources`, with the errors of a launch.
  * @throws LaunchError for a configuration that cannot be read
  */
 export function readResources(...given: Parameters<typeof parseResources>): Resources {

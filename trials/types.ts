@@ -265,7 +265,7 @@ export interface RunProgress {
    */
   readonly lastNumber: number
   /**
-   * The same when the experiment last ended, done or failed. Trials after it are of the run that
+   * Highest number when the experiment last ended, done or failed. Later trials are of the run that
    * was interrupted.
    */
   readonly endedAfter: number

@@ -34,7 +34,7 @@ interface MpsSlice {
 }
 
 /**
- * The same models and GPUs, where GPUs with `mps` may also be cut into shares, and segments on
+ * Extends models and GPUs: GPUs with `mps` may also be cut into shares, and segments on
  * shares have the rate that they reach beside neighbours. A replica is left out if its batch gets
  * slower than the SLO allows, or where it does not fit.
  */

@@ -7,7 +7,7 @@ import { latency, percent } from '../format.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Recommendation, StageReport } from './types.ts'
 
-/** In the order of the configuration, callers first; undefined for a single predictor. */
+/** Reports the stages, callers first, as in the configuration; undefined for a single predictor. */
 export function reportStages(
   { trial, confirmation }: RankedCandidate,
   { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,

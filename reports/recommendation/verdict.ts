@@ -210,7 +210,7 @@ function compareCosts(
   return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
 }
 
-/** For a trial that was stopped early: 'at least 12 % more expensive: serves at most 891 req/s'. */
+/** Describes a pruned trial: 'at least 12 % more expensive: serves at most 891 req/s'. */
 function describeMinExcess(
   candidate: Candidate,
   best: Candidate | undefined,
@@ -223,7 +223,7 @@ function describeMinExcess(
     : `statistically tied: ${candidate.reason}`
 }
 
-/** How likely it is that no untried configuration is better, by the stop rule's model. */
+/** Describes the probability that no untried configuration is better, by the stop rule's model. */
 export function describeConfidence(
   objective: Objective,
   { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopBelief> = {},

@@ -149,7 +149,7 @@ const sidecars: Readonly<Record<string, string>> = {
 }
 
 /**
- * Where the weights of a serving are; undefined if no weights were named, or if the server fetches
+ * Resolves where the weights are; undefined if no weights were named, or if the server fetches
  * them itself.
  * @throws SpecError for an address of unknown kind
  */

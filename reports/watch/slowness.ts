@@ -1,4 +1,4 @@
-/** How much slower a server is than it was measured, by its rate and latency in one window. */
+/** Slowness of a server relative to its measurement, by its rate and latency in one window. */
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
 import { computeLatencyMs } from '../plan/replica.ts'
 

@@ -56,7 +56,7 @@ export interface Decoder {
 
 export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
 
-/** What requests for the architecture contain. */
+/** Gets the kind of input that requests for the architecture contain. */
 export const getInputKind = (architecture: Architecture): InputKind =>
   architecture.kind === 'graph'
     ? architecture.inputKind

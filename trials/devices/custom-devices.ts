@@ -87,7 +87,7 @@ export function completeGpu(name: string, sheet: Datasheet): Gpu {
   }
 }
 
-/** In the middle of the catalogue's process nodes, 16 to 3 nm. */
+/** Assumed: the middle of the catalogue's process nodes, 16 to 3 nm. */
 const defaultProcessNm = 8
 
 /**

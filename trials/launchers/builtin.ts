@@ -1,4 +1,4 @@
-/** How the built-in predictor is started, and how it announces where it serves. */
+/** Starts of the built-in predictor: its command, environment and announcement of its address. */
 
 import { resolveProcessEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'

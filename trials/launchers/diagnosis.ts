@@ -3,7 +3,7 @@
  */
 import { readFileSync } from 'node:fs'
 
-/** How the first process of a predictor ended. */
+/** End of the first process of a predictor. */
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null

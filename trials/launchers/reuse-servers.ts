@@ -31,7 +31,7 @@ export interface ReusableServer<ServerState> {
   readonly state: ServerState
 }
 
-/** How to change the values of a running server. */
+/** Method of changing the values of a running server. */
 interface ChangeMethod<ServerState> {
   /** Parameters that can change without a restart. */
   readonly parameterNames: ReadonlySet<string>

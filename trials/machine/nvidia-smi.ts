@@ -150,7 +150,7 @@ export const parseGpus = (table: string, list: string): GpuListing => {
 /** Placeholders for unsupported figures: '[N/A]', '[Not Supported]'. */
 const isTold = (cell: string) => !/^(\[.*\]|N\/A)$/.test(cell)
 
-/** In the place of every figure of a GPU that no longer answers. */
+/** Text in place of every figure of a GPU that no longer answers. */
 const lost = /^\[?(GPU is lost|GPU requires reset|Unknown Error|ERR!)/i
 
 /**

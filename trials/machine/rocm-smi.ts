@@ -87,8 +87,8 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
 }
 
 /**
- * As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name
- * nothing.
+ * Formats the id as ROCr does (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits. 'N/A' and
+ * 0 name nothing.
  */
 const readRuntimeUuid = (uniqueId = ''): string | undefined => {
   const digits = /^0x0*([1-9a-f][0-9a-f]*)$/i.exec(uniqueId)?.[1]

@@ -15,7 +15,7 @@ export interface SoldInstance {
   /** Committed for a year or more; absent: not known. */
   readonly committedPerHour?: number
   /**
-   * As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known.
+   * Label `node.kubernetes.io/instance-type` of the provider's nodes; absent: not known.
    */
   readonly instanceType?: string
   /** Reservation of its node; absent: unknown, counted as none. */

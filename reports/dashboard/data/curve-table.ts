@@ -28,7 +28,7 @@ export class CurveTable {
   }
 
   /**
-   * By owner: highest rate at which one of its curves meets a limit, requests per second; 0 without
+   * Lists the highest rate of each owner at which one of its curves meets a limit, req/s; 0 without
    * a curve.
    */
   listRatesWithin(limitMs: number, owners: number): Float64Array {

@@ -100,7 +100,7 @@ export class Ranker {
   }
 
   /**
-   * The same in steps of one configuration, so that the caller can yield in between.
+   * Recommends in steps of one configuration, so that the caller can yield in between.
    * @param trials may only grow between calls
    */
   *recommendInSteps(

@@ -117,7 +117,7 @@ const stateWords = {
   failed: '✕ failed',
 } as const
 
-/** How far the experiment is, here and in the page's title. */
+/** Shows the progress of the experiment, here and in the page's title. */
 function State() {
   const { answer, online } = useLiveApp()
   const title = answer && formatPageTitle(answer)

@@ -1,5 +1,5 @@
 /**
- * Where experiment and trials come from: a server that goes on telling, or a snapshot inside the
+ * Sources of experiment and trials: a server that sends updates, or a snapshot inside the
  * page.
  */
 

@@ -8,7 +8,7 @@ const getStart = (item: Item): number => (isPair(item) ? item.key : item).range!
 const getEnd = (item: Item): number =>
   isPair(item) ? (item.value?.range?.[1] ?? item.key.range![1]) : item.range![1]
 
-/** How an entry is written, by the style of the entries around it. */
+/** Style of an entry, taken from the entries around it. */
 interface EntryStyle {
   readonly json: boolean
   /** Between a name's colon and its value, in JSON. */

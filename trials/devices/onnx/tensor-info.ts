@@ -1,4 +1,4 @@
-/** What is known about tensors while a graph is walked with bound dimensions. */
+/** Facts about tensors that are derived while a graph is walked with bound dimensions. */
 import type { GraphAttribute, GraphNode, GraphTensor } from './graph.ts'
 
 export interface TensorInfo {

@@ -57,7 +57,7 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
   }
 }
 
-/** From SIGTERM to SIGKILL. Assumed. */
+/** Time from SIGTERM to SIGKILL. Assumed. */
 const graceMs = 1_000
 
 /** The kernel shows a process of another namespace as 0. */

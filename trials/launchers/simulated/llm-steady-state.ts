@@ -44,7 +44,7 @@ interface TokensPerStep {
   readonly stepsCv: number
 }
 
-/** With speculative decoding, a step verifies drafts of each answer and accepts some of them. */
+/** Describes steps: with speculative decoding, they verify drafts and accept some of them. */
 function describeTokensPerStep(
   { limits: { speculation } }: LlmQueueing['server'],
   meanOutputTokens: number,

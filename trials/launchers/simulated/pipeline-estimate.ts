@@ -145,7 +145,8 @@ interface VisitNode {
 }
 
 /**
- * The same requests for every configuration and rate, so that predictions differ in these alone.
+ * Samples the same requests for every configuration and rate, so that predictions differ only in
+ * these.
  */
 class PipelineDraws {
   readonly #root: VisitNode

@@ -108,7 +108,7 @@ function createStages(
   )
 }
 
-/** At the measured rate: the last load is the one at the capacity, or of the confirmation. */
+/** Reads the usage during the last load, which is at the capacity, or the confirmation. */
 function readUsage(
   { lastPlay: { elapsedMs, requests, stages: played } }: PipelineServer,
   stages: ReadonlyMap<string, SimulatedStage>,

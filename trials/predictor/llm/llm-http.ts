@@ -15,7 +15,7 @@ interface LlmServerOptions {
 }
 
 /**
- * As in the other predictors: longer than any idle time in windows with few requests. Node's
+ * Longer than any idle time in windows with few requests, as in the other predictors. Node's
  * default is 5 s.
  */
 const keepAliveMs = 72_000

@@ -89,7 +89,7 @@ export const stepCoefficients = {
 } as const
 
 /**
- * Of one all-reduce: ms, and the GB/s it moves. NVLink is fitted; for PCIe the tables are
+ * Latency of one all-reduce, ms, and its bandwidth. NVLink is fitted; for PCIe the tables are
  * inconsistent, hence its larger error.
  */
 export const links = {
@@ -104,7 +104,7 @@ export const hasNvlink = (gpu: Gpu): boolean =>
 /** Additional standard deviation of ln(time) for a group of GPUs, by its link. */
 export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)
 
-/** How the numbers of a device are stored and multiplied. */
+/** Storage and arithmetic of the numbers on a device. */
 interface Arithmetic {
   readonly weightBytes: number
   /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */

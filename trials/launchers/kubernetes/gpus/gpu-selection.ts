@@ -239,7 +239,7 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
   },
 }
 
-/** At most the board's memory, so that shares add up to no more than the board. */
+/** Limits the memory of a share, so that all shares add up to no more than the board. */
 const limitMemoryMiB = ({ gpu, gpuMemoryMiB = 0, gpuShare }: ShareRequest): number =>
   Math.floor(Math.min(gpuMemoryMiB, getReportedMemoryMiB(gpu) * gpuShare))
 const formatCorePercent = ({ gpuShare }: ShareRequest): string => String(Math.round(gpuShare * 100))

@@ -1,4 +1,4 @@
-/** What a failed pod means for its trial: infeasible, failed and retried, or worth waiting for. */
+/** Classifies failed pods: the trial is infeasible, failed and retried, or worth waiting for. */
 import type { CoreV1Event, V1Pod } from '@kubernetes/client-node'
 import { InfeasibleError, LaunchError } from '../../../types.ts'
 import { builtinExitCodes } from '../../builtin.ts'
@@ -128,7 +128,7 @@ export function findNamespaceError(message: string): LaunchError | undefined {
   return undefined
 }
 
-/** What to change if a policy of the cluster rejects a pod. */
+/** Finds a hint on what to change if a policy of the cluster rejects a pod. */
 function findPolicyHint(message: string, key: PolicyKey): string | undefined {
   if (/must specify|exceeded quota|usage per/.test(message))
     return `set the resources that the quota requires: ${key}: {spec: {containers: [...]}}`

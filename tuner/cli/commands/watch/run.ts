@@ -177,7 +177,7 @@ function propose(
 const findSlowness = ({ findings }: WatchReport): number =>
   Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
 
-/** Until a full week was observed, the planned demand counts too. */
+/** Finds the peak. Until a full week was observed, the planned demand counts too. */
 const findPeakRps = ({ peakRps, state }: WatchReport, { experiment }: ReopenedExperiment): number =>
   Math.max(
     peakRps,

@@ -3,7 +3,7 @@
 /** Keys as the server names them; of a text line, as docs/how-to/watch-production.md lists them. */
 export type LogRecord = Readonly<Record<string, unknown>>
 
-/** In the order in which they are tried; `logfmt` fits most and comes last. */
+/** Shapes of lines, in the order in which they are tried; `logfmt` fits most and comes last. */
 export const textShapes = [
   'combined',
   'envoy',
@@ -75,9 +75,8 @@ const agentPattern = /^"(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"(?: |$)/
 const wordPattern = /([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))|"((?:[^"\\]|\\.)*)"|(\S+)/g
 
 /**
- * Of nginx, Apache and those that write like them. What stands behind the agent, or behind the
- * bytes
- * where there is none, is in the fields 1, 2, ..., `last`, and under its name where it is
+ * Parses the format of nginx, Apache and servers that write alike. Text behind the agent (without
+ * an agent: behind the bytes) is in the fields 1, 2, ..., `last`, and under its name if it is
  * NAME=value.
  */
 function parseCombined(text: string): LogRecord | undefined {
