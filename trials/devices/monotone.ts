@@ -67,9 +67,9 @@ function computeRunningMaximum(
   const key = `${i} ${lengths.length} ${j}`
   const maxima = surface.maxima.get(key)
   if (maxima !== undefined) return maxima
-  const here = surface.evaluate(knotAt(batchKnots, i), knotAt(lengths, j))
+  const atKnot = surface.evaluate(knotAt(batchKnots, i), knotAt(lengths, j))
   const value = Math.max(
-    here,
+    atKnot,
     i > 0 ? computeRunningMaximum(surface, lengths, i - 1, j) : 0,
     j > 0 ? computeRunningMaximum(surface, lengths, i, j - 1) : 0,
   )

@@ -29,9 +29,9 @@ export const chooseEngine = (
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): RunningEngine => {
-  const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
-  if (wanted === 'emulated' || asked.gpu === undefined) return wanted
-  const missing = findGpuSupportFault(wanted, machine)
+  const requestedEngine = template.engine === 'auto' ? 'tfjs' : template.engine
+  if (requestedEngine === 'emulated' || asked.gpu === undefined) return requestedEngine
+  const missing = findGpuSupportFault(requestedEngine, machine)
   if (template.engine === 'auto')
     return missing === undefined &&
       machine.gpus.some((gpu) => findCatalogueName(gpu.name, ownGpus) === asked.gpu)
@@ -39,10 +39,10 @@ export const chooseEngine = (
       : 'emulated'
   if (missing !== undefined)
     throw new LaunchError(
-      `engine ${wanted} on a ${asked.gpu}: ${missing.what}`,
+      `engine ${requestedEngine} on a ${asked.gpu}: ${missing.what}`,
       `${missing.install}, or use the emulated engine`,
     )
-  return wanted
+  return requestedEngine
 }
 
 /** Engines that compute, on a GPU each through its own package. */

@@ -50,13 +50,13 @@ export const fillPrepare = (
   values: LauncherValues,
 ): FilledPrepare => {
   const missing = new Set<string>()
-  const known = Object.fromEntries(
+  const knownValues = Object.fromEntries(
     preparePlaceholders.flatMap((name) =>
       values[name] === undefined ? [] : [[name, values[name]]],
     ),
   )
   const fill = (text: string) =>
-    fillPlaceholders(text, { ...known, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
+    fillPlaceholders(text, { ...knownValues, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
       missing.add(name),
     )
   const texts = [...command, ...Object.values(env)]

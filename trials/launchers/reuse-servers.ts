@@ -200,12 +200,12 @@ function createTrialView(
     ...(changeSeconds !== undefined && { prepared: undefined }),
     isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; server reused, ${changeDescription}`}`,
     usage: async (): Promise<Usage> => {
-      const used = await predictor.usage()
+      const usage = await predictor.usage()
       return {
-        ...used,
+        ...usage,
         ...(changeSeconds !== undefined && {
           launchSeconds: changeSeconds,
-          startSeconds: used.launchSeconds,
+          startSeconds: usage.launchSeconds,
           prepareSeconds: undefined,
         }),
         ...(realisedBatch && { realisedBatch: await realisedBatch() }),

@@ -57,7 +57,7 @@ export const findTemplateProblems = (
   ]
   const ownSettings = new OwnSettings(template.command, template.cwd, listWrittenFiles(template))
   const settingsProblems = findSettingsProblems(template, parameters, ownSettings)
-  const used = new Set(
+  const usedNames = new Set(
     settingsProblems.length > 0
       ? parameterNames
       : template.server && selectServerParameters(template.server.kind, parameterNames, ownSettings),
@@ -65,12 +65,12 @@ export const findTemplateProblems = (
   for (const name of [...listPrepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
     findPlaceholders,
   ))
-    used.add(name)
+    usedNames.add(name)
   const unknown = textsByPlace.flatMap(([place, text]) =>
     text === argsPlaceholder
       ? []
       : findPlaceholders(text).flatMap((name) => {
-          used.add(name)
+          usedNames.add(name)
           return knownNames.has(name)
             ? []
             : [
@@ -87,13 +87,13 @@ export const findTemplateProblems = (
       ),
   )
   const unused = parameters
-    .filter(({ name, category }) => category === 'server' && !used.has(name))
+    .filter(({ name, category }) => category === 'server' && !usedNames.has(name))
     .map(
       ({ name }) =>
         `parameter ${name} (server) never reaches the predictor: put \${${name}} into command, env, a file or reconfigure`,
     )
   const uncalled = calledStages
-    .filter((stage) => !used.has(formatStagePlaceholder(stage)))
+    .filter((stage) => !usedNames.has(formatStagePlaceholder(stage)))
     .map(
       (stage) =>
         `command: the address of stage ${stage} never reaches the predictor; put \${${formatStagePlaceholder(stage)}} into command, env or a file`,
@@ -105,7 +105,7 @@ export const findTemplateProblems = (
       ({ name, category }) =>
         languageServer &&
         category === 'env' &&
-        !used.has(name) &&
+        !usedNames.has(name) &&
         !template.envNames?.[name] &&
         name !== name.toUpperCase(),
     )
@@ -218,13 +218,13 @@ const findReconfigureProblems = (
 ): string[] => {
   const { reconfigure } = template
   if (reconfigure === undefined) return []
-  const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
+  const knownNames = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
   const unknown = [...new Set(reconfigure.flatMap(findPlaceholders))].filter(
-    (name) => !known.includes(name),
+    (name) => !knownNames.includes(name),
   )
   if (unknown.length > 0)
     return unknown.map(
-      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(known)}`,
+      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(knownNames)}`,
     )
   if (listReconfigurable(template, parameters).size > 0) return []
   return [

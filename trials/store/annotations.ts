@@ -42,16 +42,16 @@ export async function readAnnotations(
     `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
     id === undefined ? [] : [id],
   )
-  const found = new Map<string, Map<number, Annotation>>()
+  const annotationsById = new Map<string, Map<number, Annotation>>()
   for (const row of rows) {
     const annotation = parseAnnotation(row, onDamage)
     if (annotation)
-      found.set(
+      annotationsById.set(
         row.experiment_id,
-        (found.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation),
+        (annotationsById.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation),
       )
   }
-  return found
+  return annotationsById
 }
 
 /** Undefined for a damaged row, which is reported to `onDamage`. */
@@ -88,10 +88,10 @@ export function applyChange(
 ): Annotation {
   const { note, addTags = [], removeTags = [], archived } = change
   const added = addTags.map((tag) => tag.trim())
-  const kept = (before?.tags ?? []).filter(
+  const remainingTags = (before?.tags ?? []).filter(
     (tag) => !removeTags.map((one) => one.trim()).includes(tag),
   )
-  const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
+  const tags = [...new Set([...remainingTags, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
     ...added.flatMap(tagProblem),
     ...(tags.length > maxTags ? [`${tags.length} tags exceed the maximum of ${maxTags}`] : []),

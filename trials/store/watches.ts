@@ -23,12 +23,12 @@ export const readWatches = (
 ): Promise<ReadonlyMap<string, unknown>> =>
   readOnce(resolve(path), onDamage, (sql) => queryWatches(sql, onDamage))
 
-/** Those that are whole. */
+/** Reads the states that are undamaged, by name. */
 export async function queryWatches(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<ReadonlyMap<string, unknown>> {
-  const whole = new Map<string, unknown>()
+  const statesByName = new Map<string, unknown>()
   for (const { name, updated_at, state, digest } of await sql.all<WatchRow>(
     'SELECT * FROM watches ORDER BY name',
   )) {
@@ -41,9 +41,9 @@ export async function queryWatches(
       },
       onDamage,
     )
-    if (read) whole.set(name, read.document)
+    if (read) statesByName.set(name, read.document)
   }
-  return whole
+  return statesByName
 }
 
 /**

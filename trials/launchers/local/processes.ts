@@ -139,8 +139,8 @@ export const countListeningSockets = (
 ): { total: number; byCandidates: number } | undefined => {
   const sockets = listListeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
-  const own = new Set(candidates.flatMap(listSockets))
-  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
+  const candidateSockets = new Set(candidates.flatMap(listSockets))
+  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => candidateSockets.has(name)).length }
 }
 
 /** They listen for containers and units that they start. */
@@ -166,9 +166,9 @@ export const areListenersForeign = (port: number, group: GroupIdentity): boolean
 
 /** TCP ports on which processes listen, ascending. */
 export const listPorts = (pids: readonly number[]): number[] => {
-  const own = new Set(pids.flatMap(listSockets))
+  const ownSockets = new Set(pids.flatMap(listSockets))
   const ports = (listListeningSockets() ?? [])
-    .filter(({ name }) => own.has(name))
+    .filter(({ name }) => ownSockets.has(name))
     .map(({ port }) => port)
   return [...new Set(ports)].sort((a, b) => a - b)
 }

@@ -95,7 +95,7 @@ const listReloadable = (
     template.cwd,
     template.prepare,
   ])
-  const taken = selectServerParameters(
+  const serverParameters = selectServerParameters(
     'triton',
     parameters.map(({ name }) => name),
   )
@@ -103,7 +103,7 @@ const listReloadable = (
     parameters
       .filter(
         ({ name, category }) =>
-          taken.has(name) &&
+          serverParameters.has(name) &&
           category !== 'args' &&
           category !== 'resource' &&
           !texts.includes(`\${${name}}`),

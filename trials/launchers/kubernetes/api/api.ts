@@ -246,8 +246,8 @@ export class Api {
   }
 
   private async connect(): Promise<Connection> {
-    const known = this.connection
-    if (known && performance.now() - known.readAt < credentialsLifetimeMs) return known
+    const cached = this.connection
+    if (cached && performance.now() - cached.readAt < credentialsLifetimeMs) return cached
     const options: https.RequestOptions = {}
     try {
       await this.config.applyToHTTPSOptions(options)

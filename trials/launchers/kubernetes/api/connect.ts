@@ -41,9 +41,9 @@ export async function connect(namespace?: string, timeouts?: ApiTimeouts): Promi
 
 /** Lists the kubeconfig files that the client reads. */
 function listKubeconfigFiles(): string[] {
-  const named = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
+  const namedFiles = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
   const usual = join(process.env.HOME ?? homedir(), '.kube', 'config')
-  return named.length > 0 ? named : existsSync(usual) ? [usual] : []
+  return namedFiles.length > 0 ? namedFiles : existsSync(usual) ? [usual] : []
 }
 
 /** Whether a file contains only comments. The client reports unreadable files. */

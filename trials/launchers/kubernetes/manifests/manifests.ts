@@ -93,12 +93,12 @@ const formatCpu = (cores: number): string =>
 
 /** @throws LaunchError for placeholders without a value */
 export function createTrialPod(plan: TrialPodPlan): Json {
-  const given = plan.own?.pod ?? {
+  const podTemplate = plan.own?.pod ?? {
     metadata: plan.overlay?.metadata,
     spec: mergeOverlay(createOwnImageSpec(builtinContainer), plan.overlay?.spec),
   }
-  const metadata = (given.metadata ?? {}) as Json
-  const spec = structuredClone((given.spec ?? { containers: [] }) as Json)
+  const metadata = (podTemplate.metadata ?? {}) as Json
+  const spec = structuredClone((podTemplate.spec ?? { containers: [] }) as Json)
   const name = plan.own?.container ?? builtinContainer
   const containers = spec.containers as Json[]
   const { gpu } = plan
@@ -278,13 +278,13 @@ function createCommandFields(
     gpuMemoryMiB: requested.gpuMemoryMiB ?? 0,
     gpuMemoryFraction: requested.gpuShare,
   }
-  const known = new Set<string>([
+  const knownNames = new Set<string>([
     ...parameters.map(({ name }) => name),
     ...launcherPlaceholders,
     'args',
   ])
   const protect = (text: string) =>
-    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (known.has(name) ? whole : `$${whole}`))
+    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (knownNames.has(name) ? whole : `$${whole}`))
   const fill = (
     command: readonly string[],
     tuned: readonly TunedParameter[],

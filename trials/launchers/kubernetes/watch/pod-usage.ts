@@ -164,14 +164,14 @@ export const createKubeletReader =
     const pod = pods.find(
       ({ podRef }) => podRef.name === name && podRef.namespace === api.namespace,
     )
-    const found = pod?.containers?.find((one) => one.name === container)
-    if (!found?.cpu) return undefined
-    const { rssBytes, workingSetBytes } = found.memory ?? {}
+    const containerStats = pod?.containers?.find((one) => one.name === container)
+    if (!containerStats?.cpu) return undefined
+    const { rssBytes, workingSetBytes } = containerStats.memory ?? {}
     const bytes = rssBytes || workingSetBytes
     return {
-      atMs: Date.parse(found.cpu.time),
-      ...(found.cpu.usageCoreNanoSeconds !== undefined && {
-        cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9,
+      atMs: Date.parse(containerStats.cpu.time),
+      ...(containerStats.cpu.usageCoreNanoSeconds !== undefined && {
+        cpuSeconds: containerStats.cpu.usageCoreNanoSeconds / 1e9,
       }),
       ...(bytes && { memoryMiB: bytes / 2 ** 20 }),
     }
