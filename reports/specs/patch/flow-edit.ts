@@ -104,8 +104,8 @@ function renderEntry(
     return renderYamlFlow(content).slice(1, -1).trim()
   }
   const lines = JSON.stringify(value, null, indentStep).split('\n')
-  const written = lines.join(`${lineEnd}${' '.repeat(column)}`)
-  return name === undefined ? written : `${JSON.stringify(name)}:${afterColon}${written}`
+  const text = lines.join(`${lineEnd}${' '.repeat(column)}`)
+  return name === undefined ? text : `${JSON.stringify(name)}:${afterColon}${text}`
 }
 
 const renderYamlFlow = (value: YamlValue): string =>

@@ -111,18 +111,18 @@ function classifyPatchedFigures(
  * @throws SharedValueError if a value is still shared
  */
 function applyEdits(text: string, edits: readonly Edit[], file: string): string {
-  const waiting: Edit[] = []
-  let [edited, shared] = [text, undefined as SharedValueError | undefined]
+  const conflictingEdits: Edit[] = []
+  let [edited, sharedValueError] = [text, undefined as SharedValueError | undefined]
   for (const edit of edits)
     try {
       edited = applyEdit(edited, edit, file)
     } catch (error) {
       if (!(error instanceof SharedValueError)) throw error
-      waiting.push(edit)
-      shared = error
+      conflictingEdits.push(edit)
+      sharedValueError = error
     }
-  if (waiting.length === edits.length && shared !== undefined) throw shared
-  return waiting.length === 0 ? edited : applyEdits(edited, waiting, file)
+  if (conflictingEdits.length === edits.length && sharedValueError !== undefined) throw sharedValueError
+  return conflictingEdits.length === 0 ? edited : applyEdits(edited, conflictingEdits, file)
 }
 
 function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {
@@ -164,12 +164,12 @@ function findFirstDifference(
   if (!bothLists && !(isYamlMap(a) && isYamlMap(b))) return path
   const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
   for (const key of keys) {
-    const found = findFirstDifference(
+    const difference = findFirstDifference(
       (a as Record<string, YamlValue>)[key],
       (b as Record<string, YamlValue>)[key],
       [...path, key],
     )
-    if (found) return found
+    if (difference) return difference
   }
   return path
 }

@@ -107,8 +107,8 @@ function listBoundEdits(
     (requested, i) => requested ?? (isCapacityMeasured ? computed[i] : undefined),
   )
   const describeBound = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
-  const present = paths.map((path) => getValueAt(object.value, path))
-  const [min = present[0], max = present[1]] = requestedOrComputed
+  const currentValues = paths.map((path) => getValueAt(object.value, path))
+  const [min = currentValues[0], max = currentValues[1]] = requestedOrComputed
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
       ...noEdits,
@@ -117,13 +117,13 @@ function listBoundEdits(
       ],
     }
   const edits = paths.flatMap((path, i) =>
-    requestedOrComputed[i] === undefined || present[i] === requestedOrComputed[i]
+    requestedOrComputed[i] === undefined || currentValues[i] === requestedOrComputed[i]
       ? []
       : [{ object, path, value: requestedOrComputed[i] }],
   )
   const why = figures.provenance === 'measured' ? 'from another server' : figures.provenance
   const unappliedValues = requestedOrComputed.flatMap((value, i) =>
-    value !== undefined || present[i] === computed[i]
+    value !== undefined || currentValues[i] === computed[i]
       ? []
       : [
           `${describeBound(i, computed[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,

@@ -42,9 +42,9 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
 function listQuantityEdits(
   { object, path }: ServerContainer,
   field: 'requests' | 'limits',
-  wanted: Readonly<Record<string, string>>,
+  requestedQuantities: Readonly<Record<string, string>>,
 ): Edit[] {
-  return Object.entries(wanted).flatMap(([name, value]) => {
+  return Object.entries(requestedQuantities).flatMap(([name, value]) => {
     const quantityPath: Path = [...path, 'resources', field, name]
     return isSameQuantity(getValueAt(object.value, quantityPath), value)
       ? []
@@ -53,9 +53,9 @@ function listQuantityEdits(
 }
 
 /** Whether two quantities are equal: 2, '2' and '2000m' are. */
-function isSameQuantity(present: YamlValue | undefined, wanted: string): boolean {
-  if (present === undefined || present === null) return false
-  return String(present) === wanted || parseAmount(String(present)) === parseAmount(wanted)
+function isSameQuantity(current: YamlValue | undefined, requested: string): boolean {
+  if (current === undefined || current === null) return false
+  return String(current) === requested || parseAmount(String(current)) === parseAmount(requested)
 }
 
 const units: Readonly<Record<string, number>> = {
@@ -87,7 +87,7 @@ function resolveGpuResources(target: ServerContainer, serving: Serving): GpuReso
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
   const pods = countPodsPerReplica(target)
-  const wanted = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
+  const requestedLimits = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
   const claims = listAt(target.value, ['resources', 'claims']).map((one) =>
     String(getValueAt(one, ['name'])),
   )
@@ -98,7 +98,7 @@ function resolveGpuResources(target: ServerContainer, serving: Serving): GpuReso
   if (pods > 1)
     return {
       limits: listPresentGpus(target),
-      unappliedValues: wanted.map(
+      unappliedValues: requestedLimits.map(
         (one) => `${one}: ${target.object.title} spreads each replica over ${pods} pods`,
       ),
       conflicts,
