@@ -11,7 +11,7 @@ export interface MeasuredServer {
   readonly curve: readonly CurveKnot[]
 }
 
-/** Bounds the search. */
+/** Bounds of the bisection: from 1 / maxSlowness to maxSlowness. */
 const maxSlowness = 8
 
 /**
