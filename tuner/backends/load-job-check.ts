@@ -39,9 +39,9 @@ async function runLoadJobOnce(
   trial: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const said: string[] = []
+  const lines: string[] = []
   const onLine = (line: string): boolean => {
-    said.push(line)
+    lines.push(line)
     // The version is the last line awaited: nodes report the end of a pod late.
     return /^\d+\.\d+\.\d+/.test(line)
   }
@@ -52,7 +52,7 @@ async function runLoadJobOnce(
   // undefined: it printed its version.
   if (code === undefined || code === 0) return
   throw new LaunchError(
-    `the load generator's pod ended with exit code ${code}: ${findErrorLine(said) ?? 'it printed nothing'}`,
+    `the load generator's pod ended with exit code ${code}: ${findErrorLine(lines) ?? 'it printed nothing'}`,
     `check that tune is the entry point of ${job.image} and that user 1000 can read it; set another user with kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
     undefined,
     'experiment',

@@ -1,4 +1,5 @@
-/** The load of one trial as a task for `tune load` in a pod, which measures like the tuner itself.
+/**
+ * The load of one trial as a task for `tune load` in a pod, which measures like the tuner itself.
  */
 import {
   HttpLoadGenerator,

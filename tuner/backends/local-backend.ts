@@ -152,8 +152,8 @@ function createLauncher(
   const { protocol, payload, ownGpus, runDirectory } = options
   const { parameters } = experiment.space
   const local = createLocalLauncher(options)
-  const kept = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
-  return addAnswerChecks(kept, experiment, template, runDirectory)
+  const reusingLauncher = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
+  return addAnswerChecks(reusingLauncher, experiment, template, runDirectory)
 }
 
 function addServerReuse(

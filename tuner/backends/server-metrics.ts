@@ -178,10 +178,10 @@ function resolveEndpoints(target: HttpTarget, from: string): MetricsEndpoint[] {
     headers,
   }))
   if (/^https?:/i.test(from)) {
-    const own = servers.find(
+    const server = servers.find(
       ({ url }) => parseServerAddress(url)?.origin === parseServerAddress(from)?.origin,
     )
-    return [{ url: from, access: own ?? { headers: {} } }]
+    return [{ url: from, access: server ?? { headers: {} } }]
   }
   const places = servers.map((access): MetricsEndpoint => {
     const address = parseServerAddress(access.url)
@@ -232,11 +232,11 @@ function createMissingMetricError(
   const pages = scrapes.map((ofEndpoint) => listMetricNames(ofEndpoint.at(-1)!.text))
   const has = (names: readonly string[]) =>
     names.includes(asked.name) || names.includes(`${asked.name}_count`)
-  const lacking = Math.max(
+  const lackingIndex = Math.max(
     0,
     pages.findIndex((names) => !has(names)),
   )
-  const names = pages[lacking]!
+  const names = pages[lackingIndex]!
   const near = findClosestNames(asked.name, names)
   const hint = has(names)
     ? 'the server reported no values of it under load, or none with these labels'
@@ -244,7 +244,7 @@ function createMissingMetricError(
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`
   return new LaunchError(
-    `metrics: no ${formatMetric(asked)} at ${endpoints[lacking]!.url}`,
+    `metrics: no ${formatMetric(asked)} at ${endpoints[lackingIndex]!.url}`,
     hint,
     undefined,
     'experiment',

@@ -66,10 +66,10 @@ function simulatedPipelineLauncher(
 /** One launcher per architecture, because variants may differ in it. */
 function simulatedLauncher(experiment: Experiment): Launcher {
   const { predictor, seed, own, load } = experiment
-  let known: LlmRequest[] | undefined
+  let cachedRequests: LlmRequest[] | undefined
   const requests = () => {
-    known ??= createLlmRequests(load.payload)
-    return known
+    cachedRequests ??= createLlmRequests(load.payload)
+    return cachedRequests
   }
   const create = (architecture: Architecture): Launcher =>
     architecture.kind === 'decoder'

@@ -30,8 +30,7 @@ export const truncateText = (text: string): string => {
     : words
 }
 
-/** Prints message and hint; returns the exit code. TUNE_DEBUG adds the stack.
- */
+/** Prints message and hint; returns the exit code. TUNE_DEBUG adds the stack. */
 export function reportError(error: unknown, stderr: NodeJS.WritableStream): number {
   if (!(error instanceof Error)) {
     stderr.write(`tune: ${truncateText(String(error))}\n`)

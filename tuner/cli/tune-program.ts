@@ -111,8 +111,7 @@ async function checkCommand(words: readonly string[]): Promise<void> {
   )
 }
 
-/** Parses and runs a command line. Errors are printed on stderr and set `process.exitCode`.
- */
+/** Parses and runs a command line. Errors are printed on stderr and set `process.exitCode`. */
 export async function run(words: readonly string[]): Promise<void> {
   try {
     if (words.length === 1 && ['--help', '-h', 'help'].includes(words[0]!)) {

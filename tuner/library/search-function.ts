@@ -32,8 +32,7 @@ export interface SearchOptions {
   readonly space: NonNullable<ExperimentInput['space']>
   /** Conditions that every configuration satisfies: 'workers <= queue'. */
   readonly constraints?: readonly string[]
-  /** Evaluates a configuration, without a time limit. An exception ends the search.
-   */
+  /** Evaluates a configuration, without a time limit. An exception ends the search. */
   readonly evaluate: (
     configuration: Configuration,
     signal: AbortSignal,

@@ -25,8 +25,7 @@ interface Message {
   readonly headers?: Readonly<Record<string, string>>
   /** Absent: a GET request. */
   readonly body?: string | Uint8Array
-  /** Result for status 404; absent: 404 is an error.
-   */
+  /** Result for status 404; absent: 404 is an error. */
   readonly notFoundText?: string
 }
 

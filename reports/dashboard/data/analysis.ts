@@ -102,8 +102,7 @@ interface SensitivityRow {
   readonly pricePerMonth: number
 }
 
-/** Sensitivity of the monthly price to capacity, demand and headroom.
- */
+/** Sensitivity of the monthly price to capacity, demand and headroom. */
 export function listSensitivity(
   candidate: Candidate,
   demandRps: number,

@@ -25,8 +25,7 @@ interface Question {
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
-/** Number of preselected configurations: many times more than a verdict can list.
- */
+/** Number of preselected configurations: many times more than a verdict can list. */
 const maxContenders = 400
 
 /** Caches what stays the same between two questions about a growing list of trials. */

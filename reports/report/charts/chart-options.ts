@@ -6,8 +6,7 @@ import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../sear
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
-/** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent.
- */
+/** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent. */
 export const palette = [
   '#0072b2',
   '#d55e00',
@@ -172,8 +171,7 @@ export const createKnotPoint = ({ modelled }: CurveKnot, value: number[]) =>
   modelled ? { value, ...hollow } : value
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
-/** Latency at the SLO percentile (log) against the offered rate, with the SLO.
- */
+/** Latency at the SLO percentile (log) against the offered rate, with the SLO. */
 export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)
   return {

@@ -184,7 +184,8 @@ function createRow(
 export const countTrials = (state: Progress): number =>
   state.countedTrials + state.rows.filter(({ trial }) => countsAsTrial(trial)).length
 
-/** Warm-up and unloaded latency of a confirmation, and its launch until one was measured, seconds.
+/**
+ * Warm-up and unloaded latency of a confirmation, and its launch until one was measured, seconds.
  */
 const confirmLoopsS = 2
 const defaultStartS = 2

@@ -1,4 +1,5 @@
-/** Parses the flags of `tune profile` into options of the profiler; reports all problems at once.
+/**
+ * Parses the flags of `tune profile` into options of the profiler; reports all problems at once.
  */
 import {
   type Arrivals,

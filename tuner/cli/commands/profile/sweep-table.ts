@@ -16,7 +16,8 @@ interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** p50, p90 and p99 of the latency, or of all latencies of streamed answers, with their token rate.
+/**
+ * p50, p90 and p99 of the latency, or of all latencies of streamed answers, with their token rate.
  */
 export function buildSweepTable(points: readonly LoadPoint[], slo: Slo): Table {
   const streamed = points.some(({ stream }) => stream !== undefined)
