@@ -18,17 +18,17 @@ export function reportStages(
   const totalMs = sum(usage.map(({ visits, meanMs }) => visits * meanMs))
   const totalPrice = pricePerHour(trial.configuration)
   return stages.map(({ stage, replicas, configuration }): StageReport => {
-    const used = usage.find((one) => one.stage === stage)
+    const stageUsage = usage.find((one) => one.stage === stage)
     return {
       stage,
       replicas,
       label: label(configuration),
       priceShare: (replicas * pricePerHour(configuration)) / totalPrice,
-      ...(used && {
-        visits: used.visits,
-        meanMs: used.meanMs,
-        timeShare: totalMs > 0 ? (used.visits * used.meanMs) / totalMs : 0,
-        busyShare: used.busyShare,
+      ...(stageUsage && {
+        visits: stageUsage.visits,
+        meanMs: stageUsage.meanMs,
+        timeShare: totalMs > 0 ? (stageUsage.visits * stageUsage.meanMs) / totalMs : 0,
+        busyShare: stageUsage.busyShare,
       }),
     }
   })

@@ -53,9 +53,9 @@ function resolveStage(
   input: StageServingInput,
 ): Serving {
   const { experiment, stages, recommendation, candidate, trials, pricePerHour } = input
-  const found = splitConfiguration(candidate.configuration)?.find((one) => one.stage === name)
-  if (found === undefined) throw new TypeError(`the configuration has no stage ${name}`)
-  const { configuration, replicas } = found
+  const stageConfiguration = splitConfiguration(candidate.configuration)?.find((one) => one.stage === name)
+  if (stageConfiguration === undefined) throw new TypeError(`the configuration has no stage ${name}`)
+  const { configuration, replicas } = stageConfiguration
   const usage = findStageUsage(name, candidate, recommendation, trials)
   const visits = usage?.visits ?? computeVisitRatios({ stages }).get(name)!
   // What one replica of the stage serves while the whole pipeline serves its capacity.

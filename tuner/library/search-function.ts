@@ -164,14 +164,14 @@ function buildSearchSpace({
       hint: 'use a whole number above 0',
     })
   // Standard parameter names have no special meaning here.
-  const own = Object.fromEntries(
+  const ownSpace = Object.fromEntries(
     Object.entries(entries.space ?? {}).map(([name, entry]) => [
       name,
       { category: 'env' as const, ...entry },
     ]),
   )
   const { space } = buildSpace(
-    { space: own, constraints: entries.constraints },
+    { space: ownSpace, constraints: entries.constraints },
     {
       backend: 'simulated',
       devices: 'cpu',

@@ -120,7 +120,6 @@ export class Delivery {
         return { text: message.notFoundText, refused: false, problem: '' }
       if (response.ok) return { text, refused: false, problem: '' }
       // 429 and 5xx may be temporary; other statuses are final.
-      // again.
       const refused = response.status < 500 && response.status !== 429
       return {
         refused,

@@ -162,7 +162,7 @@ type DashboardQuestion = Pick<DashboardExperiment, 'slo' | 'prices'>
  * 'T4 $0.60 / h instead of $0.35'.
  */
 export function describeDifferences(other: DashboardQuestion, than: DashboardQuestion): string[] {
-  const said =
+  const differences =
     sloText(other.slo) === sloText(than.slo)
       ? []
       : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
@@ -171,6 +171,6 @@ export function describeDifferences(other: DashboardQuestion, than: DashboardQue
     perHour === undefined ? 'no price' : `${money(perHour)} / h`
   for (const name of new Set([...rows.keys(), ...known.keys()]))
     if (rows.get(name) !== known.get(name))
-      said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
-  return said
+      differences.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+  return differences
 }

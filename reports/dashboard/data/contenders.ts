@@ -58,12 +58,12 @@ export class Contenders {
   /** Load curves depend on metric, percentile and error bound, not on the limit. */
   #draw(groups: readonly TrialGroup[], { slo, curve = buildLoadCurve }: Question): void {
     const { limitMs: _, limits, ...counted } = slo
-    const of = JSON.stringify([counted, limits])
-    if (of !== this.#curvesOf) {
+    const curvesKey = JSON.stringify([counted, limits])
+    if (curvesKey !== this.#curvesOf) {
       this.#curves.clear()
       this.#drawn = []
     }
-    this.#curvesOf = of
+    this.#curvesOf = curvesKey
     for (const [owner, { trials }] of groups.entries()) {
       for (let i = this.#drawn[owner] ?? 0; i < trials.length; i++) {
         const trial = trials[i]!

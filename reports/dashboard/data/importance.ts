@@ -121,8 +121,8 @@ export function sampleFunctions(
     ),
     [],
   )
-  const drawn = surrogate.sampleJoint(design, rng)
-  return Array.from({ length: functionDraws }, () => drawn.next().rate).filter(
+  const sample = surrogate.sampleJoint(design, rng)
+  return Array.from({ length: functionDraws }, () => sample.next().rate).filter(
     (rate) => rate !== undefined,
   )
 }

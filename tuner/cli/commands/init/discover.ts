@@ -105,8 +105,8 @@ export async function discover(
   const timeoutMs = asked.options.firstAnswerMs ?? defaultFirstAnswerMs
   const endMs = performance.now() + timeoutMs
   const reasons = new ReasonLog(printReason)
-  const late = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
-  const either = AbortSignal.any([signal, late])
+  const discoveryTimeout = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
+  const stopSignal = AbortSignal.any([signal, discoveryTimeout])
   const leftMs = () => endMs - performance.now()
   const never = (what: string, hint = notReadyHint) =>
     new ProtocolError(asked.protocol ?? fallbackProtocol, what, hint, 'not-ready')
@@ -117,14 +117,14 @@ export async function discover(
     )
   try {
     const asking = { ...asked, leftMs, neverAnswered, onReason: reasons.add }
-    const found = await discoverCall(asking, either)
-    if (protocolTable[found.protocol].transport === 'grpc') return found
-    const { server } = await get(asked.url, asked.options, either)
-    return { ...found, server }
+    const discovered = await discoverCall(asking, stopSignal)
+    if (protocolTable[discovered.protocol].transport === 'grpc') return discovered
+    const { server } = await get(asked.url, asked.options, stopSignal)
+    return { ...discovered, server }
   } catch (error) {
     if (signal.aborted && reasons.last !== undefined) throw never(reasons.last)
     signal.throwIfAborted()
-    if (late.aborted || error instanceof NeverReadyError) throw neverAnswered()
+    if (discoveryTimeout.aborted || error instanceof NeverReadyError) throw neverAnswered()
     const isBare = error instanceof ProtocolError && error.hint === undefined
     throw isBare && error.why === 'not-ready' ? never(error.message) : error
   }
@@ -320,17 +320,17 @@ async function listCalls(
   toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<JsonCall[]> {
-  const known = listDescribedCalls(described)
+  const describedCalls = listDescribedCalls(described)
   const pathname = parseServerAddress(url)!.path
-  const isCall = pathname !== '/' && known.length === 0 && (await isCallUrl(url, options, signal))
+  const isCall = pathname !== '/' && describedCalls.length === 0 && (await isCallUrl(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && findTemplateFault(options.template))
     return [{ path: path ?? '/predict', template: options.template }]
   const { template, form } = options
-  const said = template === undefined && form === undefined ? undefined : { template, form }
-  if (path !== undefined) return [{ ...(said ?? known.find((call) => call.path === path)), path }]
-  if (known.length > 0) return known.map((call) => ({ ...(said ?? call), path: call.path }))
-  const found: JsonCall[] = []
+  const request = template === undefined && form === undefined ? undefined : { template, form }
+  if (path !== undefined) return [{ ...(request ?? describedCalls.find((call) => call.path === path)), path }]
+  if (describedCalls.length > 0) return describedCalls.map((call) => ({ ...(request ?? call), path: call.path }))
+  const calls: JsonCall[] = []
   let redirects: ProtocolError | undefined
   // If any GET returns 200, only POST reveals which paths exist.
   const saysNothing = toAny.status === 200 ? [200, 404] : [404]
@@ -348,7 +348,7 @@ async function listCalls(
         location !== undefined &&
         resolveRedirect(location, joinPath(url, usual))?.endsWith(`${usual}/`)
       )
-        found.push({ ...said, path: `${usual}/` })
+        calls.push({ ...request, path: `${usual}/` })
       else redirects ??= createRefusalError('json', joinPath(url, usual), answer)
     }
     if (
@@ -356,7 +356,7 @@ async function listCalls(
       !takesAny &&
       (await acceptsPost(joinPath(url, usual), options, signal))
     )
-      found.push({ ...said, path: usual })
+      calls.push({ ...request, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
@@ -365,9 +365,9 @@ async function listCalls(
         'denied',
       )
     // The path exists, but expects another method or body.
-    if (status === 405 || status === 400 || status === 422) found.push({ ...said, path: usual })
+    if (status === 405 || status === 400 || status === 422) calls.push({ ...request, path: usual })
   }
-  if (found.length > 0) return found
+  if (calls.length > 0) return calls
   if (redirects !== undefined) throw redirects
   throw new ProtocolError(
     'json',
@@ -396,8 +396,8 @@ async function findHealthPath(
   toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const said = findDescribedHealth(described)
-  for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths]) {
+  const describedPath = findDescribedHealth(described)
+  for (const path of [...(describedPath === undefined ? [] : [describedPath]), ...usualHealthPaths]) {
     const { status, text } = await get(joinPath(url, path), options, signal)
     if (status === 200 && !(toAny.status === 200 && toAny.text === text)) return path
   }

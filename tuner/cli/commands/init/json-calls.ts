@@ -152,14 +152,14 @@ export const findDescribedHealth = (document: unknown): string | undefined =>
     .find((path) => /health|read[yi]|ping|live/i.test(path))
 
 function resolveReference(document: unknown, schema: unknown): unknown {
-  let here = schema
-  for (let i = 0; i < maxSchemaDepth && isRecord(here) && typeof here.$ref === 'string'; i++)
-    here = getAt(document, ...here.$ref.replace(/^#\//, '').split('/'))
-  return here
+  let resolved = schema
+  for (let i = 0; i < maxSchemaDepth && isRecord(resolved) && typeof resolved.$ref === 'string'; i++)
+    resolved = getAt(document, ...resolved.$ref.replace(/^#\//, '').split('/'))
+  return resolved
 }
 
 function getAt(value: unknown, ...path: readonly string[]): unknown {
-  let here = value
-  for (const key of path) here = isRecord(here) && Object.hasOwn(here, key) ? here[key] : undefined
-  return here
+  let current = value
+  for (const key of path) current = isRecord(current) && Object.hasOwn(current, key) ? current[key] : undefined
+  return current
 }

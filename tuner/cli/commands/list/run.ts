@@ -58,7 +58,7 @@ const hasTags = (annotation: Annotation | undefined, tags: readonly string[] = [
 
 function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
   const { id, name, state, provenance, annotation } = record
-  const said = [
+  const searchableTexts = [
     id,
     name,
     state,
@@ -68,7 +68,7 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
     annotation?.note,
     ...(annotation?.tags ?? []),
   ]
-  return hasAllWords(words, said)
+  return hasAllWords(words, searchableTexts)
 }
 
 function formatList(found: readonly Row[], stored: number): string[] {

@@ -149,8 +149,8 @@ function chooseRecommendation(
   noisy: boolean,
 ): Observation | undefined {
   const asRead = findBestObservation(problem, observations)
-  const chosen = (noisy && asRead && findIncumbent(problem, observations)) || asRead
-  return observations.find((o) => o.configuration === chosen?.configuration)
+  const incumbent = (noisy && asRead && findIncumbent(problem, observations)) || asRead
+  return observations.find((o) => o.configuration === incumbent?.configuration)
 }
 
 /**

@@ -287,7 +287,7 @@ interface SavedWatch {
 }
 
 /**
- * State of the last evaluation under that name.
+ * Loads the state of the last evaluation under that name.
  * @throws UserError if its windows had another length
  */
 async function loadWatch(
@@ -295,14 +295,14 @@ async function loadWatch(
   name: string,
   windowS: number,
 ): Promise<SavedWatch | undefined> {
-  const found = (await readWatches(db, createDamageReporter(db))).get(name) as
+  const storedWatch = (await readWatches(db, createDamageReporter(db))).get(name) as
     | SavedWatch
     | undefined
-  if (found?.state?.schema !== watchSchema) return undefined
-  if (found.windowS === windowS) return found
+  if (storedWatch?.state?.schema !== watchSchema) return undefined
+  if (storedWatch.windowS === windowS) return storedWatch
   throw new UserError(
-    `the watch ${name} uses windows of ${found.windowS} s`,
-    `use --window ${found.windowS}s, start again with --reset, or start another watch with --name`,
+    `the watch ${name} uses windows of ${storedWatch.windowS} s`,
+    `use --window ${storedWatch.windowS}s, start again with --reset, or start another watch with --name`,
     exitCodes.usage,
   )
 }

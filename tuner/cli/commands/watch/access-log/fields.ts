@@ -76,14 +76,14 @@ export function parseFieldFlags(
         'set only the field that contains the latency',
         exitCodes.usage,
       )
-    const known = timeUnits.find((each) => each === unit)
-    if (unit !== undefined && known === undefined)
+    const timeUnit = timeUnits.find((each) => each === unit)
+    if (unit !== undefined && timeUnit === undefined)
       throw new UserError(
         `--field ${text}: ${unit} is not a unit of latency`,
         latencyForm,
         exitCodes.usage,
       )
-    fields = { ...fields, latency: { name, ...(known && { unit: known }) } }
+    fields = { ...fields, latency: { name, ...(timeUnit && { unit: timeUnit }) } }
   }
   return fields
 }

@@ -48,8 +48,8 @@ export function parseRequest(
 ): LoggedRequest | undefined {
   const line = parseLogLine(text, [format.shape])
   if (line === undefined) return undefined
-  const known = findKnownFormat(format.known)
-  const latencyField = known ? known.findLatency(line) : format.latency.field
+  const knownFormat = findKnownFormat(format.knownFormat)
+  const latencyField = knownFormat ? knownFormat.findLatency(line) : format.latency.field
   const { record } = line
   const rawLatency = latencyField === undefined ? undefined : lookUpField(record, latencyField)
   const latencyMs = parseLatencyMs(rawLatency, format.latency.unit)
@@ -62,7 +62,7 @@ export function parseRequest(
   const version = findValue(record, fields.version)
   const isAtStart =
     time.field !== undefined &&
-    (known?.isStampedAtStart === true || startTimes.includes(time.field))
+    (knownFormat?.isStampedAtStart === true || startTimes.includes(time.field))
   return {
     atS: time.atS + (isAtStart ? (latencyMs ?? 0) / 1000 : 0),
     ...(latencyMs !== undefined && { latencyMs }),

@@ -135,11 +135,11 @@ const latencyTolerance = 0.01
 
 /** Whether several fields contain the same latency, each in its unit. */
 function haveSameLatency(candidates: readonly Candidate[]): boolean {
-  const all = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
-  const [first] = all
+  const latenciesMs = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
+  const [first] = latenciesMs
   return (
     first !== undefined &&
-    all.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
+    latenciesMs.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
   )
 }
 

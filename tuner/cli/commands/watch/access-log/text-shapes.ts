@@ -84,16 +84,16 @@ function parseCombined(text: string): LogRecord | undefined {
   if (!match) return undefined
   const [, time, request, status, bytes, rest = ''] = match
   const behind = rest.replace(agentPattern, '').trim()
-  const named: Record<string, string> = {}
+  const namedValues: Record<string, string> = {}
   const values: string[] = []
   for (const [, name, quoted, bare, quotedWord, bareWord] of behind.matchAll(wordPattern)) {
-    if (name !== undefined) named[name] = quoted ?? bare ?? ''
+    if (name !== undefined) namedValues[name] = quoted ?? bare ?? ''
     else if (/^(?:ms|us|µs|s)$/.test(bareWord ?? '') && /^[\d.]+$/.test(values.at(-1) ?? ''))
       values.push(`${values.pop()}${bareWord}`)
     else values.push(quotedWord ?? bareWord ?? '')
   }
   return {
-    ...named,
+    ...namedValues,
     ...Object.fromEntries(values.map((value, i) => [String(i + 1), value])),
     ...(values.length > 0 && { last: values.at(-1) }),
     ...{ time, request, status, bytes, behind, values },
