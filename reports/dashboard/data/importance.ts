@@ -137,16 +137,16 @@ function computeEffect(
   values: number,
 ): { main: number[]; total: number } {
   const at = (v: number, b: number) => f[from + v * backgroundPoints + b]!
-  const all = f.reduce((sum, y) => sum + y, 0) / f.length
-  const variance = f.reduce((sum, y) => sum + (y - all) ** 2, 0) / f.length
-  const own = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
-  const centre = mean(values, (v) => own[v]!)
+  const overallMean = f.reduce((sum, y) => sum + y, 0) / f.length
+  const variance = f.reduce((sum, y) => sum + (y - overallMean) ** 2, 0) / f.length
+  const valueMeans = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
+  const centre = mean(values, (v) => valueMeans[v]!)
   const within = mean(backgroundPoints, (b) => {
     const level = mean(values, (v) => at(v, b))
     return mean(values, (v) => (at(v, b) - level) ** 2)
   })
   return {
-    main: own.map((y) => y - centre),
+    main: valueMeans.map((y) => y - centre),
     total: variance > 0 ? Math.min(1, within / variance) : 0,
   }
 }

@@ -152,9 +152,9 @@ export class Ranker {
     candidates: readonly Candidate[],
     whatIf: WhatIf,
   ): RankedCandidate[] {
-    const wantedKeys = new Set(candidates.map((c) => configurationKey(c.configuration)))
+    const candidateKeys = new Set(candidates.map((c) => configurationKey(c.configuration)))
     const all = rankCandidates(
-      trials.filter((t) => wantedKeys.has(configurationKey(t.configuration))),
+      trials.filter((t) => candidateKeys.has(configurationKey(t.configuration))),
       this.createCriteria(whatIf),
     )
     const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))
