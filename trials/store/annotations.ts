@@ -93,7 +93,7 @@ export function applyChange(
   )
   const tags = [...new Set([...remainingTags, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
-    ...added.flatMap(tagProblem),
+    ...added.flatMap(findTagProblem),
     ...(tags.length > maxTags ? [`${tags.length} tags exceed the maximum of ${maxTags}`] : []),
     ...(note !== undefined && note.length > maxNoteLength
       ? [`a note of ${note.length} characters exceeds the maximum of ${maxNoteLength}`]
@@ -115,7 +115,7 @@ export function applyChange(
   }
 }
 
-function tagProblem(tag: string): string[] {
+function findTagProblem(tag: string): string[] {
   if (tag === '') return ['a tag is empty']
   if (tag.length > maxTagLength)
     return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]

@@ -71,7 +71,7 @@ import {
 } from './predictor-template.ts'
 import { type Settings, writeDocument } from './schema/experiment-schema.ts'
 import { isDimensionsFile } from './schema/model-schema.ts'
-import { outputTargets } from './schema/output-schema.ts'
+import { listOutputTargets } from './schema/output-schema.ts'
 import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
 import { checkPodGpu, isUserPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
@@ -210,7 +210,7 @@ export function resolveExperiment(
     pricesPath: settings.prices,
     dbPath: settings.db,
     outDir: settings.out,
-    outputs: outputTargets(settings.send),
+    outputs: listOutputTargets(settings.send),
     notices: [
       ...describeLeftOutVariants(variants, entries.minQuality),
       ...describeDimensions(model),

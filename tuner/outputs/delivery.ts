@@ -37,7 +37,7 @@ export class LossReport {
 
   /** @param warn called for the first lost message, and at the end with the number */
   constructor({ kind, url }: OutputTarget, warn: (message: string) => void) {
-    this.#shown = `${kind}=${redactSecrets(withoutUser(url))}`
+    this.#shown = `${kind}=${redactSecrets(removeUser(url))}`
     this.#warn = warn
   }
 
@@ -136,7 +136,7 @@ export class Delivery {
 }
 
 /** fetch rejects user info in URLs; it is sent as a header. */
-function withoutUser(text: string): string {
+function removeUser(text: string): string {
   const url = new URL(text)
   url.username = ''
   url.password = ''
@@ -145,7 +145,7 @@ function withoutUser(text: string): string {
 
 /** @param path below the target's URL, a query with it */
 export function resolveUrl(base: string, path: string | undefined): string {
-  const url = new URL(withoutUser(base))
+  const url = new URL(removeUser(base))
   if (path === undefined) return url.href
   const [below, query] = path.split('?')
   url.pathname = `${url.pathname.replace(/\/$/, '')}${below}`

@@ -158,7 +158,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   const maxPrice = getPriceBound(objective)
   const metric = getMetric(objective)
   const metrics = [
-    ...new Set([...(metric === undefined ? [] : [metric]), ...namesRead(answer.trials)]),
+    ...new Set([...(metric === undefined ? [] : [metric]), ...listMetricNames(answer.trials)]),
   ].sort()
 
   function change(to: ObjectiveChange): void {
@@ -250,19 +250,19 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   )
 }
 
-let lastRead: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
+let lastListing: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
 
 /**
- * Metrics that trials read, looked up once a trial has joined: a drag asks sixty times a second.
+ * Lists the metrics that trials report; cached, because a drag asks sixty times a second.
  */
-function namesRead(trials: Answer['trials']): readonly string[] {
+function listMetricNames(trials: Answer['trials']): readonly string[] {
   const last = trials.at(-1)
-  if (lastRead.last !== last)
-    lastRead = {
+  if (lastListing.last !== last)
+    lastListing = {
       last,
       names: trials.flatMap((trial) => Object.keys(findLastMetrics([trial]) ?? {})),
     }
-  return lastRead.names
+  return lastListing.names
 }
 
 function MinQuality({ answer: { experiment, whatIf } }: { answer: Answer }) {

@@ -78,11 +78,11 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   }
 }
 
-const wallClockS = (): number => Date.now() / 1000
+const getWallClockS = (): number => Date.now() / 1000
 
 /** Waits until shortly after the end of the next window. */
 const waitForNextWindow = (windowS: number, signal: AbortSignal): Promise<void> =>
-  wait((windowS - (wallClockS() % windowS) + evaluationDelayS) * 1000, undefined, { signal })
+  wait((windowS - (getWallClockS() % windowS) + evaluationDelayS) * 1000, undefined, { signal })
 
 /**
  * One evaluation: reads new production data, updates the state, derives a proposal, and reports it.
@@ -109,7 +109,7 @@ async function evaluateOnce(
       ? stored
       : { state: createWatchState(deployed.trial), windowS }
   if (first) process.stderr.write(formatIntroduction(name, deployed, stored?.state.trial))
-  const nowS = wallClockS()
+  const nowS = getWallClockS()
   const {
     windows,
     place,
