@@ -77,6 +77,7 @@ const namesNextSegment =
 const plainSegment = /^([a-z]{1,15}(\.[a-z]{2,5})?|v\d+\w{0,6})$/i
 /** Segments followed by a digest or commit, not a secret: /resolve/3f2a.../model.onnx. */
 const namesDigest = /^(resolve|commits?|blobs?|tree|raw|revisions?|digests?)$/
+/** Shorter segments after a telling name are not treated as secrets. */
 const minNamedSecretChars = 5
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
 const hexadecimal = /^(?=.*\d)(?=.*[a-f])[\da-f]{16,}$/i

@@ -16,7 +16,9 @@ export interface PredictorLog {
   close(): void
 }
 
+/** Recent output that stays in memory for error messages, and the longest line. */
 const tailCharacters = 64 * 1024
+/** Default size at which the log file is rotated. */
 const defaultLimitBytes = 8 * 2 ** 20
 
 /**

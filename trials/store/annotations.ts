@@ -25,6 +25,7 @@ interface AnnotationRow {
   readonly digest: string
 }
 
+/** Limits of a note, of the tags, and of one tag; texts in characters. Assumed. */
 const maxNoteLength = 10_000
 const maxTags = 32
 const maxTagLength = 64

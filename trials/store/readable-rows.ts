@@ -246,6 +246,7 @@ async function readDocuments(
   )
 }
 
+/** Row numbers that a message lists. */
 const maxListed = 20
 
 const listNumbers = (numbers: readonly number[]): string =>

@@ -26,6 +26,7 @@ type HttpTarget = Extract<Target, { kind: 'http' }>
 /** Lead-in of the window, in which the queue fills, and the part whose scrapes count, seconds. */
 const settleS = 0.5
 const windowS = 2.5
+/** Time between two scrapes. */
 const scrapeIntervalMs = 500
 /** Additional duration of a measurement with metrics, seconds. */
 export const metricsWindowS = settleS + windowS

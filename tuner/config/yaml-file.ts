@@ -23,6 +23,7 @@ export interface Layer {
   readonly path?: string
 }
 
+/** Maximum size of an experiment file. */
 const maxBytes = 1_048_576
 const formatPathKey = (path: Path) => JSON.stringify(path.map(String))
 

@@ -8,9 +8,11 @@ import { redactSecrets } from '../../trials/secrets.ts'
 import { addAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 
+/** Maximum time of one attempt. */
 const timeoutMs = 5_000
 /** Delays before the second and the third attempt. */
 const retryDelaysMs = [250, 1_000]
+/** Part of an answer that is read. */
 const maxAnswerBytes = 65_536
 /**
  * After a failed delivery, messages are dropped without an attempt for this long, so that a run

@@ -47,8 +47,11 @@ export interface FeasiblePoint {
 export const minTrials = 4
 /** Larger sets are sampled, because fitting a Gaussian process takes O(n³). */
 const maxFittedTrials = 120
+/** Random configurations of the other parameters, over which an effect is averaged. */
 const backgroundPoints = 24
+/** Functions sampled from the posterior, for the interval of an effect. */
 const functionDraws = 64
+/** Values of a parameter at which its effect is computed. */
 const maxValues = 8
 
 /**

@@ -68,6 +68,7 @@ export async function endAbandoned(all: readonly AbandonedPredictor[]): Promise<
   }
 }
 
+/** Time from SIGTERM to SIGKILL. Assumed. */
 const graceMs = 1_000
 
 const readEnvironment = (pid: number): ReadonlyMap<string, string> =>

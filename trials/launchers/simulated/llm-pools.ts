@@ -25,6 +25,7 @@ export const assumedTransfers = {
   /** PCIe 4 x16, or a network of 200 Gb/s a GPU, as Splitwise's machines with A100 have it. */
   network: { gbPerS: 25, latencyMs: 2 },
 } as const satisfies Record<string, KvTransfer>
+/** GPUs of one machine, as in HGX systems. */
 export const gpusOfMachine = 8
 
 /** NVLink if the GPUs have it and fit in one machine, else the network. */

@@ -60,6 +60,7 @@ const defaultTimeouts: ApiTimeouts = {
   firstBackoffMs: 250,
   firstContactMs: 5_000,
 }
+/** Upper limit of the exponential back-off between attempts, ms. Assumed. */
 const maxBackoffMs = 5_000
 /** Client-side rate limit: the rate of kubectl's own limit, and a third of its burst. */
 const [requestsPerSecond, requestBurst] = [50, 100]

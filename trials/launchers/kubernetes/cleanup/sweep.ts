@@ -92,6 +92,7 @@ interface Removal {
   readonly signal?: AbortSignal
 }
 
+/** Time until deleted objects must be gone, ms. Assumed. */
 const removalTimeoutMs = 60_000
 
 /**

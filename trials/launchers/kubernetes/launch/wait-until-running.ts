@@ -229,6 +229,7 @@ class UnschedulableClock {
   }
 }
 
+/** Check intervals between two requests for new nodes and scale-ups. */
 const checksBetweenEvents = 5
 
 /** Where events may not be read, scale-ups are unknown. */

@@ -66,6 +66,7 @@ interface PodUsageSampler {
 /** Takes one sample. Rejects, or resolves with undefined, if there is none yet. */
 type ReadUsage = (signal: AbortSignal) => Promise<Reading | undefined>
 
+/** Time between two samples, ms. Assumed. */
 const sampleIntervalMs = 5_000
 /** Rates over shorter intervals are dominated by the resolution of the counter. */
 const minIntervalMs = 900

@@ -154,6 +154,7 @@ async function measureServer(
   }
 }
 
+/** Minimum number of batch sizes of a calibration. */
 const minSizes = 3
 
 function parseBatches(text: string): number[] {

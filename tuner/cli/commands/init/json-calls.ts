@@ -37,6 +37,7 @@ export const usualTemplates = [
 
 const inferencePattern =
   /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
+/** Levels and references of a schema that are followed, because schemas may be recursive. */
 const maxSchemaDepth = 6
 
 /** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first. */

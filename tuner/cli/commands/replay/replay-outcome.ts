@@ -42,6 +42,7 @@ export interface SeedRun {
   readonly lookUpsToWithin5Percent: number
 }
 
+/** Relative excess cost of a row that still counts as found, see `lookUpsToWithin5Percent`. */
 const costTolerance = 0.05
 
 /**

@@ -120,6 +120,7 @@ function parseElb(text: string): LogRecord | undefined {
   }
 }
 
+/** Minimum number of pairs of a logfmt line. */
 const minPairs = 3
 const pairPattern = /([A-Za-z_][\w.@/-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))(?: +|$)/y
 
