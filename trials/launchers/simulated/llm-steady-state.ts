@@ -93,7 +93,7 @@ function createStepTimes({ server, load }: LlmQueueing, drafts: number): StepTim
     const work = { prefillTokens: tokens / steps, prompts: Math.max(1, prompts / steps) }
     if (separatePrefill)
       return (
-        steps * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(sequences) })
+        steps * stepMs({ ...work, decodes: 0, decodeContext: 0, delayedDecodes: Math.round(sequences) })
       )
     return steps * (stepMs({ ...work, ...describeDecoding(sequences) }) - decodeMs(sequences))
   }

@@ -264,7 +264,7 @@ export function predictStepTimes(
   const split = device.tensorParallel > 1 ? hostMs.split : 0
   const exchange = hasNvlink(device.gpu) ? level.nvlink : level.pcie
   return (work) => {
-    const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, heldUp = 0 } = work
+    const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, delayedDecodes = 0 } = work
     if (prefillTokens + decodes === 0) return 0
     const p = parts(work)
     return (
@@ -272,7 +272,7 @@ export function predictStepTimes(
       split +
       (prefillTokens > 0 ? hostMs.prefill : 0) +
       hostMs.prompt * prompts +
-      hostMs.join * heldUp +
+      hostMs.join * delayedDecodes +
       hostMs.sequence * (decodes + prompts) +
       c.layers * p.layers +
       level.weights * (c.weights * p.weights + c.weights8 * p.weights8) +

@@ -50,7 +50,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 0,
     decodes: 1,
     decodeContext: 11,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
   expect(step(batcher)).toEqual({
     prefillTokens: 37,
@@ -58,7 +58,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 63,
     decodes: 1,
     decodeContext: 12,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
   expect(step(batcher)).toEqual({
     prefillTokens: 0,
@@ -66,7 +66,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 0,
     decodes: 2,
     decodeContext: 13 + 101,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
 })
 
@@ -77,7 +77,7 @@ describe('prompts in steps of their own', () => {
       return (
         work &&
         (work.prefillTokens > 0
-          ? `${work.prompts} prompts, ${work.heldUp} held up`
+          ? `${work.prompts} prompts, ${work.delayedDecodes} held up`
           : `${work.decodes} decode`)
       )
     })

@@ -52,8 +52,8 @@ export interface StepWork {
   readonly prompts?: number
   /** Tokens of those prompts that are in the cache already, all together. */
   readonly promptContext?: number
-  /** Sequences that would decode, and wait for it. */
-  readonly heldUp?: number
+  /** Sequences whose decoding waits for this step. */
+  readonly delayedDecodes?: number
   /** Draft tokens of the decoding sequences that it verifies, all together. */
   readonly drafts?: number
 }
