@@ -107,9 +107,9 @@ interface MeasurementSource {
 /** Provenance of a trial's measurement. */
 export function describeMeasured(
   { predictor, provenance, own, image }: MeasurementSource,
-  given: Configuration,
+  testedConfiguration: Configuration,
 ): MeasuredWith {
-  const { template, configuration } = applyVariant(predictor, given)
+  const { template, configuration } = applyVariant(predictor, testedConfiguration)
   const { gpu } = parseResources(configuration, {}, own.gpus)
   const protocol = template.kind === 'builtin' ? getBuiltinProtocol(template) : template.protocol
   const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }

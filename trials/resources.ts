@@ -183,9 +183,9 @@ export function parseResources(
  * Parses resources like `parseResources`, with the errors of a launch.
  * @throws LaunchError for a configuration that cannot be read
  */
-export function readResources(...given: Parameters<typeof parseResources>): Resources {
+export function readResources(...args: Parameters<typeof parseResources>): Resources {
   try {
-    return parseResources(...given)
+    return parseResources(...args)
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,

@@ -127,8 +127,8 @@ function findPathSecrets(path: string): Span[] {
 }
 
 /** Secrets recognisable in any text: in URLs, by their pattern, after `Bearer`. */
-function findVisibleSecrets(given: string): Span[] {
-  const text = blankReferences(given)
+function findVisibleSecrets(input: string): Span[] {
+  const text = blankReferences(input)
   const spans: Span[] = []
   for (const match of text.matchAll(pathOfUrl)) {
     const [offset] = match.indices![1]!
@@ -147,8 +147,8 @@ function findVisibleSecrets(given: string): Span[] {
  * configuration files. Ordered, without overlaps and references.
  * @param isUrlPath the text is the path of a URL, not of a file
  */
-export function findSecrets(given: string, isUrlPath = false): Span[] {
-  const text = blankReferences(given)
+export function findSecrets(input: string, isUrlPath = false): Span[] {
+  const text = blankReferences(input)
   const spans = [...findVisibleSecrets(text), ...(isUrlPath ? findPathSecrets(text) : [])]
   for (const match of text.matchAll(assignment)) {
     const name = (match[1] ?? match[2])!
@@ -158,7 +158,7 @@ export function findSecrets(given: string, isUrlPath = false): Span[] {
       spans.push(match.indices![group]! as Span)
   }
   return orderSpans(spans).filter(
-    ([from, to]) => findReferences(given.slice(from, to)).length === 0,
+    ([from, to]) => findReferences(input.slice(from, to)).length === 0,
   )
 }
 

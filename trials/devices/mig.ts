@@ -158,8 +158,8 @@ export function matchMigProfile(gpu: Gpu, name: string): MigProfile | undefined 
  * Whether two names mean one profile ('7g.189gb' and 7g.186gb of a GB200): equal compute slices,
  * memory within 5 %.
  */
-function isSameProfile(known: string, asked = ''): boolean {
-  const [a, b] = [known, asked].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
+function isSameProfile(profileName: string, requestedName = ''): boolean {
+  const [a, b] = [profileName, requestedName].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
   return (
     a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
   )

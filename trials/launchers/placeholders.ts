@@ -82,13 +82,13 @@ export const formatArgumentNames = (name: string, value: string): Record<string,
  * 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; units
  * such as 'MiB' are not split.
  */
-const separateWords = (name: string, by: string): string =>
+const separateWords = (name: string, separator: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/ ?([KMGT]) ?i ?B\b/g, ' $1iB')
     .trim()
     .split(/[\s_\-.]+/)
-    .join(by)
+    .join(separator)
 
 /** MAX_BATCH_SIZE for maxBatchSize, max-batch-size and max_batch_size. */
 export const formatEnvironmentName = (name: string): string =>

@@ -51,9 +51,9 @@ export interface StoreReader {
  * loaded into memory.
  * @throws StoreError for a missing file, another program's file, or if no row is readable
  */
-export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
+export async function openReader(path: string, listener?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
-  const onDamage = reportOnce(given)
+  const onDamage = reportOnce(listener)
   let connection = await openReadable(file, onDamage)
   /** Damage in a large file shows only when it is read. */
   const read = async <T>(work: (sql: Transaction) => Promise<T>): Promise<T> => {

@@ -26,8 +26,8 @@ export function addLoadJobCheck(inner: KubernetesLauncher, job: JobBase): Kubern
 }
 
 /** Finds the error line of a program's output, or its last line. */
-const findErrorLine = (said: readonly string[]): string | undefined =>
-  said.find((line) => /error/i.test(line)) ?? said.at(-1)
+const findErrorLine = (lines: readonly string[]): string | undefined =>
+  lines.find((line) => /error/i.test(line)) ?? lines.at(-1)
 
 /**
  * Runs without the payload, whose ConfigMap does not exist yet.

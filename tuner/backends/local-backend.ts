@@ -159,13 +159,13 @@ function createLauncher(
 function addServerReuse(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
-  asked: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,
+  reuseOptions: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,
 ): Launcher {
   if (template.kind === 'builtin')
-    return canReuseBuiltin({ template, ...asked })
-      ? reuseBuiltin(local, { template, ...asked })
+    return canReuseBuiltin({ template, ...reuseOptions })
+      ? reuseBuiltin(local, { template, ...reuseOptions })
       : local
   return template.server?.kind === 'triton'
-    ? createTritonLauncher(local, { template, ...asked })
-    : reuseByReconfigure(local, { template, ...asked })
+    ? createTritonLauncher(local, { template, ...reuseOptions })
+    : reuseByReconfigure(local, { template, ...reuseOptions })
 }

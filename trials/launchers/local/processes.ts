@@ -87,13 +87,13 @@ export const isRunning = (identity: ProcessIdentity): boolean =>
 
 /**
  * Living members of a group: the leader's process group and session, and processes with its cookie.
- * @param held the caller has followed the group since its start, so it is the same group even
+ * @param isHeld the caller has followed the group since its start, so it is the same group even
  * without its leader (Linux reuses an id only when no process, group or session has it). Otherwise
  * only the cookie identifies a group without its leader.
  */
-export const listMembers = (group: GroupIdentity, held: boolean): ProcessStat[] => {
+export const listMembers = (group: GroupIdentity, isHeld: boolean): ProcessStat[] => {
   if (group.bootId !== readBootId()) return []
-  const trusted = held || isAlive(group.leader, group.leaderStartTicks)
+  const trusted = isHeld || isAlive(group.leader, group.leaderStartTicks)
   const inside = new Set(group.controlGroups?.flatMap(listPids))
   return listProcesses().filter((process) => {
     if (isDead(process) || process.startTicks < group.leaderStartTicks) return false

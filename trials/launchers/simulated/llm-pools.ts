@@ -75,7 +75,7 @@ export function createLlmPools(
   server: LlmServer,
   decoder: LlmServer,
   resources: Resources & { readonly pools: NonNullable<Resources['pools']> },
-  said: Partial<KvTransfer> = {},
+  userTransfer: Partial<KvTransfer> = {},
 ): LlmPools {
   const { engine, device } = server
   const handOver = handOvers[engine]
@@ -91,7 +91,7 @@ export function createLlmPools(
       `decode servers with ${decodeGpus} GPUs cannot continue requests of prefill servers with ${prefillGpus}`,
       fault,
     )
-  const transfer = { ...assumeTransfer(device.gpu, resources.gpus), ...said }
+  const transfer = { ...assumeTransfer(device.gpu, resources.gpus), ...userTransfer }
   // The end with fewer GPUs has fewer links.
   const bytesEach = countKvBytes(architecture, device) / Math.min(prefillGpus, decodeGpus)
   const transferMs = (tokens: number) => (tokens * bytesEach) / (transfer.gbPerS * 1e6)

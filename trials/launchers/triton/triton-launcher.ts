@@ -148,7 +148,7 @@ const reload = async (
  */
 export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
   const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
-  const { dynamic_batching: own, ...rest } = base
+  const { dynamic_batching: ownBatching, ...rest } = base
   const count = groups?.[0]?.count
   const ownGroups = Array.isArray(base.instance_group)
     ? (base.instance_group as readonly ModelConfig[])
@@ -160,8 +160,8 @@ export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfi
     ...(!isOff && {
       dynamic_batching:
         batching === undefined
-          ? own
-          : mergeConfigs(own as ModelConfig, convertToJson(batching) as ModelConfig),
+          ? ownBatching
+          : mergeConfigs(ownBatching as ModelConfig, convertToJson(batching) as ModelConfig),
     }),
     ...(count !== undefined && {
       instance_group: (ownGroups.length > 0
@@ -173,8 +173,8 @@ export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfi
 }
 
 /** Fields of both, recursively; `set` wins. */
-const mergeConfigs = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
-  const both: Record<string, Json | undefined> = { ...own }
+const mergeConfigs = (base: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
+  const both: Record<string, Json | undefined> = { ...base }
   for (const [field, value] of Object.entries(set)) {
     const isGroup = (one: unknown): one is ModelConfig =>
       typeof one === 'object' && one !== null && !Array.isArray(one)

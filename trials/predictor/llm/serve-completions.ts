@@ -65,7 +65,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
   }
 }
 
-function formatMetrics(model: string, given: readonly EngineFigure[]) {
+function formatMetrics(model: string, engineFigures: readonly EngineFigure[]) {
   const registry = new Registry()
   const registers = [registry]
   const requests = new Counter({
@@ -76,7 +76,7 @@ function formatMetrics(model: string, given: readonly EngineFigure[]) {
   })
   const readyAt = performance.now()
   const figures: readonly EngineFigure[] = [
-    ...given,
+    ...engineFigures,
     ['predictor_ready_seconds', 'Time since ready', () => (performance.now() - readyAt) / 1000],
   ]
   for (const [name, help, value] of figures) {

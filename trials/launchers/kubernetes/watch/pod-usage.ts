@@ -30,8 +30,8 @@ export async function findUsageSource(api: Api): Promise<UsageSource | undefined
     : undefined
 }
 
-const ignoreUnavailable = <T>(asked: Promise<T>): Promise<T | undefined> =>
-  asked.catch((error: unknown) => {
+const ignoreUnavailable = <T>(request: Promise<T>): Promise<T | undefined> =>
+  request.catch((error: unknown) => {
     // Not served, forbidden, or unavailable: do not rely on it.
     if (error instanceof ApiError && error.status >= 400) return undefined
     throw error

@@ -97,11 +97,11 @@ interface RenderedFleet {
 async function writeFolder(
   folder: string,
   { files, leftOut }: FleetFiles,
-  found: RenderedFleet,
+  renderedFleet: RenderedFleet,
 ): Promise<void> {
   const allFiles = [
-    { path: 'fleet.html', text: await formats['.html']!(found) },
-    { path: 'fleet.json', text: await formats['.json']!(found) },
+    { path: 'fleet.html', text: await formats['.html']!(renderedFleet) },
+    { path: 'fleet.json', text: await formats['.json']!(renderedFleet) },
     ...files,
   ]
   for (const { path, text } of allFiles) {

@@ -99,27 +99,27 @@ const reasonTimeoutMs = 5_000
  * @throws ProtocolError, PayloadError; the signal's reason
  */
 export async function discover(
-  asked: DiscoveryRequest,
+  request: DiscoveryRequest,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const timeoutMs = asked.options.firstAnswerMs ?? defaultFirstAnswerMs
+  const timeoutMs = request.options.firstAnswerMs ?? defaultFirstAnswerMs
   const endMs = performance.now() + timeoutMs
   const reasons = new ReasonLog(printReason)
   const discoveryTimeout = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
   const stopSignal = AbortSignal.any([signal, discoveryTimeout])
   const leftMs = () => endMs - performance.now()
   const never = (what: string, hint = notReadyHint) =>
-    new ProtocolError(asked.protocol ?? fallbackProtocol, what, hint, 'not-ready')
+    new ProtocolError(request.protocol ?? fallbackProtocol, what, hint, 'not-ready')
   const neverAnswered = (hint?: string) =>
     never(
-      `${asked.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      `${request.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
       hint,
     )
   try {
-    const asking = { ...asked, leftMs, neverAnswered, onReason: reasons.add }
+    const asking = { ...request, leftMs, neverAnswered, onReason: reasons.add }
     const discovered = await discoverCall(asking, stopSignal)
     if (protocolTable[discovered.protocol].transport === 'grpc') return discovered
-    const { server } = await get(asked.url, asked.options, stopSignal)
+    const { server } = await get(request.url, request.options, stopSignal)
     return { ...discovered, server }
   } catch (error) {
     if (signal.aborted && reasons.last !== undefined) throw never(reasons.last)
@@ -132,22 +132,22 @@ export async function discover(
 
 const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
-async function discoverCall(asked: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
-  const { url, options, onReason } = asked
+async function discoverCall(request: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
+  const { url, options, onReason } = request
   const protocol =
-    asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal, onReason))
-  const model = asked.model ?? (await findModelName(protocol, url, options, signal))
+    request.protocol ?? (await detectProtocol(url, request.model ?? 'model', options, signal, onReason))
+  const model = request.model ?? (await findModelName(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath)
-    return discoverJsonCall({ ...asked, model }, protocol, signal)
+    return discoverJsonCall({ ...request, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
-  const { target, knowsNoEos } = await prepareWithoutEos(asked.payload, (payload) =>
+  const { target, knowsNoEos } = await prepareWithoutEos(request.payload, (payload) =>
     prepareOnceReady(
       { protocol: speaks, url, model, payload, runsAlready: true, onReason },
-      asked.leftMs(),
+      request.leftMs(),
       signal,
     ).catch((error: unknown) => {
       if (!(error instanceof NeverReadyError)) throw error
-      throw asked.neverAnswered(
+      throw request.neverAnswered(
         `if '${model}' is not the name of the model, set --model NAME; ${notReadyHint}`,
       )
     }),
@@ -239,15 +239,15 @@ const joinPath = (url: string, path: string): string =>
   formatUrl(parseServerAddress(url)!, resolveServerPath(parseServerAddress(url)!, path, path))
 
 async function discoverJsonCall(
-  asked: DiscoveryState & { readonly model: string },
+  discovery: DiscoveryState & { readonly model: string },
   protocol: ProtocolName,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const { url, model, options, payload, onReason } = asked
+  const { url, model, options, payload, onReason } = discovery
   const described = await readOpenApi(url, options, signal)
   const toAny = await get(joinPath(url, nonexistentPath), options, signal)
-  const calls = await listCalls(asked, described, toAny, signal)
-  const healthPath = options.healthPath ?? (await findHealthPath(asked, described, toAny, signal))
+  const calls = await listCalls(discovery, described, toAny, signal)
+  const healthPath = options.healthPath ?? (await findHealthPath(discovery, described, toAny, signal))
   let first: unknown
   for (const { path, template, form } of calls)
     for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
@@ -264,7 +264,7 @@ async function discoverJsonCall(
             runsAlready: true,
             onReason,
           },
-          asked.leftMs(),
+          discovery.leftMs(),
           signal,
         )
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)

@@ -71,13 +71,13 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
   return hasAllWords(words, searchableTexts)
 }
 
-function formatList(found: readonly Row[], stored: number): string[] {
+function formatList(rows: readonly Row[], stored: number): string[] {
   if (stored === 0) return ['no experiments yet: tune --model bert --slo 50ms']
-  if (found.length === 0)
+  if (rows.length === 0)
     return [
       `none of ${formatCount(stored, 'experiment')} matches (tune list --all includes archived ones)`,
     ]
-  return formatRows(found, Date.now(), countColumns(process.stdout))
+  return formatRows(rows, Date.now(), countColumns(process.stdout))
 }
 
 function toJson({

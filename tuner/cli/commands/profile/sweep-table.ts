@@ -72,7 +72,7 @@ const formatPercentiles = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>
 /** Columns of streamed answers in the CSV of load points. */
 export const streamColumns: readonly (readonly [
   name: string,
-  of: (point: LoadPoint) => number | undefined,
+  readFigure: (point: LoadPoint) => number | undefined,
 ])[] = [
   ...streamLatencyNames.flatMap((name) =>
     (['p50', 'p90', 'p99'] as const).map(

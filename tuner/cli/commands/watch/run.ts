@@ -158,17 +158,17 @@ const formatIntroduction = (
   ].join('')
 
 function propose(
-  seen: WatchReport,
+  report: WatchReport,
   reopened: ReopenedExperiment,
   { trial, headroom }: DeployedConfiguration,
   flags: WatchFlags,
 ): Proposal | undefined {
-  if (!seen.findings.some(({ kind }) => needsReplanning(kind))) return undefined
+  if (!report.findings.some(({ kind }) => needsReplanning(kind))) return undefined
   return replan({
-    findings: seen.findings,
-    options: listReplanOptions(reopened, findSlowness(seen)),
-    deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
-    peakRps: findPeakRps(seen, reopened),
+    findings: report.findings,
+    options: listReplanOptions(reopened, findSlowness(report)),
+    deployed: { trial, ...(report.replicas !== undefined && { replicas: report.replicas }) },
+    peakRps: findPeakRps(report, reopened),
     headroom,
     minGain: parseShare(flags.minGain),
   })

@@ -44,14 +44,14 @@ const latencyForm = `--field latency=NAME:UNIT, where UNIT is ${timeUnits.join('
  * @throws UserError
  */
 export function parseFieldFlags(
-  given: readonly string[],
+  options: readonly string[],
   versionLabel: string | undefined,
 ): LogFields {
   let fields: LogFields = {
     ...usualFields,
     ...(versionLabel !== undefined && { version: [versionLabel] }),
   }
-  for (const text of given) {
+  for (const text of options) {
     const [, key, name = '', unit] = /^([a-z]+)=([^:]+)(?::(.*))?$/.exec(text) ?? []
     const field = fieldNames.find((each) => each === key)
     if (field === undefined)

@@ -178,12 +178,12 @@ function resolveUnit(
   lines: readonly SampledLine[],
   shape: LogShape,
   field: string,
-  given: TimeUnit | undefined,
+  requestedUnit: TimeUnit | undefined,
 ): LogFormat {
   const values = lines
     .map(({ line }) => lookUpField(line.record, field))
     .filter((value) => value !== undefined && value !== null)
-  const unit = given ?? parseLatencyName(field)?.unit
+  const unit = requestedUnit ?? parseLatencyName(field)?.unit
   const isStated = values.every((value) => parseLatencyMs(value, undefined) !== undefined)
   if (unit === undefined && isStated) return { shape, latency: { field } }
   const [{ known, line } = lines[0]!] = lines
