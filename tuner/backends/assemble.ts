@@ -141,11 +141,11 @@ const addMeasuredCores = (experiment: Experiment, { affinity }: MachineFacts): E
  * @throws ConfigError for missing secrets
  */
 export async function openBackend(
-  calibratedExperiment: Experiment,
+  unfilledExperiment: Experiment,
   experimentId: string,
   machine: MachineFacts,
 ): Promise<Backend> {
-  const experiment = fillSecrets(calibratedExperiment)
+  const experiment = fillSecrets(unfilledExperiment)
   const { predictor } = experiment
   if (predictor.kind === 'imported')
     throw new UserError(

@@ -48,14 +48,14 @@ export async function findExperiment(
 
 /**
  * Finds the first that is not archived, or else the first.
- * @param known newest first
+ * @param records newest first
  */
 export const findNewest = (experiments: readonly ListedExperiment[]): ListedExperiment | undefined =>
   experiments.find((one) => one.annotation?.archivedAt === undefined) ?? experiments[0]
 
 /**
  * Creates the error for an unknown experiment, with the known ids.
- * @param known newest first
+ * @param records newest first
  */
 export function createUnknownExperimentError(
   records: readonly ExperimentRecord[],
