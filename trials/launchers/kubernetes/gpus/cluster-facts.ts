@@ -101,7 +101,7 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
   }
 }
 
-/** @param allocatedIds ids of allocated devices; undefined if they may not be read */
+/** @param allocated ids of allocated devices; undefined if they may not be read */
 function groupClaimableGpus(
   devices: readonly SliceDevice[],
   allocated: ReadonlySet<string> | undefined,
