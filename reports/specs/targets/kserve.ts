@@ -66,7 +66,7 @@ export const target: SpecTarget = {
   scaledBy:
     '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...selectableServers],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
   needsModelUri: usesRuntime,

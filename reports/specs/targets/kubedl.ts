@@ -28,7 +28,7 @@ export const target: SpecTarget = {
   needs: 'KubeDL, and for the autoscaler a metrics adapter',
   scaledBy: 'request rate, by a HorizontalPodAutoscaler',
   servers: ['tfserving', 'triton'],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: renderInference,

@@ -28,7 +28,7 @@ export const target: SpecTarget = {
   scaledBy: 'requests in flight, by Ray itself',
   servers: ['ray'],
   implies: 'ray',
-  namespaced: true,
+  isNamespaced: true,
   takes: ['importPath'],
   refusesModelUri: {
     why: 'the application loads its own weights',

@@ -23,7 +23,7 @@ export const target: SpecTarget = {
   needsModelUri: plainKubernetes.needsModelUri,
   takes: ['backend', 'tunerImage'],
   takesOwnPod: true,
-  namespaced: true,
+  isNamespaced: true,
   host: ({ name }) => name,
   render: renderRollout,
 }

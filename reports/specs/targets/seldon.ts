@@ -23,7 +23,7 @@ export const target: SpecTarget = {
   needs: 'Seldon Core v1, and for its autoscaler a metrics adapter',
   scaledBy: "request rate, by the SeldonDeployment's own `hpaSpec`",
   servers: ['tfserving', 'triton'],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: renderSeldon,

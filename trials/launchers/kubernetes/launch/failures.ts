@@ -11,11 +11,11 @@ import type { PodState } from '../watch/pod-state.ts'
 type EndedState = Extract<PodState, { kind: 'ended' }>
 
 /** Why the tuned container ended. */
-export function diagnoseEnd(ended: EndedState, log: LogEnd, builtin: boolean): Cause {
+export function diagnoseEnd(ended: EndedState, log: LogEnd, isBuiltin: boolean): Cause {
   if (ended.outOfMemory)
     return { kind: 'out-of-memory', evidence: 'OOMKilled: it needed more memory than its limit' }
   const exit = { code: ended.code, signal: getSignalName(ended.signal) }
-  return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
+  return diagnose(exit, log.tail(200), false, isBuiltin ? builtinExitCodes : {})
 }
 
 /** Describes the end as text, e.g. 'out of memory (OOMKilled: ...)'. */
@@ -30,8 +30,8 @@ const hints: CauseHints = {
 }
 
 /** The tuned container ended before it served. */
-export function createEndError(ended: EndedState, log: LogEnd, builtin: boolean): Error {
-  const cause = diagnoseEnd(ended, log, builtin)
+export function createEndError(ended: EndedState, log: LogEnd, isBuiltin: boolean): Error {
+  const cause = diagnoseEnd(ended, log, isBuiltin)
   return createExitError(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
 }
 
