@@ -24,24 +24,24 @@ export type LlmEngineName = (typeof llmEngineNames)[number]
 
 export interface EngineProfile {
   readonly order: Pick<SchedulerLimits, 'separatePrefill' | 'reserves'>
-  /** ms that its host takes. */
+  /** Times of the host, ms. */
   readonly hostMs: {
     /**
      * Serial host time for each request before the scheduler, during which the GPU works on. All
      * other times delay the GPU.
      */
     readonly front: number
-    /** To every step. */
+    /** Added to every step. */
     readonly step: number
-    /** To one that several GPUs share. */
+    /** Added to a step that several GPUs share. */
     readonly split: number
-    /** For each sequence in it. */
+    /** Added for each sequence of a step. */
     readonly sequence: number
-    /** To a step with prompts in it. */
+    /** Added to a step with prompts. */
     readonly prefill: number
-    /** For each prompt in it. */
+    /** Added for each prompt of a step. */
     readonly prompt: number
-    /** For each sequence that prompts delay and then join. */
+    /** Added for each decoding sequence that a step with prompts delays. */
     readonly join: number
   }
   /**
@@ -157,9 +157,9 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
 }
 
 interface EngineErrors {
-  /** GPUs that it was measured on. */
+  /** GPUs on which the server was measured. */
   readonly gpus: readonly string[]
-  /** Several that share a model were among them. */
+  /** Whether measurements include GPUs that share a model. */
   readonly split: boolean
   /** Standard deviations of ln(simulated / measured) for a held-out model, and a held-out GPU. */
   readonly otherModel: number
@@ -182,7 +182,7 @@ export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
     otherGpu: 0.26,
   },
 }
-/** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
+/** Error of today's TGI, which no table measured: that of TGIS predicted by its operations only. */
 const successorError = 1.1
 
 /** Relative error (standard deviation) of step times. */

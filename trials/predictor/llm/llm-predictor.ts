@@ -35,7 +35,7 @@ export async function startLlmPredictor(
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
-    maxModelLength: asked,
+    maxModelLength: requestedModelLength,
   } = llm
   const speculation = planSpeculation(speculative, architecture, own.architectures)
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
@@ -48,7 +48,7 @@ export async function startLlmPredictor(
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
-    maxModelLength: asked,
+    maxModelLength: requestedModelLength,
     memoryShare,
     queueLimit: settings.queueLimit,
     prefixCaching: llm.prefixCaching,

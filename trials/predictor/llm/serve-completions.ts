@@ -7,10 +7,10 @@ import type { Settings } from '../settings.ts'
 import type { CompletionEngine } from './completion-engine.ts'
 import { createLlmServer } from './llm-http.ts'
 
-/** A gauge of /metrics. The names of the tensor predictor's metrics where they mean the same. */
+/** A gauge of /metrics. Metrics that the tensor predictor also has keep their names. */
 type EngineFigure = readonly [name: string, help: string, value: () => number]
 
-/** Rejects with the listen error; the engine is closed then. */
+/** @throws the error of listening, after closing the engine */
 export async function serveCompletions<Prompt extends { readonly length: number }>(
   engine: CompletionEngine<Prompt>,
   settings: Settings,

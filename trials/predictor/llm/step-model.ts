@@ -128,7 +128,7 @@ export const fourBitBytes = 0.5 + 4 / 128
 const fourBitWidening = 1.1
 
 /**
- * Arithmetic precision and rate of a device.
+ * Resolves the arithmetic precision and rate of a device.
  * @throws DeviceModelError for a precision or quantisation that the GPU lacks
  */
 export function resolveArithmetic({
@@ -137,38 +137,38 @@ export function resolveArithmetic({
   quantization = 'none',
 }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
   const wide: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
-  const tflops = gpu.peakTflops[wide] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
-  const lacks = (what: string) =>
+  const tflops = gpu.peakTflops[computePrecision] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
+  const createKernelError = (what: string) =>
     new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for ${what}`,
       'use quantization none, or a Turing or later GPU',
     )
   if (quantization === 'awq' || quantization === 'gptq') {
-    if (gpu.peakTflops.int8 === undefined || countTokensBefore('Turing', gpu))
-      throw lacks(quantization)
+    if (gpu.peakTflops.int8 === undefined || isBeforeGeneration('Turing', gpu))
+      throw createKernelError(quantization)
     return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
   }
-  const eight =
+  const eightBitPrecision =
     quantization === 'fp8'
       ? 'fp8'
       : precision === 'fp8' || precision === 'int8'
         ? precision
         : undefined
-  if (eight === undefined)
+  if (eightBitPrecision === undefined)
     return {
-      weightBytes: wide === 'fp32' || wide === 'tf32' ? 4 : 2,
+      weightBytes: computePrecision === 'fp32' || computePrecision === 'tf32' ? 4 : 2,
       tflops,
       eightBit: false,
       widening: 1,
     }
-  const peak = gpu.peakTflops[eight]
+  const peak = gpu.peakTflops[eightBitPrecision]
   if (peak !== undefined) return { weightBytes: 1, tflops: peak, eightBit: true, widening: 1 }
   if (quantization !== 'fp8')
     throw new DeviceModelError(
-      `${gpu.name} has no ${eight}`,
+      `${gpu.name} has no ${eightBitPrecision}`,
       'use precision fp16, or quantization fp8, which applies to weights only',
     )
-  if (countTokensBefore('Ampere', gpu)) throw lacks('fp8 weights')
+  if (isBeforeGeneration('Ampere', gpu)) throw createKernelError('fp8 weights')
   return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
 }
 
@@ -183,14 +183,14 @@ const generations = [
   'Hopper',
   'Blackwell',
 ]
-const countTokensBefore = (generation: string, gpu: Gpu): boolean => {
-  const own = generations.indexOf(gpu.generation)
-  return own >= 0 && own < generations.indexOf(generation)
+const isBeforeGeneration = (generation: string, gpu: Gpu): boolean => {
+  const gpuIndex = generations.indexOf(gpu.generation)
+  return gpuIndex >= 0 && gpuIndex < generations.indexOf(generation)
 }
 
 /**
- * Weights of the layers' products, which quantisation narrows; embeddings and the last product are
- * unchanged.
+ * Counts the weights of the layers' products, which quantisation narrows. Embeddings and the last
+ * product are unchanged.
  */
 export const countLayerWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a)
@@ -199,7 +199,7 @@ export const countLayerWeights = (a: Decoder): number =>
 const countActiveWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a, a.experts?.active)
 
-/** Layer weights read for a number of tokens: experts are chosen uniformly, and read once each. */
+/** Counts the layer weights read for a number of tokens. Experts are chosen uniformly, and read once. */
 function readWeights(a: Decoder, tokens: number): number {
   if (a.experts === undefined) return countLayerWeights(a)
   const { count, active } = a.experts
@@ -210,7 +210,7 @@ function readWeights(a: Decoder, tokens: number): number {
 }
 
 /**
- * Bytes of one number of the cache.
+ * Counts the bytes of one number of the cache.
  * @throws DeviceModelError if the GPU cannot read it
  */
 export function countCacheBytes({
@@ -219,7 +219,7 @@ export function countCacheBytes({
   kvCacheDtype = 'auto',
 }: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
   if (kvCacheDtype === 'auto') return Math.max(2, getBytesPerElement(precision))
-  if (countTokensBefore('Ampere', gpu))
+  if (isBeforeGeneration('Ampere', gpu))
     throw new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for a cache in ${kvCacheDtype}`,
       'use kvCacheDtype auto, or an Ampere or later GPU',
