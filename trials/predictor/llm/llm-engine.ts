@@ -1,6 +1,6 @@
 /**
- * Emulates a language-model server in real time: steps, and the host's work on each request, take as
- * long as in the server's profile.
+ * Emulates a language-model server in real time: steps, and the host's work on each request, take
+ * as long as in the server's profile.
  */
 import { EmulatedDevice } from '../engines/emulated.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'

@@ -109,7 +109,7 @@ interface Arithmetic {
   readonly weightBytes: number
   /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */
   readonly tflops: number
-  readonly eightBit: boolean
+  readonly isEightBit: boolean
   /**
    * Time of the products against that of 16-bit weights: 4-bit weights have to be widened first.
    */
@@ -136,7 +136,7 @@ export function resolveArithmetic({
   precision,
   quantization = 'none',
 }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
-  const wide: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
+  const computePrecision: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
   const tflops = gpu.peakTflops[computePrecision] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const createKernelError = (what: string) =>
     new DeviceModelError(
@@ -146,7 +146,7 @@ export function resolveArithmetic({
   if (quantization === 'awq' || quantization === 'gptq') {
     if (gpu.peakTflops.int8 === undefined || isBeforeGeneration('Turing', gpu))
       throw createKernelError(quantization)
-    return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
+    return { weightBytes: fourBitBytes, tflops, isEightBit: false, widening: fourBitWidening }
   }
   const eightBitPrecision =
     quantization === 'fp8'
@@ -158,18 +158,18 @@ export function resolveArithmetic({
     return {
       weightBytes: computePrecision === 'fp32' || computePrecision === 'tf32' ? 4 : 2,
       tflops,
-      eightBit: false,
+      isEightBit: false,
       widening: 1,
     }
   const peak = gpu.peakTflops[eightBitPrecision]
-  if (peak !== undefined) return { weightBytes: 1, tflops: peak, eightBit: true, widening: 1 }
+  if (peak !== undefined) return { weightBytes: 1, tflops: peak, isEightBit: true, widening: 1 }
   if (quantization !== 'fp8')
     throw new DeviceModelError(
       `${gpu.name} has no ${eightBitPrecision}`,
       'use precision fp16, or quantization fp8, which applies to weights only',
     )
   if (isBeforeGeneration('Ampere', gpu)) throw createKernelError('fp8 weights')
-  return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
+  return { weightBytes: 1, tflops, isEightBit: false, widening: 1 }
 }
 
 const generations = [
@@ -199,7 +199,7 @@ export const countLayerWeights = (a: Decoder): number =>
 const countActiveWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a, a.experts?.active)
 
-/** Counts the layer weights read for a number of tokens. Experts are chosen uniformly, and read once. */
+/** Counts the layer weights that a number of tokens reads. Experts are chosen uniformly. */
 function readWeights(a: Decoder, tokens: number): number {
   if (a.experts === undefined) return countLayerWeights(a)
   const { count, active } = a.experts
@@ -230,7 +230,7 @@ export function countCacheBytes({
 /** Computes the parts of steps on a device. */
 export function computeStepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const { architecture: a, gpu, tensorParallel } = device
-  const { weightBytes, tflops, eightBit, widening } = resolveArithmetic(device)
+  const { weightBytes, tflops, isEightBit, widening } = resolveArithmetic(device)
   const tflops16 = gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const bytesPerMs = gpu.bandwidthGBs * 1e6 * tensorParallel
   const head = a.vocabulary * a.hidden
@@ -261,10 +261,10 @@ export function computeStepParts(device: LlmDevice): (work: StepWork) => StepPar
     return {
       layers: a.layers,
       weights: readMs,
-      weights8: eightBit ? readMs : 0,
+      weights8: isEightBit ? readMs : 0,
       cache: (kvBytes * (decodeContext + promptContext)) / bytesPerMs,
-      flops16: others + (eightBit ? 0 : products),
-      flops8: eightBit ? products : 0,
+      flops16: others + (isEightBit ? 0 : products),
+      flops8: isEightBit ? products : 0,
       activations: (2 * a.layers * a.hidden * tokens) / (gpu.bandwidthGBs * 1e6),
       exchanges: tensorParallel === 1 ? 0 : 2 * a.layers * link.ms,
       exchanged: (2 * a.layers * bytes) / (link.gbPerS * 1e6),
