@@ -48,7 +48,7 @@ export function parseRequest(
 ): LoggedRequest | undefined {
   const line = parseLogLine(text, [format.shape])
   if (line === undefined) return undefined
-  const knownFormat = findKnownFormat(format.knownFormat)
+  const knownFormat = findKnownFormat(format.known)
   const latencyField = knownFormat ? knownFormat.findLatency(line) : format.latency.field
   const { record } = line
   const rawLatency = latencyField === undefined ? undefined : lookUpField(record, latencyField)
