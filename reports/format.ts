@@ -47,7 +47,7 @@ export const writing = { money, rate, latency, energy: formatEnergy, plain: sign
 export const percent = (share: number): string =>
   `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
 
-/** How sure a probability makes, in whole percent and never more than it does: 0.9599 is 95. */
+/** Converts a probability to whole per cent, rounded down: 0.9599 is 95. */
 export const computeCertaintyPercent = (probability: number): number =>
   Math.floor(probability * 100 + 1e-9)
 

@@ -19,7 +19,7 @@ const writeTokens = (): string =>
     .map(([name, [light, dark]]) => `  --${name}: light-dark(${light}, ${dark});\n`)
     .join('')
 
-/** What every style sheet begins with. */
+/** Writes the beginning of every style sheet. */
 export const writeSharedStyle = (): string => `:root {
   color-scheme: light dark;
 ${writeTokens()}  --radius: 8px;

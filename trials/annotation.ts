@@ -4,7 +4,7 @@ export interface Annotation {
   readonly note?: string
   /** Sorted, without duplicates. */
   readonly tags: readonly string[]
-  /** Of an experiment that lists leave out: when it was put away. */
+  /** Time at which the experiment was archived; lists leave it out. */
   readonly archivedAt?: string
 }
 

@@ -45,21 +45,21 @@ type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
 export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url' | 'imported'
 
 export interface MeasuredWith {
-  /** Of this configuration: one without a GPU is measured for real even where GPUs are emulated. */
+  /** Provenance of this configuration. One without a GPU is measured even if GPUs are emulated. */
   readonly how: Provenance
   readonly server: MeasuredServer
-  /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
+  /** Engine of the built-in predictor. 'emulated': times come from the device model. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf' | 'emulated'
   /** For a model described by the graph of its file: the runtime of such files. */
   readonly runsIn?: 'onnx'
   /**
-   * Of the built-in predictor with a language model: the server that the user named, which deploys.
+   * Server that the user named for the built-in predictor with a language model; specs deploy it.
    */
   readonly standsFor?: LanguageServer
   readonly model: string
   /** Protocol of the requests. */
   readonly protocol: ProtocolName
-  /** Of the inference call, where it is not the protocol's own. */
+  /** Path of the inference call, if not the protocol's own. */
   readonly path?: string
   /** Path of its readiness check, if not the protocol's own. */
   readonly healthPath?: string
@@ -72,14 +72,11 @@ export interface MeasuredWith {
    */
   readonly weights: 'none' | 'random' | 'own'
   /**
-   * Of the weights, MiB, where the architecture is known: in 32 bits; of language models as their
-   * files are.
+   * Size of the weights, MiB, if the architecture is known: in 32 bits; of language models as in
+   * their files.
    */
   readonly weightsMiB?: number
-  /**
-   * Of language models: the longest sequence, prompt and answer, where nothing of it was tuned and
-   * it is known.
-   */
+  /** Longest sequence of a language model, prompt and answer, if it was not tuned and is known. */
   readonly maxModelLen?: number
   /**
    * For a modelled server with speculative decoding: acceptance probability of draft tokens, given
@@ -88,11 +85,11 @@ export interface MeasuredWith {
   readonly acceptance?: number
   /** Where the weights lay on the machine that measured. */
   readonly weightsPath?: string
-  /** Of trials on a cluster. */
+  /** Image of trials on a cluster. */
   readonly image?: string
   /** The template's command, with placeholders. */
   readonly command?: readonly string[]
-  /** Of one that ran already. */
+  /** URL of a server that already ran. */
   readonly url?: string
   /** Catalogue name; absent: none was used. */
   readonly gpu?: string
@@ -110,9 +107,9 @@ interface MeasurementSource {
 /** Provenance of a trial's measurement. */
 export function describeMeasured(
   { predictor, provenance, own, image }: MeasurementSource,
-  given: Configuration,
+  testedConfiguration: Configuration,
 ): MeasuredWith {
-  const { template, configuration } = applyVariant(predictor, given)
+  const { template, configuration } = applyVariant(predictor, testedConfiguration)
   const { gpu } = parseResources(configuration, {}, own.gpus)
   const protocol = template.kind === 'builtin' ? getBuiltinProtocol(template) : template.protocol
   const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }
@@ -201,13 +198,13 @@ const collectSettings = ({
   ...(body !== undefined && { body }),
 })
 
-/** With which drafts were modelled. */
+/** Chooses the acceptance probability with which drafts were modelled. */
 const chooseAcceptance = (
   { acceptance }: BuiltinTemplate,
   { speculativeMethod = defaultMethod }: Configuration,
 ): number => acceptance ?? assumedAcceptance[speculativeMethod as SpeculativeMethod]
 
-/** As the built-in predictor takes it where it is not tuned. */
+/** Reads the longest sequence as the built-in predictor does if it is not tuned. */
 const readModelLength = ({ env }: BuiltinTemplate): number =>
   Number(env?.MAX_MODEL_LEN ?? llmDefaults.maxModelLen)
 

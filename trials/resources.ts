@@ -19,7 +19,7 @@ import { LaunchError } from './types.ts'
 interface Pools {
   readonly prefill: number
   readonly decode: number
-  /** Of each prefill server, and of each decode server. */
+  /** GPUs of each prefill server, and of each decode server. */
   readonly prefillGpus: number
   readonly decodeGpus: number
 }
@@ -180,12 +180,12 @@ export function parseResources(
 }
 
 /**
- * As `parseResources`, for a launch.
+ * Parses resources like `parseResources`, with the errors of a launch.
  * @throws LaunchError for a configuration that cannot be read
  */
-export function readResources(...given: Parameters<typeof parseResources>): Resources {
+export function readResources(...args: Parameters<typeof parseResources>): Resources {
   try {
-    return parseResources(...given)
+    return parseResources(...args)
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,
@@ -351,7 +351,7 @@ function formatFraction(share: number): string {
 const describeMemory = (mebibytes: number): string =>
   mebibytes < 1024 ? `${formatExact(mebibytes)} MiB` : `${formatExact(mebibytes / 1024)} GiB`
 
-/** As it was chosen, to three decimals: configurations that differ read differently. */
+/** Formats a value to three decimals, so that different configurations have different texts. */
 const formatExact = (value: number) => String(Number(value.toFixed(3)))
 
 const formatNumber = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))

@@ -68,7 +68,7 @@ const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
 const assignment =
   /(?<![\w./-])(?:(-{1,2}[A-Za-z][\w.-]*)[ \t]+|-{0,2}([A-Za-z_][\w.-]*)["']?[ \t]*[:=][ \t]*)(?="([^"\n]*)"|'([^'\n]*)'|(?:(?:Bearer|Basic|Token)\s+)?([^\s"',;&|<>()[\]{}]+))/dg
 
-/** Of URLs that requests go to; files and buckets have names of other kinds. */
+/** Path of a URL that requests go to; files and buckets have names of other kinds. */
 const pathOfUrl = /\b(?:https?|grpcs?|wss?|http\+unix):\/\/[^\s/?#"'<>]+(\/[^\s?#"'<>]*)/dgi
 /** Segments that name the secret after them, without their separators. */
 const namesNextSegment =
@@ -77,6 +77,7 @@ const namesNextSegment =
 const plainSegment = /^([a-z]{1,15}(\.[a-z]{2,5})?|v\d+\w{0,6})$/i
 /** Segments followed by a digest or commit, not a secret: /resolve/3f2a.../model.onnx. */
 const namesDigest = /^(resolve|commits?|blobs?|tree|raw|revisions?|digests?)$/
+/** Shorter segments after a telling name are not treated as secrets. */
 const minNamedSecretChars = 5
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
 const hexadecimal = /^(?=.*\d)(?=.*[a-f])[\da-f]{16,}$/i
@@ -126,8 +127,8 @@ function findPathSecrets(path: string): Span[] {
 }
 
 /** Secrets recognisable in any text: in URLs, by their pattern, after `Bearer`. */
-function findVisibleSecrets(given: string): Span[] {
-  const text = blankReferences(given)
+function findVisibleSecrets(input: string): Span[] {
+  const text = blankReferences(input)
   const spans: Span[] = []
   for (const match of text.matchAll(pathOfUrl)) {
     const [offset] = match.indices![1]!
@@ -146,8 +147,8 @@ function findVisibleSecrets(given: string): Span[] {
  * configuration files. Ordered, without overlaps and references.
  * @param isUrlPath the text is the path of a URL, not of a file
  */
-export function findSecrets(given: string, isUrlPath = false): Span[] {
-  const text = blankReferences(given)
+export function findSecrets(input: string, isUrlPath = false): Span[] {
+  const text = blankReferences(input)
   const spans = [...findVisibleSecrets(text), ...(isUrlPath ? findPathSecrets(text) : [])]
   for (const match of text.matchAll(assignment)) {
     const name = (match[1] ?? match[2])!
@@ -157,7 +158,7 @@ export function findSecrets(given: string, isUrlPath = false): Span[] {
       spans.push(match.indices![group]! as Span)
   }
   return orderSpans(spans).filter(
-    ([from, to]) => findReferences(given.slice(from, to)).length === 0,
+    ([from, to]) => findReferences(input.slice(from, to)).length === 0,
   )
 }
 

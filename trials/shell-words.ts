@@ -25,11 +25,11 @@ interface ShellReference {
 export type Expand = (reference: ShellReference) => string
 
 interface ShellLine {
-  /** One after another: `cd app && serve` are two. */
+  /** Commands in order: `cd app && serve` are two. */
   readonly commands: readonly (readonly string[])[]
-  /** Between them: &&, ||, ;, |, & and line ends as ;. */
+  /** Operators between the commands: &&, ||, ;, |, & and line ends as ;. */
   readonly operators: readonly string[]
-  /** Of the text: where the last command begins. */
+  /** Index in the text at which the last command begins. */
   readonly lastAt: number
   /** A feature that needs a shell: a redirection, a substitution, a group. */
   readonly needsShell?: string

@@ -87,42 +87,39 @@ export interface StageUsage {
 
 /** Resource usage of a predictor. */
 export interface Usage {
-  /** Of a pipeline, callers first. */
+  /** Usage of the stages of a pipeline, callers first. */
   readonly stages?: readonly StageUsage[]
   /** Mean cores busy, 1.5 = one and a half. */
   readonly cpuCores?: number
   /**
-   * The same in its busiest seconds, which shows the bottleneck at saturation, without idle time.
+   * Cores busy in its busiest seconds, which shows the bottleneck at saturation, without idle time.
    */
   readonly busiestCpuCores?: number
   readonly peakRssMiB?: number
   readonly gpuMemoryMiB?: number
   /** Mean share of time the GPU was busy, 0-1. */
   readonly gpuUtilization?: number
-  /** The same in its busiest seconds. */
+  /** Share of time that the GPU was busy in its busiest seconds. */
   readonly busiestGpuUtilization?: number
   /** Power of its GPU in its busiest seconds, W; unknown for a slice. */
   readonly gpuWatts?: number
-  /** The same of the machine's processors, by their counters, including other processes. */
+  /** Power of the machine's processors by their counters, including other processes, W. */
   readonly cpuWatts?: number
   /** Mean realised batch of the server, if reported. */
   readonly realisedBatch?: number
-  /** Language-model servers, by their metrics: maximum of concurrent sequences, */
+  /** Language-model servers, by their metrics: maximum of concurrent sequences. */
   readonly sequences?: number
-  /** most that waited, */
+  /** Maximum of waiting sequences. */
   readonly waiting?: number
-  /** fullest share of the cache of keys and values, 0-1, */
+  /** Maximum share of the KV cache in use, 0-1. */
   readonly cacheUse?: number
-  /** sequences that gave their place in it up since the start, */
+  /** Sequences preempted since the start. */
   readonly preemptions?: number
-  /** mean accepted draft tokens of a step (speculative decoding), */
+  /** Mean accepted draft tokens per step and answer (speculative decoding). */
   readonly acceptedTokens?: number
-  /**
-   * mean share of time, 0-1, that the GPUs of prefill servers were busy, where prompts and answers
-   * have servers of their own,
-   */
+  /** Mean share of time that the GPUs of prefill servers were busy, 0-1, if they are separate. */
   readonly prefillUtilization?: number
-  /** and those of decode servers. */
+  /** Mean share of time that the GPUs of decode servers were busy, 0-1, if they are separate. */
   readonly decodeUtilization?: number
   /**
    * Seconds from start to ready; of a pod without the wait for a node; of a server that runs since
@@ -170,14 +167,14 @@ export interface Predictor {
    * with the new `isolation`. Absent: it cannot move.
    * @param signal aborts the wait
    */
-  move?(configuration: Configuration, signal: AbortSignal): Promise<string>
-  /** Releases its cores to others until `move`, while no trial uses it. */
-  rest?(): void
+  moveToCores?(configuration: Configuration, signal: AbortSignal): Promise<string>
+  /** Releases its cores to others until `moveToCores`, while no trial uses it. */
+  releaseCores?(): void
   /** Ends the whole process group (or every object) and waits for it. Idempotent. */
   stop(): Promise<void>
 }
 export interface PredictorDeath {
-  /** exit code, signal, or OOM, in words */
+  /** Exit code, signal or OOM, as text. */
   readonly what: string
   readonly outOfMemory: boolean
   /** Ended by an external cause, such as a drained node: no result about the configuration. */
@@ -268,7 +265,7 @@ export interface RunProgress {
    */
   readonly lastNumber: number
   /**
-   * The same when the experiment last ended, done or failed. Trials after it are of the run that
+   * Highest number when the experiment last ended, done or failed. Later trials are of the run that
    * was interrupted.
    */
   readonly endedAfter: number

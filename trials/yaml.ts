@@ -36,12 +36,14 @@ export class YamlFileError extends Error {
 
 const limitProblems = <T>(all: readonly T[]): readonly T[] => all.slice(0, maxProblems)
 
+/** Maximum number of lines and list entries of a file. */
 const maxEntries = 20_000
 /**
- * Each is a token of the parser's, if not an error: a file of as many lines as may be has three in
- * each.
+ * Maximum number of marks, each of which is a token of the parser unless it is an error. A file of
+ * `maxEntries` lines has three in each.
  */
 const maxMarks = 60_000
+/** Maximum number of nested levels of a file. */
 const maxNesting = 200
 /** Limit of alias resolutions, because aliases can nest exponentially. */
 export const maxAliases = 100

@@ -12,7 +12,7 @@ export const exitCodes = {
   interrupted: 130,
 } as const
 
-/** What each exit code means, as a sentence of the reference. */
+/** Meaning of each exit code, as a sentence of the reference. */
 export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   ok: 'The SLO is met and confirmed, or the command did what it was asked to do.',
   failure: 'A predictor, a store or the machine failed, or no trial gave a result.',

@@ -1,7 +1,4 @@
-/**
- * The page's browser code as one script: bundled when the product is built, or at once where it
- * runs from its sources.
- */
+/** The page's browser code as one script: bundled by the build, or on demand from source. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -14,18 +11,18 @@ export interface Assets {
   readonly style: string
 }
 
-const fromSources = import.meta.url.endsWith('.ts')
-const here = fileURLToPath(new URL('.', import.meta.url))
-const sources = fromSources ? here : join(here, '../../../reports/dashboard')
-const built = join(here, 'page')
+const isRunFromSource = import.meta.url.endsWith('.ts')
+const thisFolder = fileURLToPath(new URL('.', import.meta.url))
+const sourceFolder = isRunFromSource ? thisFolder : join(thisFolder, '../../../reports/dashboard')
+const buildFolder = join(thisFolder, 'page')
 
 /**
- * Loads the page, as the build made it; from sources it is bundled now (under a second).
- * @throws Error when the build lacks it
+ * Loads the built page, or bundles it when run from source (under a second).
+ * @throws Error if the build output is missing
  */
 export async function loadAssets(): Promise<Assets> {
-  if (fromSources) return bundle()
-  const read = (name: string) => readFile(join(built, name), 'utf8')
+  if (isRunFromSource) return bundle()
+  const read = (name: string) => readFile(join(buildFolder, name), 'utf8')
   const [html, script, style] = await Promise.all([
     read('index.html'),
     read('app.js'),
@@ -35,18 +32,18 @@ export async function loadAssets(): Promise<Assets> {
 }
 
 /**
- * csv-stringify asks of its options whether they are Buffers of Node's, which a browser lacks; none
- * of the page's are.
+ * csv-stringify calls Buffer.isBuffer on its options. Browsers have no Buffer, and the page passes
+ * none.
  */
 const bufferShim = 'const Buffer={isBuffer:()=>false,from:(bytes)=>Uint8Array.from(bytes)};'
 
-/** The sources of ml-matrix, of which only what is used is bundled; its entry holds all of it. */
-const mlMatrix = () =>
+/** Resolves ml-matrix's source entry, which can be tree-shaken; its package entry cannot. */
+const resolveMlMatrixSource = () =>
   join(dirname(createRequire(import.meta.url).resolve('ml-matrix')), 'src/index.js')
 
 async function bundle(): Promise<Assets> {
   const { build } = await import('esbuild')
-  const page = join(sources, 'page')
+  const page = join(sourceFolder, 'page')
   const { outputFiles } = await build({
     entryPoints: [join(page, 'main.tsx')],
     bundle: true,
@@ -56,7 +53,7 @@ async function bundle(): Promise<Assets> {
     target: 'es2022',
     charset: 'utf8',
     legalComments: 'none',
-    alias: { 'ml-matrix': mlMatrix() },
+    alias: { 'ml-matrix': resolveMlMatrixSource() },
     jsx: 'automatic',
     jsxImportSource: 'preact',
     banner: { js: bufferShim },
@@ -71,12 +68,13 @@ async function bundle(): Promise<Assets> {
   }
 }
 
+// Run as a script by the build: writes the bundle to disk.
 if (process.argv[1] !== undefined && fileURLToPath(import.meta.url) === process.argv[1]) {
   const { html, script, style } = await bundle()
-  await mkdir(built, { recursive: true })
+  await mkdir(buildFolder, { recursive: true })
   await Promise.all([
-    writeFile(join(built, 'index.html'), html),
-    writeFile(join(built, 'app.js'), script),
-    writeFile(join(built, 'style.css'), style),
+    writeFile(join(buildFolder, 'index.html'), html),
+    writeFile(join(buildFolder, 'app.js'), script),
+    writeFile(join(buildFolder, 'style.css'), style),
   ])
 }

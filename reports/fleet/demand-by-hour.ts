@@ -1,28 +1,31 @@
 /** The demand of a model by the hours of the day. */
-import { type Demand, sumPeriodSeconds } from '../plan/demand.ts'
+import { type Demand, daySeconds, sumPeriodSeconds } from '../plan/demand.ts'
 
 export const hoursPerDay = 24
-/** Demands and time zones change at quarters of an hour. */
+/** Resolution. UTC offsets in use today are multiples of 15 minutes. */
 const stepSeconds = 900
+/** Tolerance for sums of span lengths, which may be fractions of a second. */
+const roundingToleranceS = 1e-6
 
 /**
  * Lists the highest rate in each hour of the day, over all days of the period. On a day on which
- * clocks change the hours are those that clocks show: an hour that occurs twice counts both times,
- * and an hour that no day of the period has is taken as the higher of its neighbours.
+ * clocks change, the hours are those that clocks show: an hour that occurs twice counts both times.
+ * An hour that occurs on no day of the period takes the higher rate of its neighbours. Without a
+ * beginning, the period begins at midnight; local times are processed as UTC.
  * @param timezone of the day, IANA
  */
 export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   const { spans, beginsAtS, isLocalTime } = demand
   const beginS = beginsAtS ?? 0
-  const endS = beginS + Math.max(86_400, sumPeriodSeconds(demand))
+  const endS = beginS + Math.max(daySeconds, sumPeriodSeconds(demand))
   const getHour = createHourReader(beginsAtS === undefined || isLocalTime ? 'UTC' : timezone)
   const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
   let fromS = beginS
-  // A period shorter than a day repeats within it.
-  while (fromS < endS - 1e-6) {
+  // Repeats a period that is shorter than a day until it covers one.
+  while (fromS < endS - roundingToleranceS) {
     for (const { rps, seconds } of spans) {
-      const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - 1e-6) / stepSeconds)
-      for (let step = Math.floor((fromS + 1e-6) / stepSeconds); step < lastStep; step++) {
+      const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - roundingToleranceS) / stepSeconds)
+      for (let step = Math.floor((fromS + roundingToleranceS) / stepSeconds); step < lastStep; step++) {
         const hour = getHour(step)
         peaks[hour] = Math.max(peaks[hour] || 0, rps)
       }
@@ -42,7 +45,7 @@ function findNearestKnown(peaks: readonly number[], from: number, direction: 1 |
   return peaks.at(hour % hoursPerDay)!
 }
 
-/** The hour that clocks show at a step since 1970. */
+/** Creates a function that reads the hour that clocks show at a step, counted since 1970. */
 function createHourReader(timeZone: string): (step: number) => number {
   const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric' })
   const hourByStep = new Map<number, number>()
@@ -53,7 +56,7 @@ function createHourReader(timeZone: string): (step: number) => number {
   }
 }
 
-/** Consecutive hours that are alike, as one span. */
+/** Merges consecutive hours with equal keys into spans [from, to). */
 export function groupHours<T>(
   byHour: readonly T[],
   getKey: (one: T) => string,

@@ -18,13 +18,13 @@ export interface FleetPlan {
   /** The cheapest packing of each hour of the day by itself; absent if all hours are alike. */
   readonly byHour?: readonly Packing[]
   readonly peaksRps: readonly number[]
-  /** Of each model, what its replicas must carry in each hour of the day, headroom included. */
+  /** Rate that the replicas of each model must carry in each hour of the day, with headroom. */
   readonly hoursRps: readonly (readonly number[])[]
   readonly compared: {
     readonly wholeGpus?: Comparison
     readonly eachAlone: Comparison
     readonly firstFit?: Comparison
-    /** Where GPUs are shared by MPS: the same without it. */
+    /** If GPUs are shared by MPS: the comparison without MPS. */
     readonly withoutMps?: Comparison
   }
 }

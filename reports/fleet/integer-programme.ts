@@ -25,8 +25,8 @@ export interface Programme {
 
 interface Solution {
   /**
-   * Of the variables, in the order in which the cost names them; integers to within the solver's
-   * tolerance.
+   * Values of the variables, in the order in which the cost names them; integers to within the
+   * solver's tolerance.
    */
   readonly values: readonly number[]
   /** No solution costs less. */

@@ -34,7 +34,7 @@ interface MpsSlice {
 }
 
 /**
- * The same models and GPUs, where GPUs with `mps` may also be cut into shares, and segments on
+ * Extends models and GPUs: GPUs with `mps` may also be cut into shares, and segments on
  * shares have the rate that they reach beside neighbours. A replica is left out if its batch gets
  * slower than the SLO allows, or where it does not fit.
  */
@@ -44,7 +44,7 @@ export function cutIntoShares<Model extends FleetModel>(
 ): { readonly models: readonly Model[]; readonly kinds: readonly GpuKind[] } {
   if (kinds.every(({ mps }) => mps === undefined)) return { models, kinds }
   const slices = new Map<GpuKind, Map<string, MpsSlice>>()
-  const shared = models.map((model) => ({
+  const sharedModels = models.map((model) => ({
     ...model,
     segments: model.segments.flatMap((segment): Segment[] => {
       const kind = kinds.find(({ name, mps }) => name === segment.gpu && mps)
@@ -64,7 +64,7 @@ export function cutIntoShares<Model extends FleetModel>(
     const ownSlices = [...(slices.get(kind)?.values() ?? [])]
     return { ...kind, partitions: [...kind.partitions, ...listPartitions(ownSlices)] }
   })
-  return { models: shared, kinds: cutKinds }
+  return { models: sharedModels, kinds: cutKinds }
 }
 
 /**
@@ -81,16 +81,16 @@ function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSl
 /** Lists all sets of slices that fit on one GPU together and to which no slice could be added. */
 function listPartitions(slices: readonly MpsSlice[]): string[][] {
   const maxSize = slices.length > maxSlicesForTriples ? 2 : maxReplicasPerGpu
-  const found: string[][] = []
+  const combinations: string[][] = []
   const extend = (names: readonly string[], from: number, share: number, memory: number): void => {
     const fits = (slice: MpsSlice) =>
       share + slice.share <= 1 + 1e-9 && memory + slice.memorySteps <= stepsPerGpu
-    if (names.length > 0 && (names.length === maxSize || !slices.some(fits))) found.push([...names])
+    if (names.length > 0 && (names.length === maxSize || !slices.some(fits))) combinations.push([...names])
     if (names.length === maxSize) return
     for (const [i, slice] of slices.entries())
       if (i >= from && fits(slice))
         extend([...names, slice.name], i, share + slice.share, memory + slice.memorySteps)
   }
   extend([], 0, 0, 0)
-  return found
+  return combinations
 }

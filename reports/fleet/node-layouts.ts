@@ -107,14 +107,14 @@ export function renderMigLayouts(
   layouts: readonly NodeLayout[],
   perNode: (kind: string) => number,
 ): string | undefined {
-  const cut = layouts.filter(({ config }) => config !== undefined)
-  if (cut.length === 0) return undefined
+  const configuredLayouts = layouts.filter(({ config }) => config !== undefined)
+  if (configuredLayouts.length === 0) return undefined
   const layoutFile = {
     version: 'v1',
     'mig-configs': {
       [uncutConfig]: [{ devices: 'all', 'mig-enabled': false }],
       ...Object.fromEntries(
-        cut.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
+        configuredLayouts.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
       ),
     },
   }
@@ -129,9 +129,9 @@ export function renderMigLayouts(
 
 /** The list names every GPU of a node; those that the fleet does not use stay whole. */
 function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
-  const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
+  const usedGpus = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
   // `groupCuts` numbers the node's GPUs from 0 without gaps.
-  const unusedGpus = Array.from({ length: size - used }, (_, i) => used + i)
+  const unusedGpus = Array.from({ length: size - usedGpus }, (_, i) => usedGpus + i)
   return [...cuts, ...(unusedGpus.length > 0 ? [{ devices: unusedGpus, slices: [] }] : [])].map(
     ({ devices, slices }) => ({
       devices: devices.length === size ? 'all' : devices,

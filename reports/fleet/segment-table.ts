@@ -106,13 +106,13 @@ function resolveSlice(cell: string | undefined, gpu: Gpu, where: string): string
   const name = (cell ?? '').trim().toLowerCase()
   if (name === '' || name === wholeGpu) return wholeGpu
   const profiles = listMigProfiles(gpu)
-  const found = profiles.find((profile) =>
+  const profile = profiles.find((profile) =>
     /^\d$/.test(name) ? profile.name.startsWith(`${name}g.`) : profile.name === name,
   )
-  if (found === undefined)
+  if (profile === undefined)
     throw new FleetError(
       `${where}: ${gpu.name} has no slice '${name}'`,
       `it has ${[wholeGpu, ...profiles.map((profile) => profile.name)].join(', ')}`,
     )
-  return found.name
+  return profile.name
 }

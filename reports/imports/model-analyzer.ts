@@ -70,7 +70,7 @@ export const modelAnalyzer: ToolReader = {
   },
 }
 
-/** Of several models, '12.3, [14.9,9.8]', the slowest: each keeps the limit. */
+/** Finds the slowest of several models, '12.3, [14.9,9.8]', because each has to meet the limit. */
 function findSlowest(cell: string | undefined): number | undefined {
   const list = /^[\d.]+, ?\[([\d., ]+)\]$/.exec(cell ?? '')?.[1]
   return list === undefined ? undefined : Math.max(...list.split(',').map(Number))

@@ -13,7 +13,7 @@ export interface ImportOptions {
    * Absent: every latency is accepted, unless the tool reports that its own limits are violated.
    */
   readonly limitMs?: number
-  /** Of one server with its GPU, $; the files have no prices. */
+  /** Price of one server with its GPU, $ per hour; the files have no prices. */
   readonly pricePerHour: number
   /** Share of requests that may fail. */
   readonly maxErrorRate: number

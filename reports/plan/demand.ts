@@ -33,7 +33,7 @@ export class DemandError extends Error {
 
 export const daySeconds = 86_400
 
-/** The same rate around the clock. */
+/** Creates a demand with the same rate around the clock. */
 export function createSteadyDemand(rps: number): Demand {
   if (!(rps > 0 && Number.isFinite(rps)))
     throw new DemandError(
@@ -132,7 +132,7 @@ export const sumPeriodSeconds = ({ spans }: Pick<Demand, 'spans'>): number =>
 /** Second of the day at which the period begins: UTC, or local time where the trace has no zone. */
 export const getSecondOfDay = ({ beginsAtS = 0 }: Pick<Demand, 'beginsAtS'>): number =>
   beginsAtS % daySeconds
-/** The same demand with its period repeated until it takes at least `minSeconds`. */
+/** Repeats the period of a demand until it takes at least `minSeconds`. */
 export function repeatPeriod(demand: Demand, minSeconds: number): Demand {
   const times = Math.max(1, Math.ceil(minSeconds / sumPeriodSeconds(demand) - 1e-9))
   return times === 1

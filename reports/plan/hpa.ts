@@ -173,19 +173,19 @@ export class Hpa {
     return Math.min(down, Math.max(up, current))
   }
 
-  #applyPolicies(atSeconds: number, wanted: number, current: number): number {
+  #applyPolicies(atSeconds: number, desired: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const countReplicasBefore = (seconds: number) =>
       current -
       this.#changes.reduce((sum, c) => (c.atSeconds > atSeconds - seconds ? sum + c.by : sum), 0)
-    if (wanted > current) {
+    if (desired > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
         const replicasBefore = countReplicasBefore(periodSeconds)
         return type === 'Pods'
           ? replicasBefore + value
           : Math.ceil(replicasBefore * (1 + value / 100))
       })
-      return Math.max(current, Math.min(wanted, Math.max(...limits)))
+      return Math.max(current, Math.min(desired, Math.max(...limits)))
     }
     const limits = scaleDown.policies.map(({ type, value, periodSeconds }) => {
       const replicasBefore = countReplicasBefore(periodSeconds)
@@ -193,7 +193,7 @@ export class Hpa {
         ? replicasBefore - value
         : Math.floor(replicasBefore * (1 - value / 100))
     })
-    return Math.min(current, Math.max(wanted, Math.min(...limits)))
+    return Math.min(current, Math.max(desired, Math.min(...limits)))
   }
 
   #recordChange(atSeconds: number, from: number, to: number): number {

@@ -4,6 +4,7 @@
  */
 import type { Flow } from './queues.ts'
 
+/** Time over which the specs average the rate of requests. */
 const windowSeconds = 60
 
 export class ObservedRate {

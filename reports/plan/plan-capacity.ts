@@ -344,7 +344,7 @@ function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput):
 function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): AutoscalerPlan {
   const settings = buildHpaSettings(unit, input)
   const gatewaySettings = { ...settings, countedRequests: 'arrived' } as const
-  // Like a manifest without KEDA: no scaling to zero, and the metric counts answered requests.
+  // A manifest without KEDA does not scale to zero, and its metric counts answered requests.
   const manifestSettings = {
     ...settings,
     minReplicas: Math.max(1, settings.minReplicas),

@@ -9,7 +9,7 @@ interface Startup {
   readonly nodeSeconds: number
 }
 
-/** For language models (large weights), other models on a GPU, and models on cores only. */
+/** Assumed seconds of language models (large weights), other models on a GPU, and on cores only. */
 const assumedSeconds = {
   language: { startupSeconds: 180, nodeSeconds: 300 },
   gpu: { startupSeconds: 90, nodeSeconds: 240 },

@@ -201,10 +201,10 @@ function findNeighbourOutOfMemory(
   { trial }: RankedCandidate,
   all: readonly RankedCandidate[],
 ): string | undefined {
-  const own = trial.configuration
+  const configuration = trial.configuration
   for (const other of all) {
     if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue
-    const changed = Object.keys(own).filter((name) => own[name] !== other.trial.configuration[name])
+    const changed = Object.keys(configuration).filter((name) => configuration[name] !== other.trial.configuration[name])
     const [name] = changed
     if (name !== undefined && changed.length === 1)
       return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`

@@ -85,7 +85,7 @@ function poolMeasurements(
   slo: Slo,
 ): Measurement {
   if (confirmations.length === 0) return first
-  const all = [first, ...confirmations.map((trial) => trial.measurement)]
+  const measurements = [first, ...confirmations.map((trial) => trial.measurement)]
   const contradicted = confirmations.some(({ measurement }) =>
     judgeWindows(measurement, first.slo).some(
       (w) => w.met === false && w.rateRps <= first.capacityRps,
@@ -94,13 +94,13 @@ function poolMeasurements(
   return {
     ...first,
     ...(contradicted && { capacityRps: 0, capacityCi90Rps: [0, first.capacityCi90Rps[1]] }),
-    unloaded: all.reduce((a, b) => (b.unloaded.requests > a.unloaded.requests ? b : a)).unloaded,
-    saturationRps: Math.max(...all.map((m) => m.saturationRps)),
-    points: all.flatMap((m) => m.points),
-    requests: all.reduce((sum, m) => sum + m.requests, 0),
+    unloaded: measurements.reduce((a, b) => (b.unloaded.requests > a.unloaded.requests ? b : a)).unloaded,
+    saturationRps: Math.max(...measurements.map((m) => m.saturationRps)),
+    points: measurements.flatMap((m) => m.points),
+    requests: measurements.reduce((sum, m) => sum + m.requests, 0),
     // A confirmation's caveats are about the SLO that it was made for.
     caveats: mergeCaveats(
-      all.filter((m) => m === first || areSameSlo(m.slo, slo)).map(({ caveats }) => caveats),
+      measurements.filter((m) => m === first || areSameSlo(m.slo, slo)).map(({ caveats }) => caveats),
     ),
   }
 }

@@ -1,4 +1,4 @@
-/** What a reader must know before relying on a recommendation. */
+/** Caveats that a reader must know before relying on a recommendation. */
 import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval } from '../format.ts'

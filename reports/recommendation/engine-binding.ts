@@ -1,4 +1,4 @@
-/** What limits a language model server, by its own counts of sequences and its KV cache. */
+/** The bottleneck of a language-model server, by its own counts of sequences and its KV cache. */
 import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'

@@ -78,10 +78,10 @@ function findWinners(
     let perDollar = computePerDollar(leader)
     for (let n = 0; n < served.length; n++) {
       if (n === leader || bounds[n]! < perDollar) continue
-      const here = computePerDollar(n)
-      if (here < perDollar || (here === perDollar && n > leader)) continue
+      const requestsPerDollar = computePerDollar(n)
+      if (requestsPerDollar < perDollar || (requestsPerDollar === perDollar && n > leader)) continue
       leader = n
-      perDollar = here
+      perDollar = requestsPerDollar
     }
     winners[i] = { ranked: served[leader]!, perDollar }
   }

@@ -30,7 +30,7 @@ import { computeTokenFigures } from './token-figures.ts'
 import type { Candidate } from './types.ts'
 import { findProvenRps, findWindowAt } from './windows.ts'
 
-/** What candidates are judged by: SLO, objective and prices. */
+/** Criteria by which candidates are ranked: SLO, objective and prices. */
 export interface RankingCriteria {
   readonly slo: Slo
   readonly objective: Objective

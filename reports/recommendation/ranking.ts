@@ -63,12 +63,12 @@ export function groupByConfiguration(trials: readonly FinishedTrial[]): Configur
   const groups = new Map<string, ConfigurationTrials>()
   for (const trial of trials) {
     const key = configurationKey(trial.configuration)
-    const known = groups.get(key)
-    if (trial.purpose === 'confirmation' && known) {
+    const group = groups.get(key)
+    if (trial.purpose === 'confirmation' && group) {
       if (trial.state !== 'failed')
-        groups.set(key, { ...known, confirmations: [...known.confirmations, trial] })
-    } else if (!known || rankInformation(trial) >= rankInformation(known.trial)) {
-      groups.set(key, { confirmations: known?.confirmations ?? [], trial })
+        groups.set(key, { ...group, confirmations: [...group.confirmations, trial] })
+    } else if (!group || rankInformation(trial) >= rankInformation(group.trial)) {
+      groups.set(key, { confirmations: group?.confirmations ?? [], trial })
     }
   }
   return [...groups.values()]

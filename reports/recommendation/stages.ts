@@ -7,7 +7,7 @@ import { latency, percent } from '../format.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Recommendation, StageReport } from './types.ts'
 
-/** In the order of the configuration, callers first; undefined for a single predictor. */
+/** Reports the stages, callers first, as in the configuration; undefined for a single predictor. */
 export function reportStages(
   { trial, confirmation }: RankedCandidate,
   { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
@@ -18,17 +18,17 @@ export function reportStages(
   const totalMs = sum(usage.map(({ visits, meanMs }) => visits * meanMs))
   const totalPrice = pricePerHour(trial.configuration)
   return stages.map(({ stage, replicas, configuration }): StageReport => {
-    const used = usage.find((one) => one.stage === stage)
+    const stageUsage = usage.find((one) => one.stage === stage)
     return {
       stage,
       replicas,
       label: label(configuration),
       priceShare: (replicas * pricePerHour(configuration)) / totalPrice,
-      ...(used && {
-        visits: used.visits,
-        meanMs: used.meanMs,
-        timeShare: totalMs > 0 ? (used.visits * used.meanMs) / totalMs : 0,
-        busyShare: used.busyShare,
+      ...(stageUsage && {
+        visits: stageUsage.visits,
+        meanMs: stageUsage.meanMs,
+        timeShare: totalMs > 0 ? (stageUsage.visits * stageUsage.meanMs) / totalMs : 0,
+        busyShare: stageUsage.busyShare,
       }),
     }
   })

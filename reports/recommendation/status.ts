@@ -1,4 +1,4 @@
-/** How far the figures of a configuration can be relied on. */
+/** Reliability of the figures of a configuration. */
 import type { Measurement } from '../../profiler/model/measurement.ts'
 
 /** Each status with its meaning. */

@@ -35,7 +35,7 @@ export interface TokenFigures extends Partial<WindowFigures> {
   readonly inputTokens?: number
   /** Mean output tokens of a request. */
   readonly outputTokens: number
-  /** Of one replica at its capacity. */
+  /** Token rates of one replica at its capacity. */
   readonly outputTokensPerSecond: number
   readonly totalTokensPerSecond?: number
   /** Absent without a GPU. A share of a GPU counts as that share. */

@@ -10,7 +10,7 @@ import { percentiles, type StreamPercentiles, type TokenFigures } from './token-
 
 const streamPercentileNames = { p50Ms: 'p50', p90Ms: 'p90', p99Ms: 'p99' } as const
 
-/** How a figure is shown: as a column of a table, a field of a file, a line of a text. */
+/** Texts that show a figure: as a column of a table, a field of a file, a line of a text. */
 interface TokenFigure {
   /** Name in CSV and JSON. */
   readonly column: string

@@ -110,8 +110,8 @@ function describeCheapest(recommendation: Recommendation, best: Candidate): stri
   const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
   const part = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
   const { adjective } = getObjectiveWords(recommendation.objective.kind)
-  const by = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
-  return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${by}`
+  const lead = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
+  return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${lead}`
 }
 
 /** Configurations whose order behind the best is open, cheapest first. */

@@ -142,25 +142,25 @@ export function composeVerdictWithoutBest(
   slo: Slo,
   objective: Objective,
 ): string {
-  const wanted = sloText(slo)
-  if (!nearest) return `No configuration meets ${wanted}: none of those tried could serve`
+  const sloDescription = sloText(slo)
+  if (!nearest) return `No configuration meets ${sloDescription}: none of those tried could serve`
   const bound = getPriceBound(objective)
   if (
     nearest.capacityRps > 0 &&
     bound !== undefined &&
     isAbovePriceBound(objective, nearest.pricePerHour)
   ) {
-    return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
+    return `No configuration meets ${sloDescription} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
   const over = nearest.sloMsAtCapacity / slo.limitMs
   const isDecided = nearest.sloMsFrom === 'unloaded' && Number.isFinite(over) && over > 1
   if (!isDecided || nearest.status !== 'infeasible') {
-    return `No configuration is known to meet ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
+    return `No configuration is known to meet ${sloDescription}: the nearest, ${nearest.label}, ${nearest.reason}`
   }
-  const known = all.some(({ status }) => undecidedStatuses.includes(status))
+  const verb = all.some(({ status }) => undecidedStatuses.includes(status))
     ? 'is known to meet'
     : 'meets'
-  return `No configuration ${known} ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
+  return `No configuration ${verb} ${sloDescription}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
 }
 
 /** The verdict where no trial gave a result. */
@@ -210,7 +210,7 @@ function compareCosts(
   return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
 }
 
-/** For a trial that was stopped early: 'at least 12 % more expensive: serves at most 891 req/s'. */
+/** Describes a pruned trial: 'at least 12 % more expensive: serves at most 891 req/s'. */
 function describeMinExcess(
   candidate: Candidate,
   best: Candidate | undefined,
@@ -223,7 +223,7 @@ function describeMinExcess(
     : `statistically tied: ${candidate.reason}`
 }
 
-/** How likely it is that no untried configuration is better, by the stop rule's model. */
+/** Describes the probability that no untried configuration is better, by the stop rule's model. */
 export function describeConfidence(
   objective: Objective,
   { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopPosterior> = {},
@@ -233,10 +233,10 @@ export function describeConfidence(
   if (p >= 1)
     return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p
-  const shown = `${computeCertaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${getObjectiveWords(objective.kind).adjective} (model estimate)`
+  const certaintyText = `${computeCertaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${getObjectiveWords(objective.kind).adjective} (model estimate)`
   return {
     probabilityWithinTolerance: probability,
     tolerance,
-    statement: probability < 0.5 ? `not certain: ${shown}` : shown,
+    statement: probability < 0.5 ? `not certain: ${certaintyText}` : certaintyText,
   }
 }

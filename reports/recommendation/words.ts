@@ -82,7 +82,7 @@ export const formatLatencyAtCapacity = (
 ): string =>
   `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
-/** Like `formatLatencyAtCapacity`, without the name of the percentile. */
+/** Formats the latency like `formatLatencyAtCapacity`, without the name of the percentile. */
 export const formatLatencyValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 

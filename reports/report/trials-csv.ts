@@ -17,138 +17,142 @@ interface Row {
   readonly candidate?: Candidate
 }
 
-/** name: what it holds. Parameters stand between `purpose` and `status`, as `parameter.NAME`. */
+/** Columns in order. `parameter.NAME` columns follow `purpose`. */
 export const trialColumns: readonly {
   readonly name: string
   readonly what: string
-  readonly of: (row: Row) => Cell
+  readonly getCell: (row: Row) => Cell
 }[] = [
-  { name: 'trial', what: 'number of the trial', of: (r) => r.trial.number },
+  { name: 'trial', what: 'number of the trial', getCell: (r) => r.trial.number },
   {
     name: 'state',
     what: 'complete, infeasible (cannot serve) or failed (not measured)',
-    of: (r) => r.trial.state,
+    getCell: (r) => r.trial.state,
   },
   {
     name: 'purpose',
     what: 'search, default (the baseline) or confirmation',
-    of: (r) => r.trial.purpose ?? 'search',
+    getCell: (r) => r.trial.purpose ?? 'search',
   },
   {
     name: 'status',
     what: 'how reliable the figures of the configuration are, as in recommendation.json; empty for confirmations and repeated trials',
-    of: (r) => r.candidate?.status,
+    getCell: (r) => r.candidate?.status,
   },
   {
     name: 'feasible',
     what: 'whether the configuration meets the SLO and the price limit; empty for trials without a result and for confirmations',
-    of: ({ candidate }) => (candidate && hasResult(candidate) ? candidate.feasible : undefined),
+    getCell: ({ candidate }) => (candidate && hasResult(candidate) ? candidate.feasible : undefined),
   },
   {
     name: 'reason',
     what: 'why it is not feasible',
-    of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined),
+    getCell: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined),
   },
   {
     name: 'safe_capacity_rps',
-    what: 'confirmed rate, or the estimate discounted as a confirmation would, requests per second',
-    of: (r) => figure(r, ({ capacityRps }) => capacityRps),
+    what: 'confirmed rate, or the estimate with the confirmation discount, requests per second',
+    getCell: (r) => getFigure(r, ({ capacityRps }) => capacityRps),
   },
   {
     name: 'estimate_rps',
     what: 'rate at which this measurement reaches the SLO, requests per second',
-    of: (r) =>
-      figure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? pickOwnCapacity(r),
+    getCell: (r) =>
+      getFigure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? pickOwnCapacity(r),
   },
   {
     name: 'estimate_low_rps',
     what: 'lower end of the 90 % interval of the capacity',
-    of: (r) => interval(r)?.[0],
+    getCell: (r) => getInterval(r)?.[0],
   },
   {
     name: 'estimate_high_rps',
     what: 'upper end of the 90 % interval of the capacity',
-    of: (r) => interval(r)?.[1],
+    getCell: (r) => getInterval(r)?.[1],
   },
   {
     name: 'slo_ms',
     what: 'latency of the SLO percentile at the safe capacity, ms',
-    of: (r) => figure(r, ({ sloMsAtCapacity }) => sloMsAtCapacity),
+    getCell: (r) => getFigure(r, ({ sloMsAtCapacity }) => sloMsAtCapacity),
   },
   {
     name: 'slo_ms_from',
     what: 'source of that latency: measured (a window at that rate), model (the load curve) or unloaded (one request at a time)',
-    of: (r) => figure(r, ({ sloMsFrom }) => sloMsFrom),
+    getCell: (r) => getFigure(r, ({ sloMsFrom }) => sloMsFrom),
   },
   {
     name: 'derived',
     what: 'true: read off a load curve that was measured under another SLO',
-    of: (r) => figure(r, ({ derived = false }) => derived),
+    getCell: (r) => getFigure(r, ({ derived = false }) => derived),
   },
   {
     name: 'quality',
     what: 'quality of its model variant, as the experiment states it',
-    of: (r) => r.candidate?.quality,
+    getCell: (r) => r.candidate?.quality,
   },
   {
     name: 'price_per_hour',
     what: 'price of one replica, $ per hour',
-    of: (r) => r.candidate?.pricePerHour,
+    getCell: (r) => r.candidate?.pricePerHour,
   },
   {
     name: 'price_per_million_requests',
     what: '$ per million requests at the safe capacity',
-    of: (r) => figure(r, ({ pricePerMillionRequests }) => pricePerMillionRequests),
+    getCell: (r) => getFigure(r, ({ pricePerMillionRequests }) => pricePerMillionRequests),
   },
   {
     name: 'replicas',
     what: 'replicas for the demand, if there is one',
-    of: (r) => figure(r, ({ replicas }) => replicas),
+    getCell: (r) => getFigure(r, ({ replicas }) => replicas),
   },
   {
     name: 'total_price_per_hour',
     what: 'price of those replicas, $ per hour',
-    of: (r) => figure(r, ({ totalPricePerHour }) => totalPricePerHour),
+    getCell: (r) => getFigure(r, ({ totalPricePerHour }) => totalPricePerHour),
   },
   {
     name: 'idle_p50_ms',
-    what: 'median latency of one request at a time, ms',
-    of: (r) => r.measurement?.unloaded.p50Ms,
+    what: 'median unloaded latency (one request at a time), ms',
+    getCell: (r) => r.measurement?.unloaded.p50Ms,
   },
   {
     name: 'idle_p99_ms',
-    what: 'p99 of one request at a time, ms',
-    of: (r) => r.measurement?.unloaded.p99Ms,
+    what: 'p99 of the unloaded latency, ms',
+    getCell: (r) => r.measurement?.unloaded.p99Ms,
   },
   {
     name: 'saturation_rps',
     what: 'rate of a saturated closed loop, requests per second',
-    of: (r) => r.measurement?.saturationRps,
+    getCell: (r) => r.measurement?.saturationRps,
   },
-  { name: 'outcome', what: 'how the capacity search ended', of: (r) => r.measurement?.outcome },
-  { name: 'requests', what: 'requests sent', of: (r) => r.measurement?.requests },
-  { name: 'cpu_cores_busy', what: 'mean number of busy cores', of: (r) => r.trial.usage?.cpuCores },
-  { name: 'peak_rss_mib', what: 'peak memory, MiB', of: (r) => r.trial.usage?.peakRssMiB },
-  { name: 'gpu_memory_mib', what: 'GPU memory, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
+  {
+    name: 'outcome',
+    what: 'how the capacity search ended: converged, slo-unattainable, errors, budget, non-stationary, generator-limit, host-interference, pruned, server-died or imported',
+    getCell: (r) => r.measurement?.outcome,
+  },
+  { name: 'requests', what: 'requests sent', getCell: (r) => r.measurement?.requests },
+  { name: 'cpu_cores_busy', what: 'mean number of busy cores', getCell: (r) => r.trial.usage?.cpuCores },
+  { name: 'peak_rss_mib', what: 'peak memory, MiB', getCell: (r) => r.trial.usage?.peakRssMiB },
+  { name: 'gpu_memory_mib', what: 'GPU memory, MiB', getCell: (r) => r.trial.usage?.gpuMemoryMiB },
   {
     name: 'gpu_utilization',
     what: 'mean share of time the GPU was busy, 0-1',
-    of: (r) => r.trial.usage?.gpuUtilization,
+    getCell: (r) => r.trial.usage?.gpuUtilization,
   },
   {
     name: 'gpu_watts',
     what: 'power of the GPU in its busiest seconds, if the machine reports it',
-    of: (r) => r.trial.usage?.gpuWatts,
+    getCell: (r) => r.trial.usage?.gpuWatts,
   },
   {
     name: 'cpu_watts',
     what: "power of the machine's processors in their busiest seconds, if they report it",
-    of: (r) => r.trial.usage?.cpuWatts,
+    getCell: (r) => r.trial.usage?.cpuWatts,
   },
   {
     name: 'joules_per_request',
     what: 'upper bound of the energy of a request: power divided by the safe capacity',
-    of: (r) =>
+    getCell: (r) =>
       computeJoulesPerRequest(
         r.trial.usage ?? {},
         r.candidate?.capacityRps ?? r.measurement?.capacityRps ?? 0,
@@ -157,105 +161,109 @@ export const trialColumns: readonly {
   {
     name: 'realised_batch',
     what: 'mean batch that the server formed',
-    of: (r) => r.trial.usage?.realisedBatch,
+    getCell: (r) => r.trial.usage?.realisedBatch,
   },
   {
     name: 'sequences',
     what: 'language models: maximum sequences at once',
-    of: (r) => r.trial.usage?.sequences,
+    getCell: (r) => r.trial.usage?.sequences,
   },
   {
     name: 'sequences_waiting',
     what: 'language models: maximum waiting sequences',
-    of: (r) => r.trial.usage?.waiting,
+    getCell: (r) => r.trial.usage?.waiting,
   },
   {
     name: 'kv_cache_use',
     what: 'language models: maximum share of the KV cache in use, 0-1',
-    of: (r) => r.trial.usage?.cacheUse,
+    getCell: (r) => r.trial.usage?.cacheUse,
   },
   {
     name: 'preemptions',
     what: 'language models: sequences that were preempted',
-    of: (r) => r.trial.usage?.preemptions,
+    getCell: (r) => r.trial.usage?.preemptions,
   },
   {
     name: 'accepted_draft_tokens',
     what: 'speculative decoding: mean accepted draft tokens per step and answer',
-    of: (r) => r.trial.usage?.acceptedTokens,
+    getCell: (r) => r.trial.usage?.acceptedTokens,
   },
   {
     name: 'prefill_utilization',
     what: 'mean share of time that the GPUs of prefill servers were busy, 0-1',
-    of: (r) => r.trial.usage?.prefillUtilization,
+    getCell: (r) => r.trial.usage?.prefillUtilization,
   },
   {
     name: 'decode_utilization',
     what: 'mean share of time that the GPUs of decode servers were busy, 0-1',
-    of: (r) => r.trial.usage?.decodeUtilization,
+    getCell: (r) => r.trial.usage?.decodeUtilization,
   },
   {
     name: 'launch_seconds',
     what: 'seconds from start to ready, without the wait for a node; for a reused server until its values were set',
-    of: (r) => r.trial.usage?.launchSeconds,
+    getCell: (r) => r.trial.usage?.launchSeconds,
   },
   {
     name: 'node_wait_seconds',
     what: 'seconds that the pod waited for a node',
-    of: (r) => r.trial.usage?.nodeWaitSeconds,
+    getCell: (r) => r.trial.usage?.nodeWaitSeconds,
   },
   {
     name: 'prepare_seconds',
     what: 'seconds of the prepare step, if it ran',
-    of: (r) => r.trial.usage?.prepareSeconds,
+    getCell: (r) => r.trial.usage?.prepareSeconds,
   },
-  { name: 'started_at', what: 'start of the trial, ISO 8601', of: (r) => r.trial.startedAt },
+  { name: 'started_at', what: 'start of the trial, ISO 8601', getCell: (r) => r.trial.startedAt },
   {
     name: 'seconds',
     what: 'seconds of preparation, launch, load and stop',
-    of: (r) => r.trial.seconds,
+    getCell: (r) => r.trial.seconds,
   },
-  { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
+  { name: 'why', what: 'why the configuration was tried', getCell: (r) => r.trial.why },
 ]
 
-/** Of streamed answers: after the others, where any trial had them. */
+/** Columns for streamed answers, appended if any trial has them. */
 export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, what, read }) => ({
   name: column,
   what,
-  of: ({ candidate }) => candidate?.tokens && read(candidate.tokens),
+  getCell: ({ candidate }) => candidate?.tokens && read(candidate.tokens),
 }))
 
 const hasResult = ({ status }: Candidate): boolean =>
   status !== 'inconclusive' && status !== 'failed'
 
-/** A figure of a measured configuration; empty for those without a measurement, never 0. */
-const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => Cell): Cell =>
-  candidate && measurement && hasResult(candidate) ? of(candidate) : undefined
+/** Gets a figure of a measured configuration; empty for those without a measurement, never 0. */
+const getFigure = (
+  { candidate, measurement }: Row,
+  read: (candidate: Candidate) => Cell,
+): Cell =>
+  candidate && measurement && hasResult(candidate) ? read(candidate) : undefined
 
-/** Of confirmations and repeated trials, which have no candidate: their own measurement. */
+/** Picks the measurement of a trial without a candidate: a confirmation, or a repeated trial. */
 const pickOwnMeasurement = ({
   candidate,
   measurement,
 }: Pick<Row, 'candidate' | 'measurement'>): Measurement | undefined =>
   candidate || (measurement && hasNoResult(measurement)) ? undefined : measurement
 const pickOwnCapacity = (row: Row) => pickOwnMeasurement(row)?.capacityRps
-const interval = ({ candidate, measurement }: Row): readonly [number, number] | undefined =>
+const getInterval = ({ candidate, measurement }: Row): readonly [number, number] | undefined =>
   candidate && measurement && hasResult(candidate)
     ? candidate.capacityCi90Rps
     : pickOwnMeasurement({ candidate, measurement })?.capacityCi90Rps
 
-const parametersAfter = 3
+/** trial, state, purpose */
+const columnsBeforeParameters = 3
 
-/** Renders every trial in order, under the view's SLO, objective and prices. */
-export function renderTrialsCsv(trials: readonly FinishedTrial[], view: RankingCriteria): string {
+/** Renders every trial in order, under the criteria's SLO, objective and prices. */
+export function renderTrialsCsv(trials: readonly FinishedTrial[], criteria: RankingCriteria): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
-  const head = trialColumns.slice(0, parametersAfter)
-  const all = rankCandidates(trials, view)
+  const head = trialColumns.slice(0, columnsBeforeParameters)
+  const rankedTrials = rankCandidates(trials, criteria)
   const tail = [
-    ...trialColumns.slice(parametersAfter),
-    ...(all.some(({ candidate }) => candidate.tokens) ? tokenColumns : []),
+    ...trialColumns.slice(columnsBeforeParameters),
+    ...(rankedTrials.some(({ candidate }) => candidate.tokens) ? tokenColumns : []),
   ]
-  const candidates = new Map(all.map((j) => [configurationKey(j.trial.configuration), j]))
+  const candidates = new Map(rankedTrials.map((one) => [configurationKey(one.trial.configuration), one]))
   const metrics = [
     ...new Set(
       trials.flatMap((t) =>
@@ -264,21 +272,21 @@ export function renderTrialsCsv(trials: readonly FinishedTrial[], view: RankingC
     ),
   ]
   const rows = trials.map((trial) => {
-    const judged = candidates.get(configurationKey(trial.configuration))
-    const candidate = judged?.trial === trial ? judged.candidate : undefined
+    const ranked = candidates.get(configurationKey(trial.configuration))
+    const candidate = ranked?.trial === trial ? ranked.candidate : undefined
     const row: Row = {
       trial,
       candidate,
       measurement: trial.state === 'complete' ? trial.measurement : undefined,
     }
-    const read = metrics.map(
+    const metricValues = metrics.map(
       (name) => row.measurement?.metrics?.find((metric) => formatMetric(metric) === name)?.value,
     )
     return [
-      ...head.map((c) => c.of(row)),
+      ...head.map((c) => c.getCell(row)),
       ...parameters.map((name) => trial.configuration[name]),
-      ...tail.map((c) => c.of(row)),
-      ...read,
+      ...tail.map((c) => c.getCell(row)),
+      ...metricValues,
     ]
   })
   return formatCsv(

@@ -27,8 +27,8 @@ export async function writeAtomically(path: string, text: string): Promise<void>
 }
 
 /**
- * The same for a file of the user's that is there: it keeps its mode, and where a symbolic link
- * stands, the file that it leads to is replaced.
+ * Replaces a file of the user's: it keeps its mode, and if it is a symbolic link, the file that it
+ * leads to is replaced.
  * @throws WriteError
  */
 export async function replaceAtomically(path: string, text: string): Promise<void> {

@@ -50,7 +50,7 @@ export const buildLifetime = (
     : undefined,
 })
 
-/** For a pod whose affinity keeps it off the nodes of its siblings: spread over zones alone. */
+/** Spreads pods over zones only, because their affinity already keeps them on different nodes. */
 export const buildZonalLifetime = (
   serving: Pick<Serving, 'requirements'>,
   labels: Labels,

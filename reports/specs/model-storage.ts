@@ -149,7 +149,7 @@ const sidecars: Readonly<Record<string, string>> = {
 }
 
 /**
- * Where the weights of a serving are; undefined if no weights were named, or if the server fetches
+ * Resolves where the weights are; undefined if no weights were named, or if the server fetches
  * them itself.
  * @throws SpecError for an address of unknown kind
  */
@@ -280,7 +280,7 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
 }
 
 /**
- * For platforms that fetch weights themselves: the URI, if they know its kind.
+ * Returns a model URI that a platform which fetches weights itself supports.
  * @throws SpecError for a path, and for storage that only a pod can mount
  */
 export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {

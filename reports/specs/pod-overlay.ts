@@ -1,6 +1,6 @@
 /**
- * The user's pod overlay (`kubernetes.pod`) on the pods of every target: the policies of a cluster
- * require the same of all of them.
+ * Applies the user's pod overlay (`kubernetes.pod`) to the pods of every target, because the
+ * policies of a cluster apply to all pods alike.
  */
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
@@ -21,8 +21,8 @@ interface Pod {
 }
 
 /**
- * Fields of the overlay's container that apply to another server than the built-in predictor, for
- * which it was written: how a container runs, not what it runs.
+ * Container fields of the overlay that also apply to servers other than the built-in predictor: how
+ * a container runs (security, mounts), not what it runs (image, command).
  */
 const policyFields: ReadonlySet<string> = new Set([
   'name',
@@ -33,9 +33,9 @@ const policyFields: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The pod with the policy of its trials: the restricted profile for the built-in predictor, and
- * the user's overlay. Tuned and measured values stay: resources of the server's container, labels
- * that others select by, the nodes that have its GPU.
+ * Applies the pod policy of the trials: the restricted profile for the built-in predictor, and the
+ * user's overlay. Labels of the target and resources of its server container win over the overlay;
+ * the node affinities of both must hold.
  * @param container name of the server's container in this target
  */
 export function applyOverlay(
@@ -43,9 +43,9 @@ export function applyOverlay(
   pod: Pod,
   container: string,
 ): Pod {
-  const trialPod = removeUndefined(pod)
+  const targetPod = removeUndefined(pod)
   const isBuiltin = deployed.server === 'builtin'
-  const basePod = isBuiltin ? restrictPod(trialPod, container) : trialPod
+  const basePod = isBuiltin ? restrictPod(targetPod, container) : targetPod
   if (overlay === undefined) return basePod
   const renamedOverlay = renameContainer(overlay, container, isBuiltin)
   const { affinity, ...baseSpec } = basePod.spec
@@ -54,8 +54,8 @@ export function applyOverlay(
   const tunedResources = listContainers(basePod.spec).find(
     ({ name }) => name === container,
   )?.resources
-  // Labels of the target win; lists and maps of the overlay are merged into its spec.
   return {
+    // Labels of the target win, because others select by them.
     metadata: mergeOverlay(mergeOverlay({}, renamedOverlay.metadata), basePod.metadata),
     spec: {
       ...spec,
@@ -74,8 +74,8 @@ export function applyOverlay(
   }
 }
 
-/** Fields of the overlay that have no place in a container of another server. */
-export function describeOverlay({ deployed, overlay }: Serving): string[] {
+/** Notes which overlay fields are not applied, because the server is not the built-in predictor. */
+export function describeIgnoredFields({ deployed, overlay }: Serving): string[] {
   if (overlay === undefined || deployed.server === 'builtin') return []
   const overlayContainer =
     listContainers(overlay.spec).find(({ name }) => name === builtinContainer) ?? {}
@@ -87,7 +87,7 @@ export function describeOverlay({ deployed, overlay }: Serving): string[] {
       ]
 }
 
-/** The same for a format that has no pods. */
+/** Notes that the overlay is ignored by a format without pods. */
 export const describeIgnoredOverlay = ({ overlay }: Serving): string[] =>
   overlay === undefined
     ? []
@@ -115,7 +115,10 @@ function renameContainer(
   return { metadata, spec: { ...spec, containers } }
 }
 
-/** The built-in predictor and the container that fetches its weights run as in their trials. */
+/**
+ * Adds the restricted security context that the built-in predictor has in trials to its container,
+ * and to the init container that downloads its weights.
+ */
 function restrictPod({ metadata, spec }: Pod, container: string): Pod {
   const initContainers = (spec.initContainers as Manifest[] | undefined)?.map(({ name }) => ({
     name,

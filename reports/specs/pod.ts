@@ -10,7 +10,7 @@ import {
 } from './availability.ts'
 import { type Manifest, omitEmpty, removeUndefined } from './manifest.ts'
 import type { PodStorage } from './model-storage.ts'
-import { applyOverlay, describeOverlay } from './pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from './pod-overlay.ts'
 import {
   buildContainerClaims,
   buildScheduling,
@@ -83,7 +83,7 @@ export const describePod = (
 ): string[] => [
   ...describeSecret(container, serving.name),
   ...describeGpuNeeds(gpu),
-  ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...describeOverlay(serving)]),
+  ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...describeIgnoredFields(serving)]),
 ]
 
 /** 2 → '2', 1.5 → '1500m'. */

@@ -149,7 +149,7 @@ function computeMemory(
   { memoryMiB, gpus }: Resources,
   configuration: Configuration,
 ) {
-  const shared = isLanguageServer(deployed.server) ? resolveSharedMiB(gpus) : 0
+  const sharedMemoryMiB = isLanguageServer(deployed.server) ? resolveSharedMiB(gpus) : 0
   const floor = isLanguageServer(deployed.server)
     ? resolveLanguageFloor(measured, gpus)
     : resolveFloorMiB(measured, deployed)
@@ -165,25 +165,25 @@ function computeMemory(
     }
   }
   if (figuresHold && peakRssMiB !== undefined && peakRssMiB > 0) {
-    const mib = Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
-    const sharedText = shared > 0 ? `, plus ${shared} MiB of shared memory` : ''
+    const mib = Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + sharedMemoryMiB
+    const sharedText = sharedMemoryMiB > 0 ? `, plus ${sharedMemoryMiB} MiB of shared memory` : ''
     return {
       mib,
       from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${minMemoryMiB} MiB${sharedText}`,
     }
   }
-  if (shared === 0 || floor === undefined)
+  if (sharedMemoryMiB === 0 || floor === undefined)
     return {
       from: 'neither tuned nor measured for this server: set the request yourself once it has run',
     }
   const weights = Math.ceil(measured.weightsMiB ?? 0)
   return {
     mib: floor,
-    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB per GPU for its processes, ${shared} MiB shared; adjust the request once it has run`,
+    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB per GPU for its processes, ${sharedMemoryMiB} MiB shared; adjust the request once it has run`,
   }
 }
 
-/** Least memory of any other server, MiB. */
+/** Minimum memory of any other server, MiB. */
 const resolveFloorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): number =>
   server === 'builtin' ? Math.ceil(computeBuiltinMemoryMiB(weightsMiB) / 64) * 64 : minMemoryMiB
 

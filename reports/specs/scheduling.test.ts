@@ -90,17 +90,17 @@ describe('nodes of the instance that was paid for', () => {
     const manifest = (selector: string) =>
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n${selector}  containers:\n  - name: server\n    image: x\n`
     const patched = (selector: string) => {
-      const { text, unplaced } = patchManifests(manifest(selector), bought(), {
+      const { text, unappliedValues } = patchManifests(manifest(selector), bought(), {
         file: 'pod.yaml',
         container: 'server',
       })
-      return { spec: parseAllDocuments(text)[0]!.toJS().spec, unplaced }
+      return { spec: parseAllDocuments(text)[0]!.toJS().spec, unappliedValues }
     }
     expect(patched('').spec.nodeSelector).toEqual({ [label]: 'Standard_NC4as_T4_v3' })
     const other = patched(`  nodeSelector:\n    ${label}: g6.xlarge\n`)
     expect(other.spec.nodeSelector).toEqual({ [label]: 'g6.xlarge' })
-    expect(other.unplaced).toContain(
-      `nodeSelector ${label} = Standard_NC4as_T4_v3, which the price is for: the manifest has g6.xlarge`,
+    expect(other.unappliedValues).toContain(
+      `nodeSelector ${label} = Standard_NC4as_T4_v3 (instance type used for the price): the manifest has g6.xlarge`,
     )
   })
 })

@@ -88,7 +88,7 @@ export const buildScheduling = (
 })
 
 /**
- * With DRA: the template that each pod's claim is made from. None for another scheme, or where a
+ * Builds the template of each pod's claim, for DRA. None for another scheme, or if a
  * claim is shared.
  */
 export const buildClaimTemplates = (serving: Serving, { claim }: GpuSelection): Manifest[] =>

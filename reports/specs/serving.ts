@@ -14,7 +14,7 @@ import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { ReplicaRequirements } from './requirements.ts'
 
-/** How one replica is started. Tuned values are already in `args`, `env` and `files`. */
+/** Container of one replica. Tuned values are already in `args`, `env` and `files`. */
 export interface Container {
   readonly image: string
   /** The user named the image. */

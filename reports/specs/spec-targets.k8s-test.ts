@@ -121,7 +121,7 @@ const loaded = await Promise.all(
   specTargets.map(async (name) => ({ name, target: await loadTarget(name) })),
 )
 const cases = loaded
-  .filter(({ target }) => target.namespaced)
+  .filter(({ target }) => target.isNamespaced)
   .flatMap(({ name, target }) =>
     target.servers.map((server): [typeof name, DeployedServer, SpecTarget] => [
       name,

@@ -68,9 +68,9 @@ export interface SpecTarget {
   /** Options that the target accepts; others are rejected. */
   readonly takes?: readonly (keyof SpecOptions)[]
   /** Whether it writes objects with a namespace; otherwise --namespace is rejected. */
-  readonly namespaced?: boolean
+  readonly isNamespaced?: boolean
   /** Whether it names no image, so that --image is rejected. */
-  readonly imageless?: boolean
+  readonly hasNoImage?: boolean
   /** Why --model-uri is rejected; absent: it is accepted. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
   /** Host name for pods of the same namespace, if the spec determines it. */
@@ -194,9 +194,9 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
       `${specFlags.prometheus} applies only to KEDA`,
       'add --autoscaler keda, or --variant keda for KServe',
     )
-  if (serving.namespace !== undefined && !target.namespaced)
+  if (serving.namespace !== undefined && !target.isNamespaced)
     throw new SpecError(`--namespace does not apply to ${target.title}`, 'leave --namespace out')
-  if (serving.container.isImageNamed && (target.imageless || serving.pod))
+  if (serving.container.isImageNamed && (target.hasNoImage || serving.pod))
     throw new SpecError(
       serving.pod ? "the experiment's own pod names its image" : `${target.title} names no image`,
       'leave --image out',

@@ -9,26 +9,29 @@ import { getHourStartS, getWindowEndS, hourS, type ProductionWindow } from './pr
 import { computeSlowness, type MeasuredServer } from './slowness.ts'
 
 export interface DriftSettings {
-  /** Relative slowdown that is no drift, e.g. 0.07. An hour counts as slow by its median. */
+  /** Relative slowdown that is no drift, e.g. 0.07. An hour is slow if its median exceeds it. */
   readonly tolerance: number
-  /** Mean days between false drift alarms, at least. */
+  /** Minimum mean days between false drift alarms. */
   readonly falseAlarmDays: number
 }
 
 /**
- * ln of the factor by which latencies may differ from the load curve's interval without drift: the
- * network differs, and so do the requests of the trials.
+ * ln of the factor by which latencies may differ from the interval of the load curve without drift:
+ * the network and the requests differ from those of the trials.
  */
 const curveTolerance = Math.log(1.1)
 /** Ratio between two utilisation steps; windows are calibrated by step. */
 const utilisationStep = 1.25
 /** Windows that a step needs for an offset of its own. */
 const minWindowsPerStep = 24
-/** Hours of production that calibrate the curve, within its tolerance, before any is judged. */
+/** Hours of production that calibrate the curve, within its tolerance, before the first test. */
 export const calibrationHours = 72
-/** Hours that are stored, for the size of a drift and for its end. */
+/** Hours that are stored, to compute the size of a drift and to detect its end. */
 const maxHours = 48
+/** Hours over which a drift must have disappeared; a quarter of them may still be slow. */
 const recoveryHours = 12
+/** Evidence above which a rise is dated. Without a change, it takes 2 hours or more on average. */
+const minRisingEvidence = 2
 
 interface Hour {
   /** Start, seconds since 1970. */
@@ -37,7 +40,7 @@ interface Hour {
   readonly ln: number
 }
 
-/** The state after all windows so far. Plain data, JSON-safe. */
+/** State after all windows so far. JSON-serialisable. */
 export interface DriftState {
   /** The current hour. */
   readonly open?: { readonly atS: number; readonly windows: readonly Observation[] }
@@ -53,8 +56,8 @@ export interface DriftState {
   readonly established?: { readonly atS: number; readonly sinceS: number }
 }
 
-/** [utilisation step, ln of slowness] */
-type Observation = readonly [busy: number, ln: number]
+/** [utilisation step, ln of slowness] of one window. */
+type Observation = readonly [step: number, ln: number]
 
 export const initialDrift: DriftState = {
   settling: { hours: 0, windows: [] },
@@ -64,9 +67,9 @@ export const initialDrift: DriftState = {
 
 export interface DriftSummary {
   readonly state: 'settling' | 'quiet' | 'drifted'
-  /** Hours judged, or calibrated so far. */
+  /** Hours tested, or calibrated so far. */
   readonly hours: number
-  /** Mean days between such evidence for a server that has not changed, at least. */
+  /** Lower bound of the mean days until such evidence for a server that has not changed. */
   readonly evidenceDays: number
   /** Latency over the measured one, median of the last hours; absent before the first hour. */
   readonly slowness?: number
@@ -74,30 +77,30 @@ export interface DriftSummary {
   readonly sinceS?: number
 }
 
-/** @param window without `sloMs` where its requests are too few for the percentile */
+/** @param window without `sloMs` if its requests are too few for the percentile */
 export function updateDrift(
-  before: DriftState,
+  previous: DriftState,
   window: ProductionWindow,
   server: MeasuredServer,
   replicas: number,
-  question: DriftSettings,
+  settings: DriftSettings,
 ): DriftState {
   const atS = getHourStartS(window.fromS)
-  const closed =
-    before.open && atS > before.open.atS
-      ? closeHour(before, server, question, window.seconds)
-      : before
-  const perReplica = window.rateRps / replicas
+  const state =
+    previous.open && atS > previous.open.atS
+      ? closeHour(previous, server, settings, window.seconds)
+      : previous
+  const replicaRps = window.rateRps / replicas
   const ln =
     window.sloMs === undefined
       ? Number.NaN
-      : Math.log(computeSlowness(server, perReplica, window.sloMs))
-  if (!Number.isFinite(ln)) return closed
-  const seen: Observation = [
-    Math.round(Math.log(perReplica / server.capacityRps) / Math.log(utilisationStep)),
+      : Math.log(computeSlowness(server, replicaRps, window.sloMs))
+  if (!Number.isFinite(ln)) return state
+  const observation: Observation = [
+    Math.round(Math.log(replicaRps / server.capacityRps) / Math.log(utilisationStep)),
     Number(ln.toFixed(4)),
   ]
-  return { ...closed, open: { atS, windows: [...(closed.open?.windows ?? []), seen] } }
+  return { ...state, open: { atS, windows: [...(state.open?.windows ?? []), observation] } }
 }
 
 export function summariseDrift({
@@ -107,102 +110,102 @@ export function summariseDrift({
   established,
   risingS,
 }: DriftState): DriftSummary {
-  const since = established?.sinceS ?? risingS
-  const known = hours.filter(({ atS }) => since === undefined || atS >= since).slice(-maxHours / 2)
+  const sinceS = established?.sinceS ?? risingS
+  const driftHours = hours.filter(({ atS }) => sinceS === undefined || atS >= sinceS).slice(-maxHours / 2)
   return {
     state: settling ? 'settling' : established ? 'drifted' : 'quiet',
     hours: settling?.hours ?? hours.length,
     evidenceDays: sumCapital(evidence) / 24,
-    ...(known.length > 0 && { slowness: Math.exp(median(known.map(({ ln }) => ln))) }),
+    ...(driftHours.length > 0 && { slowness: Math.exp(median(driftHours.map(({ ln }) => ln))) }),
     ...(established && { establishedS: established.atS, sinceS: established.sinceS }),
   }
 }
 
 /** Ends the current hour. It counts if windows with a result cover half of it. */
 function closeHour(
-  { open, ...before }: DriftState,
+  { open, ...previous }: DriftState,
   server: MeasuredServer,
-  question: DriftSettings,
+  settings: DriftSettings,
   windowSeconds: number,
 ): DriftState {
-  if (!open || open.windows.length * windowSeconds < hourS / 2) return before
-  if (before.settling)
+  if (!open || open.windows.length * windowSeconds < hourS / 2) return previous
+  if (previous.settling)
     return calibrate(
-      before,
+      previous,
       server,
-      [...before.settling.windows, ...open.windows],
-      before.settling.hours + 1,
+      [...previous.settling.windows, ...open.windows],
+      previous.settling.hours + 1,
     )
   const ln = median(
-    open.windows.map(([busy, value]) => value - findOffset(before.offsets ?? {}, busy)),
+    open.windows.map(([step, value]) => value - findOffset(previous.offsets ?? {}, step)),
   )
-  return judgeHour(before, { atS: open.atS, ln: Number(ln.toFixed(4)) }, question)
+  return testHour(previous, { atS: open.atS, ln: Number(ln.toFixed(4)) }, settings)
 }
 
 function calibrate(
-  before: DriftState,
+  previous: DriftState,
   server: MeasuredServer,
   windows: readonly Observation[],
   hours: number,
 ): DriftState {
-  if (hours < calibrationHours) return { ...before, settling: { hours, windows } }
-  const { settling: _, ...rest } = before
-  const byBusy = new Map<number, number[]>()
-  for (const [busy, ln] of windows) byBusy.set(busy, [...(byBusy.get(busy) ?? []), ln])
-  const offsets = [...byBusy]
+  if (hours < calibrationHours) return { ...previous, settling: { hours, windows } }
+  const { settling: _, ...rest } = previous
+  const lnByStep = new Map<number, number[]>()
+  for (const [step, ln] of windows) lnByStep.set(step, [...(lnByStep.get(step) ?? []), ln])
+  const offsets = [...lnByStep]
     .filter(([, values]) => values.length >= minWindowsPerStep)
-    .map(([busy, values]) => [String(busy), clampToCurve(values, busy, server)] as const)
-  const middle = median(windows.map(([busy]) => busy))
-  const all = clampToCurve(
+    .map(([step, values]) => [String(step), clampToCurve(values, step, server)] as const)
+  const medianStep = median(windows.map(([step]) => step))
+  const overallOffset = clampToCurve(
     windows.map(([, ln]) => ln),
-    middle,
+    medianStep,
     server,
   )
-  return { ...rest, offsets: Object.fromEntries([...offsets, ['all', all]]) }
+  return { ...rest, offsets: Object.fromEntries([...offsets, ['all', overallOffset]]) }
 }
 
 /**
- * The median, limited to what the curve's uncertainty allows. Latency rises with load, so the true
- * curve lies between the intervals of the measured rates on both sides.
+ * Computes the median, limited to what the uncertainty of the curve allows. Latency rises with load,
+ * so the true curve lies between the intervals of the measured rates on both sides.
  */
 function clampToCurve(
   values: readonly number[],
-  busy: number,
+  step: number,
   { capacityRps, curve }: MeasuredServer,
 ): number {
-  const rateRps = capacityRps * utilisationStep ** busy
-  const drawn = interpolateLatency(curve, rateRps)
-  const below = curve.findLast((knot) => knot.rateRps <= rateRps)?.lowMs ?? drawn
-  const above = curve.find((knot) => knot.rateRps >= rateRps)?.highMs ?? drawn
+  const rateRps = capacityRps * utilisationStep ** step
+  const curveMs = interpolateLatency(curve, rateRps)
+  const lowMs = curve.findLast((knot) => knot.rateRps <= rateRps)?.lowMs ?? curveMs
+  const highMs = curve.find((knot) => knot.rateRps >= rateRps)?.highMs ?? curveMs
   return Math.max(
-    Math.log(below / drawn) - curveTolerance,
-    Math.min(Math.log(above / drawn) + curveTolerance, median([...values])),
+    Math.log(lowMs / curveMs) - curveTolerance,
+    Math.min(Math.log(highMs / curveMs) + curveTolerance, median([...values])),
   )
 }
 
 /** Finds the offset of the nearest calibrated step. */
-function findOffset(offsets: Readonly<Record<string, number>>, busy: number): number {
-  const known = Object.keys(offsets).filter((key) => key !== 'all')
-  const nearest = known.sort((a, b) => Math.abs(Number(a) - busy) - Math.abs(Number(b) - busy))[0]
+function findOffset(offsets: Readonly<Record<string, number>>, step: number): number {
+  const steps = Object.keys(offsets).filter((key) => key !== 'all')
+  const nearest = steps.sort((a, b) => Math.abs(Number(a) - step) - Math.abs(Number(b) - step))[0]
   return offsets[nearest ?? 'all'] ?? 0
 }
 
-function judgeHour(
-  before: DriftState,
+function testHour(
+  previous: DriftState,
   hour: Hour,
   { tolerance, falseAlarmDays }: DriftSettings,
 ): DriftState {
-  const slow = (one: Hour) => one.ln > Math.log1p(tolerance)
-  const hours = [...before.hours, hour].slice(-maxHours)
-  if (before.established) {
-    const last = hours.filter(({ atS }) => atS >= before.established!.atS).slice(-recoveryHours)
-    const over = last.length === recoveryHours && last.filter(slow).length <= recoveryHours / 4
-    const { established: _, ...rest } = before
-    return over ? { ...rest, evidence: initialEvidence, hours } : { ...before, hours }
+  const isSlow = (one: Hour) => one.ln > Math.log1p(tolerance)
+  const hours = [...previous.hours, hour].slice(-maxHours)
+  if (previous.established) {
+    const lastHours = hours.filter(({ atS }) => atS >= previous.established!.atS).slice(-recoveryHours)
+    const hasRecovered = lastHours.length === recoveryHours && lastHours.filter(isSlow).length <= recoveryHours / 4
+    const { established: _, ...rest } = previous
+    return hasRecovered ? { ...rest, evidence: initialEvidence, hours } : { ...previous, hours }
   }
-  const evidence = updateEvidence(before.evidence, slow(hour))
-  const { risingS: rising, ...rest } = before
-  const risingS = sumCapital(evidence) > 2 ? (rising ?? hour.atS) : undefined
+  const evidence = updateEvidence(previous.evidence, isSlow(hour))
+  const { risingS: previousRisingS, ...rest } = previous
+  const risingS = sumCapital(evidence) > minRisingEvidence ? (previousRisingS ?? hour.atS) : undefined
   if (sumCapital(evidence) < falseAlarmDays * 24)
     return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
   const atS = getWindowEndS({ fromS: hour.atS, seconds: hourS })

@@ -10,7 +10,7 @@ import type { Finding } from './watch.ts'
 export interface ReplanOption extends ReplicaPrice {
   readonly trial: number
   readonly label: string
-  /** Of one replica with production's slowness, requests per second; 0: it violates the SLO. */
+  /** Capacity of one replica with production's slowness, req/s; 0: it violates the SLO. */
   readonly capacityRps: number
 }
 
@@ -88,18 +88,18 @@ export function replan({
   if (best.trial !== current.trial && best.perHour <= current.perHour * (1 - minGain))
     return { kind: 'change', to: best, from: current }
   const { replicas } = deployed
-  const idle = findings.some(({ kind }) => kind === 'traffic-under')
+  const hasIdleReplicas = findings.some(({ kind }) => kind === 'traffic-under')
   if (
     replicas !== undefined &&
-    (current.replicas > replicas || (idle && current.replicas < replicas))
+    (current.replicas > replicas || (hasIdleReplicas && current.replicas < replicas))
   )
     return { kind: 'change', to: current, from: current }
-  const enough =
+  const capacityNote =
     replicas === undefined
       ? ''
       : `, and ${replicas} ${replicas === 1 ? 'replica carries' : 'replicas carry'} the traffic`
   return {
     kind: 'nothing',
-    why: `no other measured configuration costs ${Math.round(minGain * 100)} % less${enough}`,
+    why: `no other measured configuration costs ${Math.round(minGain * 100)} % less${capacityNote}`,
   }
 }

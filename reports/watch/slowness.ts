@@ -1,4 +1,4 @@
-/** How much slower a server is than it was measured, by its rate and latency in one window. */
+/** Slowness of a server relative to its measurement, by its rate and latency in one window. */
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
 import { computeLatencyMs } from '../plan/replica.ts'
 
@@ -7,11 +7,11 @@ export interface MeasuredServer {
   /** Highest rate of one replica within the SLO, requests per second. */
   readonly capacityRps: number
   readonly saturationRps?: number
-  /** Of the SLO's percentile, one replica. */
+  /** Load curve of the SLO percentile, of one replica. */
   readonly curve: readonly CurveKnot[]
 }
 
-/** Bounds the search. */
+/** Bounds of the bisection: from 1 / maxSlowness to maxSlowness. */
 const maxSlowness = 8
 
 /**

@@ -2,8 +2,9 @@
 import { countReplicas } from '../../search/objective.ts'
 import { getHourStartS, hourS, type ProductionWindow } from './production-window.ts'
 
-/** A fleet is judged too large by a week, of which this many hours must have been observed. */
+/** Hours of traffic that are stored. */
 const weekHours = 168
+/** Hours of a week that must have been observed before a fleet can be called too large. */
 const minObservedHours = 120
 
 interface TrafficHour {
@@ -14,18 +15,18 @@ interface TrafficHour {
   readonly replicas?: number
 }
 
-/** The last week by hours, oldest first. Plain data, JSON-safe. */
+/** The last week by hours, oldest first. JSON-serialisable. */
 export type Traffic = readonly TrafficHour[]
 
 export function updateTraffic(
-  before: Traffic,
+  previous: Traffic,
   { fromS, rateRps }: ProductionWindow,
   replicas: number | undefined,
 ): Traffic {
   const atS = getHourStartS(fromS)
-  const last = before.at(-1)
+  const last = previous.at(-1)
   const hour = { atS, mostRps: rateRps, ...(replicas !== undefined && { replicas }) }
-  if (last?.atS !== atS) return [...before, hour].filter((one) => one.atS > atS - weekHours * hourS)
+  if (last?.atS !== atS) return [...previous, hour].filter((one) => one.atS > atS - weekHours * hourS)
   const minReplicas = Math.min(
     last.replicas ?? Number.POSITIVE_INFINITY,
     replicas ?? Number.POSITIVE_INFINITY,
@@ -35,12 +36,12 @@ export function updateTraffic(
     mostRps: Math.max(last.mostRps, rateRps),
     ...(Number.isFinite(minReplicas) && { replicas: minReplicas }),
   }
-  return [...before.slice(0, -1), joined]
+  return [...previous.slice(0, -1), joined]
 }
 
 /** Finds the busiest window of the last week, requests per second; 0 before there was one. */
 export const findPeakRps = (traffic: Traffic): number =>
-  traffic.reduce((most, hour) => Math.max(most, hour.mostRps), 0)
+  traffic.reduce((max, hour) => Math.max(max, hour.mostRps), 0)
 
 /** Whether most of a week was observed; until then the weekly peak may be missing. */
 export const coversWeek = (traffic: Traffic): boolean =>
@@ -48,19 +49,19 @@ export const coversWeek = (traffic: Traffic): boolean =>
   traffic.at(-1)!.atS - traffic[0]!.atS >= (weekHours - 2) * hourS
 
 /**
- * Replicas beyond what the busiest hour of a week needs, present in every hour of it. Undefined
- * without them, or before a week was observed.
+ * Finds replicas that the busiest hour of a week does not need, though they ran in every hour of it.
+ * @returns undefined without them, or before a week was observed
  */
 export function findIdleReplicas(
   traffic: Traffic,
   { capacityRps, headroom }: { readonly capacityRps: number; readonly headroom: number },
 ): { readonly replicas: number; readonly needed: number; readonly peakRps: number } | undefined {
   if (!coversWeek(traffic)) return undefined
-  const known = traffic.flatMap(({ replicas }) => (replicas === undefined ? [] : [replicas]))
-  if (known.length < traffic.length) return undefined
+  const replicaCounts = traffic.flatMap(({ replicas }) => (replicas === undefined ? [] : [replicas]))
+  if (replicaCounts.length < traffic.length) return undefined
   const peak = findPeakRps(traffic)
   const needed = peak === 0 ? 0 : countReplicas({ demandRps: peak, headroom }, capacityRps)
-  const replicas = Math.min(...known)
+  const replicas = Math.min(...replicaCounts)
   return replicas > Math.max(1, needed)
     ? { replicas, needed: Math.max(1, needed), peakRps: peak }
     : undefined

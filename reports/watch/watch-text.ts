@@ -50,7 +50,7 @@ function formatDrift(
 export function formatFinding(finding: Finding, { slo, drift }: WatchTarget): string {
   switch (finding.kind) {
     case 'slo': {
-      const missed = [
+      const figures = [
         ...(finding.sloMs !== undefined && finding.sloMs > slo.limitMs
           ? [`${sloName(slo)} ${ms(finding.sloMs)}`]
           : []),
@@ -58,7 +58,7 @@ export function formatFinding(finding: Finding, { slo, drift }: WatchTarget): st
           ? [`${percent(finding.errorShare)} of requests fail`]
           : []),
       ]
-      return `SLO VIOLATED NOW: ${missed.join(', ') || 'violated'} (SLO ${sloText(slo)}, at most ${percent(slo.maxErrorRate)} errors), for ${finding.windows} consecutive windows, ${significant(finding.minutes)} minutes`
+      return `SLO VIOLATED NOW: ${figures.join(', ') || 'violated'} (SLO ${sloText(slo)}, at most ${percent(slo.maxErrorRate)} errors), for ${finding.windows} consecutive windows, ${significant(finding.minutes)} minutes`
     }
     case 'drift':
       return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${formatTime(finding.sinceS)} (detected ${formatTime(finding.establishedS)}); false alarms are at least ${drift.falseAlarmDays} days apart on average`
@@ -74,8 +74,8 @@ export function formatFinding(finding: Finding, { slo, drift }: WatchTarget): st
 }
 
 /**
- * What to do.
- * @param command that measures again
+ * Formats what to do next.
+ * @param command command that measures again
  */
 export function formatProposal(proposal: Proposal, command: string): string {
   switch (proposal.kind) {
@@ -85,10 +85,10 @@ export function formatProposal(proposal: Proposal, command: string): string {
       return `measure again: ${proposal.why}\n  ${command}`
     case 'change': {
       const { to, from } = proposal
-      const there = `deploy ${replicas(to.replicas)} of trial ${to.trial} (${to.label}), ${money(to.perHour)} per hour`
-      if (!from) return `${there}: the deployed configuration no longer meets the SLO at any rate`
-      if (from.trial === to.trial) return `${there}: same configuration, new number of replicas`
-      return `${there}; the deployed trial ${from.trial} (${from.label}) would need ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
+      const deployment = `deploy ${replicas(to.replicas)} of trial ${to.trial} (${to.label}), ${money(to.perHour)} per hour`
+      if (!from) return `${deployment}: the deployed configuration no longer meets the SLO at any rate`
+      if (from.trial === to.trial) return `${deployment}: same configuration, new number of replicas`
+      return `${deployment}; the deployed trial ${from.trial} (${from.label}) would need ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
     }
   }
 }

@@ -26,7 +26,7 @@ export interface WatchTarget {
   readonly replicas?: number
   /** The measured model version; absent: the first one observed. */
   readonly version?: string
-  /** Of one replica, per hour: when it was recommended, and by today's prices. */
+  /** Price of one replica: when it was recommended, and by today's prices. */
   readonly pricePerHour: { readonly stored: number; readonly today: number }
   /** Whole instances that replicas must be rented in today; absent: replicas are rented singly. */
   readonly bundles?: readonly Bundle[]
@@ -48,7 +48,7 @@ interface WindowSummary {
 
 export const watchSchema = 'tune.watch/v1'
 
-/** The state after all windows so far. Plain data, JSON-safe. */
+/** State after all windows so far. JSON-serialisable. */
 export interface WatchState {
   readonly schema: typeof watchSchema
   /** Trial of the watched configuration. */
@@ -115,7 +115,7 @@ export interface WatchReport {
   readonly findings: readonly Finding[]
 }
 
-/** Consecutive windows that violate the SLO, or windows above the capacity, before a finding. */
+/** Windows before a finding: consecutive ones that violate the SLO, or any above the capacity. */
 const minWindows = 3
 /** Relative price change that counts as rounding. */
 const priceTolerance = 0.01
@@ -124,66 +124,66 @@ const priceTolerance = 0.01
 const getLookbackS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number =>
   Math.max(3600, 4 * seconds)
 
-/** @param window one that starts before the end of the last window is ignored */
+/** @param window is ignored if it starts before the end of the last window */
 export function recordWindow(
-  before: WatchState,
+  previous: WatchState,
   window: ProductionWindow,
-  watched: WatchTarget,
+  target: WatchTarget,
 ): WatchState {
-  if (before.untilS !== undefined && window.fromS < before.untilS) return before
-  const { slo, server } = watched
+  if (previous.untilS !== undefined && window.fromS < previous.untilS) return previous
+  const { slo, server } = target
   const sloMs =
-    window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - watched.ingressMs)
-  const replicas = window.replicas ?? watched.replicas
-  // With fewer requests the percentile depends on the slowest few.
+    window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - target.ingressMs)
+  const replicas = window.replicas ?? target.replicas
+  // With fewer than 3 requests expected above the percentile, it depends on the slowest few.
   const isConclusive = window.rateRps * window.seconds >= 3 / (1 - slo.percentile)
-  const judged =
+  const driftWindow =
     replicas === undefined || replicas === 0 || !isConclusive
       ? { ...window, sloMs: undefined }
       : { ...window, sloMs }
-  const missed = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
-  const look: WindowSummary = {
+  const violatesSlo = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
+  const summary: WindowSummary = {
     fromS: window.fromS,
     rateRps: window.rateRps,
     ...(window.sloMs !== undefined && { sloMs: window.sloMs }),
     ...(window.errorShare !== undefined && { errorShare: window.errorShare }),
-    ...(isConclusive && (missed || window.sloMs !== undefined) && { missed }),
+    ...(isConclusive && (violatesSlo || window.sloMs !== undefined) && { missed: violatesSlo }),
     over: replicas !== undefined && window.rateRps > replicas * server.capacityRps,
   }
-  const firstVersion = before.firstVersion ?? window.versions?.[0]
-  const versions = window.versions && window.versions.length > 0 ? window.versions : before.versions
+  const firstVersion = previous.firstVersion ?? window.versions?.[0]
+  const versions = window.versions && window.versions.length > 0 ? window.versions : previous.versions
   return {
-    ...before,
+    ...previous,
     untilS: getWindowEndS(window),
-    windows: before.windows + 1,
-    drift: updateDrift(before.drift, judged, server, replicas || 1, watched.drift),
-    traffic: updateTraffic(before.traffic, window, replicas),
-    looks: [...before.looks, look].filter((one) => one.fromS > window.fromS - getLookbackS(window)),
+    windows: previous.windows + 1,
+    drift: updateDrift(previous.drift, driftWindow, server, replicas || 1, target.drift),
+    traffic: updateTraffic(previous.traffic, window, replicas),
+    looks: [...previous.looks, summary].filter((one) => one.fromS > window.fromS - getLookbackS(window)),
     ...(firstVersion !== undefined && { firstVersion }),
     ...(versions !== undefined && { versions }),
     last: window,
   }
 }
 
-/** The findings after the windows so far. */
-export function evaluateWatch(state: WatchState, watched: WatchTarget): WatchReport {
+/** Evaluates the windows so far. */
+export function evaluateWatch(state: WatchState, target: WatchTarget): WatchReport {
   const drift = summariseDrift(state.drift)
-  const replicas = state.last?.replicas ?? watched.replicas
-  const slower = drift.state === 'drifted' ? Math.max(1, drift.slowness ?? 1) : 1
-  const found = [
+  const replicas = state.last?.replicas ?? target.replicas
+  const slowness = drift.state === 'drifted' ? Math.max(1, drift.slowness ?? 1) : 1
+  const possibleFindings = [
     findSloViolation(state),
     findDrift(drift),
-    findTrafficOver(state, watched, replicas),
-    findTrafficUnder(state, watched, slower),
-    findNewVersion(state, watched),
-    findPriceChange(state, watched),
+    findTrafficOver(state, target, replicas),
+    findTrafficUnder(state, target, slowness),
+    findNewVersion(state, target),
+    findPriceChange(state, target),
   ]
   return {
     state,
     drift,
     peakRps: findPeakRps(state.traffic),
     ...(replicas !== undefined && { replicas }),
-    findings: found.filter((finding) => finding !== undefined),
+    findings: possibleFindings.filter((finding) => finding !== undefined),
   }
 }
 
@@ -191,16 +191,17 @@ export function evaluateWatch(state: WatchState, watched: WatchTarget): WatchRep
 export const needsReplanning = (kind: Finding['kind']): boolean => kind !== 'slo'
 
 function findSloViolation({ looks, last }: WatchState): Finding | undefined {
-  const saying = looks.filter(({ missed }) => missed !== undefined)
-  const row = saying.slice(saying.findLastIndex(({ missed }) => !missed) + 1)
-  const worst = row.at(-1)
-  if (row.length < minWindows || !worst || !last) return undefined
-  const { sloMs, errorShare } = worst
+  const conclusiveWindows = looks.filter(({ missed }) => missed !== undefined)
+  const lastMet = conclusiveWindows.findLastIndex(({ missed }) => !missed)
+  const violations = conclusiveWindows.slice(lastMet + 1)
+  const latest = violations.at(-1)
+  if (violations.length < minWindows || !latest || !last) return undefined
+  const { sloMs, errorShare } = latest
   const figures = {
     ...(sloMs !== undefined && { sloMs }),
     ...(errorShare !== undefined && { errorShare }),
   }
-  return { kind: 'slo', windows: row.length, minutes: (row.length * last.seconds) / 60, ...figures }
+  return { kind: 'slo', windows: violations.length, minutes: (violations.length * last.seconds) / 60, ...figures }
 }
 
 const findDrift = ({ state, slowness, sinceS, establishedS }: DriftSummary): Finding | undefined =>
@@ -213,10 +214,10 @@ function findTrafficOver(
   { server }: WatchTarget,
   replicas: number | undefined,
 ): Finding | undefined {
-  const over = looks.filter((look) => look.over)
-  if (over.length < minWindows || !last || replicas === undefined) return undefined
-  const peakRps = Math.max(...over.map(({ rateRps }) => rateRps))
-  const minutes = (over.length * last.seconds) / 60
+  const overloadedWindows = looks.filter(({ over }) => over)
+  if (overloadedWindows.length < minWindows || !last || replicas === undefined) return undefined
+  const peakRps = Math.max(...overloadedWindows.map(({ rateRps }) => rateRps))
+  const minutes = (overloadedWindows.length * last.seconds) / 60
   return {
     kind: 'traffic-over',
     minutes,
@@ -230,9 +231,9 @@ function findTrafficOver(
 function findTrafficUnder(
   { traffic }: WatchState,
   { server, headroom, pricePerHour, bundles }: WatchTarget,
-  slower: number,
+  slowness: number,
 ): Finding | undefined {
-  const idle = findIdleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
+  const idle = findIdleReplicas(traffic, { capacityRps: server.capacityRps / slowness, headroom })
   const perHour = (replicas: number) =>
     computeFleetPricePerHour(
       { pricePerHour: pricePerHour.today, ...(bundles && { bundles }) },
@@ -249,10 +250,10 @@ function findNewVersion(
   { version }: WatchTarget,
 ): Finding | undefined {
   const measured = version ?? firstVersion
-  const seen = versions.filter((one) => one !== measured)
-  return measured === undefined || seen.length === 0
+  const deployedVersions = versions.filter((one) => one !== measured)
+  return measured === undefined || deployedVersions.length === 0
     ? undefined
-    : { kind: 'version', measured, seen }
+    : { kind: 'version', measured, seen: deployedVersions }
 }
 
 /** A price reported by production takes precedence over the price book. */

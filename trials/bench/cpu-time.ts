@@ -2,7 +2,7 @@
  * CPU time of a request in each thread of the predictor, texts and photographs, from the kernel's
  * accounts (Linux): what `trials/launchers/simulated/cpu-stage.ts` says of it. Then the same where
  * it infers on a core: less the batch's own time (engine-time.ts), that is what
- * `trials/launchers/simulated/device.ts` has around it.
+ * `trials/launchers/simulated/modelled-server.ts` has around it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'

@@ -1,6 +1,6 @@
 /**
  * Milliseconds of a batch in the tfjs engine on CPU, models by sequence lengths: what
- * `trials/launchers/simulated/device.ts` takes for a device that is this machine's CPU.
+ * `trials/launchers/simulated/modelled-server.ts` takes for a device that is this machine's CPU.
  */
 import { parseArgs } from 'node:util'
 import type { Tensors } from '../predictor/engine.ts'

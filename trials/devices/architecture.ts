@@ -56,7 +56,7 @@ export interface Decoder {
 
 export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
 
-/** What requests for the architecture contain. */
+/** Gets the kind of input that requests for the architecture contain. */
 export const getInputKind = (architecture: Architecture): InputKind =>
   architecture.kind === 'graph'
     ? architecture.inputKind
@@ -221,10 +221,10 @@ export function findArchitecture(
 ): Architecture {
   const normalisedName = modelName.toLowerCase().replace(/_/g, '-')
   const canonical = aliases[normalisedName] ?? normalisedName
-  const all = [...own, ...architectures]
-  const found = all.find((a) => a.name === canonical || a.name === modelName)
-  if (found) return found
-  const names = [...all.map((a) => a.name), ...Object.keys(aliases)]
+  const knownArchitectures = [...own, ...architectures]
+  const architecture = knownArchitectures.find((a) => a.name === canonical || a.name === modelName)
+  if (architecture) return architecture
+  const names = [...knownArchitectures.map((a) => a.name), ...Object.keys(aliases)]
   // Names on the Hugging Face Hub begin with their owner, which does not help a search.
   throw new DeviceModelError(
     `unknown model architecture '${modelName}'`,

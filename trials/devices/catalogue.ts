@@ -447,9 +447,9 @@ function explainPartialGpu(name: string, own: readonly Gpu[]): string | undefine
     return `a virtual GPU is a part of a board, and the host sets its size: ${describe}`
   const [, board = name, profile] =
     /^(.*?)[- ]MIG[- ](\d+g\.\d+gb\S*?)(?:-SHARED)?$/i.exec(name) ?? []
-  const whole = profile === undefined ? name.replace(/-SHARED$/i, '') : board
-  if (whole === name) return undefined
-  const { name: gpu } = findGpu(whole, own)
+  const wholeGpuName = profile === undefined ? name.replace(/-SHARED$/i, '') : board
+  if (wholeGpuName === name) return undefined
+  const { name: gpu } = findGpu(wholeGpuName, own)
   return profile === undefined
     ? `several pods share this ${gpu}: write ${gpu}`
     : `it is a slice of the ${gpu}: write ${gpu}, and tune migProfile: [${profile}]`

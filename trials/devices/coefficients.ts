@@ -77,7 +77,7 @@ export const evaluateShareCurve = (curve: ShareCurve, batch: number, share: numb
 export interface MemoryCoefficients {
   /** CUDA context and libraries: 300-400 MiB as nvidia-smi shows them. */
   readonly contextMiB: number
-  /** The same on GPUs up to the Pascal generation, with drivers of that time. */
+  /** Context memory on GPUs up to the Pascal generation, with drivers of that time. */
   readonly contextUpToPascalMiB: number
   /** Frameworks that store every activation: stored bytes over the sum of all layers. */
   readonly keptActivations: number

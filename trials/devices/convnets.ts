@@ -315,9 +315,9 @@ function unrollLayers(network: Convnet): ConvolutionLayer[] {
         break
       case 'inverted':
         for (let i = 0; i < stage.repeat; i++) {
-          const wide = channels * stage.expand
-          if (stage.expand > 1) convolve(wide, 1)
-          convolve(wide, 3, i === 0 ? stage.stride : 1, 1, wide)
+          const expandedChannels = channels * stage.expand
+          if (stage.expand > 1) convolve(expandedChannels, 1)
+          convolve(expandedChannels, 3, i === 0 ? stage.stride : 1, 1, expandedChannels)
           convolve(stage.out, 1)
         }
         break

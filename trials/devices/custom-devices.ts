@@ -87,7 +87,7 @@ export function completeGpu(name: string, sheet: Datasheet): Gpu {
   }
 }
 
-/** In the middle of the catalogue's process nodes, 16 to 3 nm. */
+/** Assumed: the middle of the catalogue's process nodes, 16 to 3 nm. */
 const defaultProcessNm = 8
 
 /**
@@ -223,10 +223,10 @@ const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
 ]
 
 /**
- * Layers that the device model cannot count, with the key that indicates them. Empty values (null,
- * false, 0, []) indicate nothing, and a period of 1 means every layer.
+ * Lists layers that the device model cannot count, with the key that indicates them. Empty values
+ * (null, false, 0, []) indicate nothing, and a period of 1 means every layer.
  */
-function unmodelledLayers(
+function listUnmodelledLayers(
   config: Readonly<Record<string, unknown>>,
 ): { readonly key: string; readonly layers: string }[] {
   const types = Array.isArray(config.layer_types) ? (config.layer_types as unknown[]) : []
@@ -239,15 +239,15 @@ function unmodelledLayers(
     value !== 0 &&
     !(Array.isArray(value) && value.length === 0)
   const everyLayer = ['full_attention_interval', 'attn_layer_period']
-  const unmodelledLayers = Object.keys(config).flatMap((key) => {
+  const listUnmodelledLayers = Object.keys(config).flatMap((key) => {
     const [, layers] = unmodelledKeys.find(([pattern]) => pattern.test(key)) ?? []
     if (layers === undefined || !isSaid(config[key])) return []
     if (everyLayer.includes(key) && config[key] === 1) return []
     return [{ key, layers }]
   })
   // Report each kind of layer once.
-  return unmodelledLayers.filter(
-    ({ layers }, i) => unmodelledLayers.findIndex((one) => one.layers === layers) === i,
+  return listUnmodelledLayers.filter(
+    ({ layers }, i) => listUnmodelledLayers.findIndex((one) => one.layers === layers) === i,
   )
 }
 /** Refuses files with unmodelled layers before their dimensions are read. */
@@ -259,7 +259,7 @@ const modelledSchema = z.looseObject({}).superRefine((config, context) => {
       message: 'an adapter has no dimensions of its own: use the config.json of its base model',
       input: config.peft_type,
     })
-  for (const { key, layers } of unmodelledLayers(config))
+  for (const { key, layers } of listUnmodelledLayers(config))
     context.addIssue({
       code: 'custom',
       path: [key],

@@ -27,11 +27,13 @@ export interface MemoryShape extends CallShape {
 }
 
 /**
- * PyTorch 2.11 on an H200: memory of a BERT-base process without its weights at batch 1. Its
- * reserve for activations over those alive is 1.2 to 2.4 times (BERT, ResNet-50, VGG-16,
- * MobileNetV2).
+ * PyTorch 2.11 on an H200: memory of a BERT-base process without its weights at batch 1.
  */
 const frameworkContextMiB = 750
+/**
+ * Memory that PyTorch reserves for activations over that of the live ones. On that H200: 1.2 to 2.4
+ * (BERT, ResNet-50, VGG-16, MobileNetV2).
+ */
 const frameworkReserve = 2
 
 /** Estimates MiB by part, for batches of the size in `shape`. */

@@ -14,13 +14,13 @@ export function enumeratePartitions(gpu: Gpu): Partition[] {
   const profiles = listMigProfiles(gpu)
   if (profiles.length === 0) return []
   const places = Math.max(...profiles.map((profile) => Math.round(1 / profile.memoryFraction)))
-  const found = new Map<string, Partition>()
+  const partitions = new Map<string, Partition>()
   const placeFrom = (place: number, compute: number, taken: Partition): void => {
     if (place >= places) {
       const sorted = taken.toSorted(
         (a, b) => profiles.findIndex((p) => p.name === b) - profiles.findIndex((p) => p.name === a),
       )
-      found.set(sorted.join(), sorted)
+      partitions.set(sorted.join(), sorted)
       return
     }
     placeFrom(place + 1, compute, taken)
@@ -35,7 +35,7 @@ export function enumeratePartitions(gpu: Gpu): Partition[] {
     }
   }
   placeFrom(0, 0, [])
-  const all = [...found.values()]
+  const all = [...partitions.values()]
   return all.filter(
     (partition) =>
       !all.some((other) => other.length > partition.length && containsSlices(other, partition)),

@@ -36,7 +36,7 @@ const profile = (
   maxInstances,
 })
 
-const a100 = (
+const createA100Profiles = (
   gib: number,
   [small, double, half, whole]: readonly [number, number, number, number],
 ): MigProfile[] => [
@@ -51,38 +51,38 @@ const a100 = (
  * @param multiprocessors of the whole GPU; the printed list is that of 132, others' slices are
  * taken in proportion
  */
-const hopper = (
+const createHopperProfiles = (
   multiprocessors: number,
   names: readonly [string, string, string, string],
   [small, double, half, whole]: readonly [number, number, number, number],
 ): MigProfile[] => {
-  const of = (printed: number) => Math.round((printed * multiprocessors) / 132)
+  const scale = (printed: number) => Math.round((printed * multiprocessors) / 132)
   return [
-    profile(`1g.${names[0]}`, 1 / 8, 1 / 7, of(16), small, 7),
-    profile(`1g.${names[1]}`, 1 / 4, 1 / 7, of(26), double, 4),
-    profile(`2g.${names[1]}`, 1 / 4, 2 / 7, of(32), double, 3),
-    profile(`3g.${names[2]}`, 1 / 2, 3 / 7, of(60), half, 2),
-    profile(`4g.${names[2]}`, 1 / 2, 4 / 7, of(64), half, 1),
+    profile(`1g.${names[0]}`, 1 / 8, 1 / 7, scale(16), small, 7),
+    profile(`1g.${names[1]}`, 1 / 4, 1 / 7, scale(26), double, 4),
+    profile(`2g.${names[1]}`, 1 / 4, 2 / 7, scale(32), double, 3),
+    profile(`3g.${names[2]}`, 1 / 2, 3 / 7, scale(60), half, 2),
+    profile(`4g.${names[2]}`, 1 / 2, 4 / 7, scale(64), half, 1),
     profile(`7g.${names[3]}`, 1, 1, multiprocessors, whole, 1),
   ]
 }
 /** Profiles whose memory is known from their names alone. */
-const nominalProfiles = (
+const createNominalProfiles = (
   multiprocessors: number,
   [small, double, half, whole]: readonly [number, number, number, number],
 ): MigProfile[] =>
-  hopper(
+  createHopperProfiles(
     multiprocessors,
     [`${small}gb`, `${double}gb`, `${half}gb`, `${whole}gb`],
     [0.96 * small, 0.96 * double, 0.98 * half, 0.99 * whole],
   )
 
-const a100Of40 = a100(40, [4.75, 9.75, 19.62, 39.5])
-const a100Of80 = a100(80, [9.75, 19.62, 39.5, 79.25])
-const h100 = (multiprocessors: number) =>
-  hopper(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
+const a100Of40 = createA100Profiles(40, [4.75, 9.75, 19.62, 39.5])
+const a100Of80 = createA100Profiles(80, [9.75, 19.62, 39.5, 79.25])
+const createH100Profiles = (multiprocessors: number) =>
+  createHopperProfiles(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
 
-const h200 = hopper(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140])
+const h200 = createHopperProfiles(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140])
 
 const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   A30: [
@@ -94,19 +94,19 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'A100-PCIe-40GB': a100Of40,
   'A100-80GB': a100Of80,
   'A100-PCIe-80GB': a100Of80,
-  H100: h100(132),
-  'H100-PCIe': h100(114),
-  'H100-NVL': nominalProfiles(132, [12, 24, 47, 94]),
-  GH200: nominalProfiles(132, [12, 24, 48, 96]),
-  H20: nominalProfiles(78, [12, 24, 48, 96]),
+  H100: createH100Profiles(132),
+  'H100-PCIe': createH100Profiles(114),
+  'H100-NVL': createNominalProfiles(132, [12, 24, 47, 94]),
+  GH200: createNominalProfiles(132, [12, 24, 48, 96]),
+  H20: createNominalProfiles(78, [12, 24, 48, 96]),
   H200: h200,
   'H200-NVL': h200,
-  'H20-3e': hopper(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
-  'GH200-144GB': nominalProfiles(132, [18, 36, 72, 144]),
-  B200: nominalProfiles(148, [23, 45, 90, 180]),
-  GB200: nominalProfiles(152, [23, 47, 93, 186]),
-  B300: nominalProfiles(148, [34, 67, 135, 269]),
-  GB300: nominalProfiles(152, [35, 70, 139, 278]),
+  'H20-3e': createHopperProfiles(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+  'GH200-144GB': createNominalProfiles(132, [18, 36, 72, 144]),
+  B200: createNominalProfiles(148, [23, 45, 90, 180]),
+  GB200: createNominalProfiles(152, [23, 47, 93, 186]),
+  B300: createNominalProfiles(148, [34, 67, 135, 269]),
+  GB300: createNominalProfiles(152, [35, 70, 139, 278]),
   'RTX-PRO-6000': [
     profile('1g.24gb', 1 / 4, 1 / 4, 46, 23.6, 4),
     profile('2g.48gb', 1 / 2, 1 / 2, 94, 47.4, 2),
@@ -158,8 +158,8 @@ export function matchMigProfile(gpu: Gpu, name: string): MigProfile | undefined 
  * Whether two names mean one profile ('7g.189gb' and 7g.186gb of a GB200): equal compute slices,
  * memory within 5 %.
  */
-function isSameProfile(known: string, asked = ''): boolean {
-  const [a, b] = [known, asked].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
+function isSameProfile(profileName: string, requestedName = ''): boolean {
+  const [a, b] = [profileName, requestedName].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
   return (
     a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
   )

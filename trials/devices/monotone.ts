@@ -39,8 +39,8 @@ export function interpolateMonotone(
 const interpolate = (from: number, to: number, along: number) =>
   along === 0 ? from : from + along * (to - from)
 
-/** The i-th knot; beyond the table, powers of two. */
-const knotAt = (knots: readonly number[], i: number) =>
+/** Gets the i-th knot; beyond the table, knots continue in powers of two. */
+const getKnot = (knots: readonly number[], i: number) =>
   knots[i] ?? knots.at(-1)! * 2 ** (i - knots.length + 1)
 
 /**
@@ -53,9 +53,9 @@ function findKnots(
 ): [below: number, above: number, along: number] {
   if (size <= knots[0]!) return [0, 0, 0]
   let i = 0
-  while (knotAt(knots, i + 1) <= size) i++
-  const from = Math.log(knotAt(knots, i))
-  return [i, i + 1, (Math.log(size) - from) / (Math.log(knotAt(knots, i + 1)) - from)]
+  while (getKnot(knots, i + 1) <= size) i++
+  const from = Math.log(getKnot(knots, i))
+  return [i, i + 1, (Math.log(size) - from) / (Math.log(getKnot(knots, i + 1)) - from)]
 }
 
 function computeRunningMaximum(
@@ -67,9 +67,9 @@ function computeRunningMaximum(
   const key = `${i} ${lengths.length} ${j}`
   const maxima = surface.maxima.get(key)
   if (maxima !== undefined) return maxima
-  const here = surface.evaluate(knotAt(batchKnots, i), knotAt(lengths, j))
+  const atKnot = surface.evaluate(getKnot(batchKnots, i), getKnot(lengths, j))
   const value = Math.max(
-    here,
+    atKnot,
     i > 0 ? computeRunningMaximum(surface, lengths, i - 1, j) : 0,
     j > 0 ? computeRunningMaximum(surface, lengths, i, j - 1) : 0,
   )

@@ -1,4 +1,4 @@
-/** How the built-in predictor is started, and how it announces where it serves. */
+/** Starts of the built-in predictor: its command, environment and announcement of its address. */
 
 import { resolveProcessEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
@@ -25,24 +25,24 @@ type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
  */
 export const chooseEngine = (
   template: BuiltinTemplate,
-  asked: Resources,
+  requested: Resources,
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): RunningEngine => {
-  const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
-  if (wanted === 'emulated' || asked.gpu === undefined) return wanted
-  const missing = findGpuSupportFault(wanted, machine)
+  const requestedEngine = template.engine === 'auto' ? 'tfjs' : template.engine
+  if (requestedEngine === 'emulated' || requested.gpu === undefined) return requestedEngine
+  const missing = findGpuSupportFault(requestedEngine, machine)
   if (template.engine === 'auto')
     return missing === undefined &&
-      machine.gpus.some((gpu) => findCatalogueName(gpu.name, ownGpus) === asked.gpu)
+      machine.gpus.some((gpu) => findCatalogueName(gpu.name, ownGpus) === requested.gpu)
       ? 'tfjs'
       : 'emulated'
   if (missing !== undefined)
     throw new LaunchError(
-      `engine ${wanted} on a ${asked.gpu}: ${missing.what}`,
+      `engine ${requestedEngine} on a ${requested.gpu}: ${missing.what}`,
       `${missing.install}, or use the emulated engine`,
     )
-  return wanted
+  return requestedEngine
 }
 
 /** Engines that compute, on a GPU each through its own package. */
@@ -127,18 +127,18 @@ export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
 export const createBuiltinCommand = (
   template: BuiltinTemplate,
   configuration: Configuration,
-  asked: Resources,
+  requested: Resources,
   gpuMemoryFraction: number | undefined,
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): FilledTemplate => {
   const entry = resolveProcessEntry('../predictor/main', import.meta.url)
-  const engine = chooseEngine(template, asked, machine, ownGpus)
+  const engine = chooseEngine(template, requested, machine, ownGpus)
   const traits = protocolTable[getBuiltinProtocol(template)]
   return {
     argv: [process.execPath, ...nodeFlags, ...entry.execArgv, entry.path],
     env: {
-      ...createPredictorEnvironment(template, configuration, engine, asked, gpuMemoryFraction),
+      ...createPredictorEnvironment(template, configuration, engine, requested, gpuMemoryFraction),
       ...(engine === 'emulated' &&
         template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),
       ...(engine === 'emulated' &&
@@ -148,7 +148,7 @@ export const createBuiltinCommand = (
       HOST: '127.0.0.1',
       PORT: '0',
       ...(traits.transport === 'grpc' && { GRPC_PORT: '0' }),
-      ...(traits.streams && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
+      ...(traits.streams && requested.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(requested.gpus) }),
       ...(engine === 'emulated' && !traits.streams && { MODEL_CONTROL: 'explicit' }),
       EXIT_WITH_PARENT: 'true',
     },
@@ -161,15 +161,15 @@ export const createPredictorEnvironment = (
   template: BuiltinTemplate,
   configuration: Configuration,
   engine: RunningEngine,
-  asked: Resources,
-  gpuShare = asked.gpuShare,
+  requested: Resources,
+  gpuShare = requested.gpuShare,
 ): Record<string, string> => ({
   ...createServingEnvironment(template, configuration, engine),
   MODEL: template.model,
   ENGINE: engine,
-  CPU_CORES: String(Math.ceil(asked.cpuCores)),
-  ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * gpuShare) }),
-  ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+  CPU_CORES: String(Math.ceil(requested.cpuCores)),
+  ...(requested.gpu !== undefined && { GPU: requested.gpu, GPU_MEMORY_PERCENT: String(100 * gpuShare) }),
+  ...(requested.migProfile !== undefined && { MIG_PROFILE: requested.migProfile }),
   ...(engine === 'emulated' &&
     template.standsFor !== undefined && { EMULATED_SERVER: template.standsFor }),
   ...(engine === 'emulated' &&

@@ -153,12 +153,12 @@ async function checkAnswers(
 
 /** Indices of different bodies, spread evenly over all of them. */
 function selectDifferentBodies({ bodies }: HttpTarget): number[] {
-  const seen = new Set<string>()
+  const seenHashes = new Set<string>()
   const different: number[] = []
   for (const [i, { body }] of bodies.slice(0, maxBodiesSearched).entries()) {
     const hash = createHash('sha1').update(body).digest('hex')
-    if (seen.has(hash)) continue
-    seen.add(hash)
+    if (seenHashes.has(hash)) continue
+    seenHashes.add(hash)
     different.push(i)
   }
   const count = Math.min(maxBodies, different.length)

@@ -1,4 +1,4 @@
-/** What a predictor's template and configuration say of its service discipline. */
+/** Derives the service discipline from a predictor's template and configuration. */
 import type { DeclaredDiscipline } from '../../profiler/model/declared-discipline.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'

@@ -3,7 +3,7 @@
  */
 import { readFileSync } from 'node:fs'
 
-/** How the first process of a predictor ended. */
+/** End of the first process of a predictor. */
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -65,7 +65,7 @@ const missingLines = [
 
 /**
  * @param log the end of the predictor's output
- * @param known meanings of the predictor's own exit codes
+ * @param causesByCode meanings of the predictor's own exit codes
  * @param killedForMemory whether the kernel ended a process because memory ran out; undefined if
  * the kernel does not report it
  */
@@ -73,13 +73,13 @@ export const diagnose = (
   exit: Exit | undefined,
   log: string,
   killedForMemory: boolean | undefined,
-  known: Readonly<Record<number, Cause['kind']>> = {},
+  causesByCode: Readonly<Record<number, Cause['kind']>> = {},
 ): Cause => {
   const killed = exit !== undefined && (exit.signal === 'SIGKILL' || exit.code === 137)
   const how = exit ? describeExit(exit) : 'still running'
   const find = (patterns: readonly RegExp[], text = log) =>
     patterns.map((pattern) => findLine(text, pattern)).find((line) => line !== undefined)
-  const meant = known[exit?.code ?? 0]
+  const meant = causesByCode[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory)
     return {

@@ -5,19 +5,19 @@ import { OwnSettings, removeFlags, SettingsFileError } from '../servers/own-sett
 import { createServerTuning, selectServerParameters } from '../servers/preset.ts'
 import { LaunchError } from '../types.ts'
 import {
-  argsSlot,
+  argsPlaceholder,
   findPlaceholders,
   formatArgumentNames,
   formatEnvironmentName,
   formatPlaceholderHint,
   getArgFormat,
-  isOutsideFolder,
+  isInvalidFilePath,
   joinNames,
   type LauncherValues,
   preparedName,
   preparePlaceholders,
-  prepareTexts,
-  substitute,
+  listPrepareTexts,
+  fillPlaceholders,
   type TunedParameter,
 } from './placeholders.ts'
 import { type CommandTemplate, defaultPrepareTimeoutS, type PrepareStep } from './template.ts'
@@ -38,9 +38,7 @@ export interface FilledPrepare {
   readonly env: Readonly<Record<string, string>>
   readonly inputs: readonly string[]
   readonly timeoutS: number
-  /**
-   * Contains a value of the configuration, so that its result may differ between configurations.
-   */
+  /** Whether it contains a value of the configuration, so that results differ between them. */
   readonly varies: boolean
 }
 export const preparedPlaceholder = `\${${preparedName}}`
@@ -52,13 +50,13 @@ export const fillPrepare = (
   values: LauncherValues,
 ): FilledPrepare => {
   const missing = new Set<string>()
-  const known = Object.fromEntries(
+  const knownValues = Object.fromEntries(
     preparePlaceholders.flatMap((name) =>
       values[name] === undefined ? [] : [[name, values[name]]],
     ),
   )
   const fill = (text: string) =>
-    substitute(text, { ...known, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
+    fillPlaceholders(text, { ...knownValues, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
       missing.add(name),
     )
   const texts = [...command, ...Object.values(env)]
@@ -71,12 +69,12 @@ export const fillPrepare = (
       .flatMap(findPlaceholders)
       .some((name) => name !== preparedName && name !== 'model'),
   }
-  checkFilled('prepare', missing)
+  requireNoMissing('prepare', missing)
   return filled
 }
 
 /** @throws LaunchError for placeholders without a value */
-const checkFilled = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<string>): void => {
+const requireNoMissing = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<string>): void => {
   if (missing.size > 0)
     throw new LaunchError(
       `${step}: no value for ${joinNames([...missing])}`,
@@ -92,69 +90,69 @@ export const fillReconfigure = (
 ): string[] => {
   const missing = new Set<string>()
   const filled = words.map((word) =>
-    substitute(word, { ...values, ...configuration }, (name) => missing.add(name)),
+    fillPlaceholders(word, { ...values, ...configuration }, (name) => missing.add(name)),
   )
-  checkFilled('reconfigure', missing)
+  requireNoMissing('reconfigure', missing)
   return filled
 }
 
 /**
- * Parameters that reach a server by its `reconfigure` command alone: of another value it need not
- * be started again.
+ * Lists the parameters that reach a server only by its `reconfigure` command, so that another value
+ * needs no restart.
  */
 export const listReconfigurable = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): ReadonlySet<string> => {
   const { command, env = {}, files = [], cwd = '', prepare } = template
-  const started = [
+  const startTexts = [
     ...command,
     ...Object.values(env),
     ...files.flatMap((file) => [file.path, file.template]),
     cwd,
-    ...prepareTexts(prepare),
+    ...listPrepareTexts(prepare),
   ]
-  const elsewhere = new Set(started.flatMap(findPlaceholders))
-  const set = new Set((template.reconfigure ?? []).flatMap(findPlaceholders))
+  const namesAtStart = new Set(startTexts.flatMap(findPlaceholders))
+  const namesAtRunTime = new Set((template.reconfigure ?? []).flatMap(findPlaceholders))
   return new Set(
     parameters.flatMap(({ name, category }) =>
-      category === 'server' && set.has(name) && !elsewhere.has(name) ? [name] : [],
+      category === 'server' && namesAtRunTime.has(name) && !namesAtStart.has(name) ? [name] : [],
     ),
   )
 }
 
 /**
- * Arguments and variables of a template with placeholders for parameters, each with the flag before
- * it. Also names of parameters that reach the server by files, by its preset, or at run time.
+ * Lists the arguments, each with the flag before it, and the variables of a template that contain
+ * placeholders for parameters.
+ * @returns in `elsewhere` the parameters that reach the server by files, by its preset, or at run
+ * time
  */
 export const listTunedParts = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): { readonly template: CommandTemplate; readonly elsewhere: readonly string[] } => {
-  const joinNames = new Set(parameters.map(({ name }) => name))
-  const isTuned = (text: string) => findPlaceholders(text).some((name) => joinNames.has(name))
+  const parameterNames = new Set(parameters.map(({ name }) => name))
+  const isTuned = (text: string) => findPlaceholders(text).some((name) => parameterNames.has(name))
   const isFlag = (word: string | undefined) => word !== undefined && /^--?[^=\s]+$/.test(word)
   const command = template.command.flatMap((word, i) => {
     if (!isTuned(word)) return []
-    const before = template.command[i - 1]
-    return !word.startsWith('-') && isFlag(before) ? [before!, word] : [word]
+    const previous = template.command[i - 1]
+    return !word.startsWith('-') && isFlag(previous) ? [previous!, word] : [word]
   })
   const env = Object.fromEntries(
     Object.entries(template.env ?? {}).filter(([, text]) => isTuned(text)),
   )
-  const told = new Set([...command, ...Object.values(env)].flatMap(findPlaceholders))
-  const taken = template.server && selectServerParameters(template.server.kind, [...joinNames])
+  const passedNames = new Set([...command, ...Object.values(env)].flatMap(findPlaceholders))
+  const presetNames = template.server && selectServerParameters(template.server.kind, [...parameterNames])
   return {
     template: { ...template, command, env, files: [], server: undefined },
     elsewhere: parameters.flatMap(({ name, category }) =>
-      !told.has(name) && (category === 'server' || taken?.has(name)) ? [name] : [],
+      !passedNames.has(name) && (category === 'server' || presetNames?.has(name)) ? [name] : [],
     ),
   }
 }
 
-/**
- * @throws LaunchError naming every placeholder without a value
- */
+/** @throws LaunchError naming every placeholder without a value */
 export const fillCommand = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
@@ -163,20 +161,20 @@ export const fillCommand = (
 ): FilledTemplate => {
   const missing = new Set<string>()
   const fill = (text: string) =>
-    substitute(text, { ...values, ...configuration }, (name) => missing.add(name))
+    fillPlaceholders(text, { ...values, ...configuration }, (name) => missing.add(name))
   const args = parameters
     .filter((parameter) => parameter.category === 'args' && parameter.name in configuration)
     .flatMap(({ name }) =>
       (template.argFormat ?? getArgFormat(template.server?.kind)).map((part) =>
-        substitute(part, formatArgumentNames(name, String(configuration[name])), (n) =>
+        fillPlaceholders(part, formatArgumentNames(name, String(configuration[name])), (n) =>
           missing.add(n),
         ),
       ),
     )
-  const hasSlot = template.command.includes(argsSlot)
-  const command = template.command.flatMap((part) => (part === argsSlot ? args : [fill(part)]))
+  const hasArgsPlaceholder = template.command.includes(argsPlaceholder)
+  const command = template.command.flatMap((part) => (part === argsPlaceholder ? args : [fill(part)]))
   const cwd = template.cwd === undefined ? undefined : fill(template.cwd)
-  const written = (template.files ?? []).map((file) => ({
+  const writtenFiles = (template.files ?? []).map((file) => ({
     path: fill(file.path),
     contents: fill(file.template),
   }))
@@ -195,13 +193,13 @@ export const fillCommand = (
       new OwnSettings(
         command,
         cwd,
-        new Map(written.map(({ path, contents }) => [join(String(values.dir), path), contents])),
+        new Map(writtenFiles.map(({ path, contents }) => [join(String(values.dir), path), contents])),
       ),
     )
   const filled = {
     argv: [
       ...removeFlags(command, server?.replaced ?? []),
-      ...(hasSlot ? [] : args),
+      ...(hasArgsPlaceholder ? [] : args),
       ...(server?.args ?? []),
     ],
     env: {
@@ -214,7 +212,7 @@ export const fillCommand = (
         template.envNames,
       ),
     },
-    files: [...written, ...(server?.files ?? [])],
+    files: [...writtenFiles, ...(server?.files ?? [])],
     cwd,
   }
   if (missing.size > 0)
@@ -223,10 +221,10 @@ export const fillCommand = (
       formatPlaceholderHint(parameters),
     )
   // The value of a placeholder may lead outside the folder.
-  const outside = filled.files.find(isOutsideFolder)
-  if (outside !== undefined)
+  const invalidFile = filled.files.find(isInvalidFilePath)
+  if (invalidFile !== undefined)
     throw new LaunchError(
-      `files: ${JSON.stringify(outside.path)} is not a path below the trial's folder`,
+      `files: ${JSON.stringify(invalidFile.path)} is not a path below the trial's folder`,
       'correct the path, or the values of the parameters in it',
       undefined,
       'configuration',
@@ -236,10 +234,10 @@ export const fillCommand = (
 
 /** @throws LaunchError for a settings file of the user's that cannot be merged */
 function createTuning(
-  ...given: Parameters<typeof createServerTuning>
+  ...args: Parameters<typeof createServerTuning>
 ): ReturnType<typeof createServerTuning> {
   try {
-    return createServerTuning(...given)
+    return createServerTuning(...args)
   } catch (error) {
     if (!(error instanceof SettingsFileError)) throw error
     throw new LaunchError(error.message, settingsHint, undefined, 'experiment')
@@ -247,8 +245,8 @@ function createTuning(
 }
 const settingsHint = 'correct the file, or remove it from the command'
 
-/** By these a server learns its share of a GPU's memory. */
-const shareNames: ReadonlySet<string> = new Set([
+/** Placeholders that give a server its share of a GPU's memory. */
+const memoryShareNames: ReadonlySet<string> = new Set([
   'gpuMemoryFraction',
   'gpuMemoryMiB',
   'gpuMemoryPercent',
@@ -269,9 +267,9 @@ export const limitsOwnGpuMemory = (
     ...(template.files ?? []).map((file) => file.template),
   ]
   return (
-    texts.flatMap(findPlaceholders).some((name) => shareNames.has(name)) ||
+    texts.flatMap(findPlaceholders).some((name) => memoryShareNames.has(name)) ||
     parameters.some(
-      ({ name, category }) => shareNames.has(name) && (category === 'env' || category === 'args'),
+      ({ name, category }) => memoryShareNames.has(name) && (category === 'env' || category === 'args'),
     )
   )
 }

@@ -26,8 +26,8 @@ export class GoldenStore {
   ): Promise<GoldenAnswers | undefined> {
     for (let others = this.pending.get(key); others !== undefined; others = this.pending.get(key))
       await others
-    const known = this.read().get(key)
-    if (known !== undefined) return known
+    const cached = this.read().get(key)
+    if (cached !== undefined) return cached
     const mine = collect()
     this.pending.set(
       key,

@@ -1,6 +1,6 @@
-/** Triton's model control over HTTP, which the built-in predictor has too. */
+/** Triton's model control over HTTP, which the built-in predictor also implements. */
 
-export const loadPath = (model: string): string =>
+export const getModelLoadPath = (model: string): string =>
   `/v2/repository/models/${encodeURIComponent(model)}/load`
 
 /** Reads the message of an error response. */

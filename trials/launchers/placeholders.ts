@@ -1,4 +1,4 @@
-/** Placeholders of templates, such as `${port}`: their names, and how they are found and filled. */
+/** Placeholders of templates, e.g. `${port}`: their names, and how they are found and filled. */
 import type { Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { isLanguageServer, type ServerKind } from '../servers/server-kinds.ts'
@@ -35,13 +35,16 @@ export type LauncherValues = Readonly<
 >
 
 /** Placeholder of the address of a stage that the predictor calls. */
-export const nameStageUrl = (stage: string): StagePlaceholder => `stages.${stage}.url`
+export const formatStagePlaceholder = (stage: string): StagePlaceholder => `stages.${stage}.url`
 
-/** Placeholders of the addresses of stages. @param urls by the name of the stage */
+/**
+ * Lists the values of the placeholders for the addresses of stages.
+ * @param urls by the name of the stage
+ */
 export const listStageValues = (urls: ReadonlyMap<string, string> = new Map()): LauncherValues =>
-  Object.fromEntries([...urls].map(([stage, url]) => [nameStageUrl(stage), url]))
+  Object.fromEntries([...urls].map(([stage, url]) => [formatStagePlaceholder(stage), url]))
 
-/** Placeholders of a `prepare` step: those that are equal in every trial of a configuration. */
+/** Placeholders of a `prepare` step: equal in all trials of a configuration. */
 export const preparePlaceholders = [
   'model',
   'cpuCores',
@@ -49,20 +52,25 @@ export const preparePlaceholders = [
   'gpuMemoryFraction',
 ] as const
 
+/** Placeholders of `reconfigure`, beside those of parameters. */
 export const reconfigurePlaceholders = ['host', 'port', 'model'] as const
 
-export const prepareTexts = (step: PrepareStep | undefined): string[] => [
+/** Lists the texts of a `prepare` step, which may contain placeholders. */
+export const listPrepareTexts = (step: PrepareStep | undefined): string[] => [
   ...(step?.command ?? []),
   ...Object.values(step?.env ?? {}),
 ]
 
-export const argsSlot = '${args}'
+/** Where `args` parameters are inserted; they are appended to a command without it. */
+export const argsPlaceholder = '${args}'
 
+/** Gets the default argument format of a server (see `argFormat`). */
 export const getArgFormat = (kind: ServerKind | undefined): readonly string[] => {
   if (kind === undefined || !isLanguageServer(kind)) return ['--${name}=${value}']
   return [kind === 'tensorrt-llm' ? '--${snake_name}=${value}' : '--${kebab-name}=${value}']
 }
 
+/** Formats the values of the placeholders in an `argFormat`. */
 export const formatArgumentNames = (name: string, value: string): Record<string, string> => ({
   name,
   'kebab-name': separateWords(name, '-').toLowerCase(),
@@ -74,39 +82,43 @@ export const formatArgumentNames = (name: string, value: string): Record<string,
  * 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; units
  * such as 'MiB' are not split.
  */
-const separateWords = (name: string, by: string): string =>
+const separateWords = (name: string, separator: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/ ?([KMGT]) ?i ?B\b/g, ' $1iB')
     .trim()
     .split(/[\s_\-.]+/)
-    .join(by)
+    .join(separator)
 
 /** MAX_BATCH_SIZE for maxBatchSize, max-batch-size and max_batch_size. */
 export const formatEnvironmentName = (name: string): string =>
   separateWords(name, '_').toUpperCase()
 
-export const placeholder = /\$?\$\{([^}]*)\}/g
+/** Also matches the escape $${. */
+const placeholderPattern = /\$?\$\{([^}]*)\}/g
 
+/** Lists the names of the placeholders in a text, without escaped ones and secrets. */
 export const findPlaceholders = (text: string): string[] =>
-  [...text.matchAll(placeholder)]
+  [...text.matchAll(placeholderPattern)]
     .filter(([whole, name]) => !whole.startsWith('$$') && !isReference(name!))
     .map(([, name]) => name!)
 
-export const substitute = (
+/** @param onMissing called for a placeholder without a value */
+export const fillPlaceholders = (
   text: string,
   values: Readonly<Record<string, string | number>>,
-  missing: (name: string) => void,
+  onMissing: (name: string) => void,
 ): string =>
-  text.replace(placeholder, (whole, name: string) => {
+  text.replace(placeholderPattern, (whole, name: string) => {
     if (whole.startsWith('$$')) return whole.slice(1)
     // A reference to a secret, which is resolved on use: specs keep the reference.
     if (isReference(name)) return whole
-    if (!Object.hasOwn(values, name)) missing(name)
+    if (!Object.hasOwn(values, name)) onMissing(name)
     return String(values[name])
   })
 
-export const isOutsideFolder = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
+/** Whether the path of a file is unusable, or leaves the trial's folder. */
+export const isInvalidFilePath = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
   path.startsWith('/') ||
   path.split('/').includes('..') ||
   path === '' ||
@@ -117,6 +129,6 @@ export const formatPlaceholderHint = (
   parameters: readonly TunedParameter[],
   calledStages: readonly string[] = [],
 ): string =>
-  `known: ${joinNames([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders, ...calledStages.map(nameStageUrl)])} ($\${ writes a plain \${)`
+  `known: ${joinNames([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders, ...calledStages.map(formatStagePlaceholder)])} (write $\${ for a literal \${)`
 
 export const joinNames = (list: readonly string[]): string => list.join(', ')

@@ -16,7 +16,9 @@ export interface PredictorLog {
   close(): void
 }
 
+/** Recent output that stays in memory for error messages, and the longest line. */
 const tailCharacters = 64 * 1024
+/** Default size at which the log file is rotated. */
 const defaultLimitBytes = 8 * 2 ** 20
 
 /**
@@ -31,7 +33,7 @@ export const openLog = (
   onLine?: (line: string) => void,
   name = 'predictor',
 ): PredictorLog => {
-  const path = freeName(folder, name)
+  const path = findFreePath(folder, name)
   let file: number | undefined = openSync(path, 'wx', privateFileMode)
   let bytes = 0
   let recent = ''
@@ -84,7 +86,7 @@ export const openLog = (
   }
 }
 
-const freeName = (folder: string, name: string): string => {
+const findFreePath = (folder: string, name: string): string => {
   for (let n = 1; ; n++) {
     const path = join(folder, n === 1 ? `${name}.log` : `${name}-${n}.log`)
     if (!existsSync(path)) return path

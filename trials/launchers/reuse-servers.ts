@@ -31,7 +31,7 @@ export interface ReusableServer<ServerState> {
   readonly state: ServerState
 }
 
-/** How to change the values of a running server. */
+/** Method of changing the values of a running server. */
 interface ChangeMethod<ServerState> {
   /** Parameters that can change without a restart. */
   readonly parameterNames: ReadonlySet<string>
@@ -74,7 +74,7 @@ export function reuseServers<ServerState>(
   }
   const idle: RunningServer[] = []
   const setAside = (server: RunningServer) => {
-    server.predictor.rest?.()
+    server.predictor.releaseCores?.()
     idle.push(server)
   }
   const stopIdle = async () =>
@@ -200,12 +200,12 @@ function createTrialView(
     ...(changeSeconds !== undefined && { prepared: undefined }),
     isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; server reused, ${changeDescription}`}`,
     usage: async (): Promise<Usage> => {
-      const used = await predictor.usage()
+      const usage = await predictor.usage()
       return {
-        ...used,
+        ...usage,
         ...(changeSeconds !== undefined && {
           launchSeconds: changeSeconds,
-          startSeconds: used.launchSeconds,
+          startSeconds: usage.launchSeconds,
           prepareSeconds: undefined,
         }),
         ...(realisedBatch && { realisedBatch: await realisedBatch() }),

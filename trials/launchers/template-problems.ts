@@ -6,27 +6,27 @@ import { listFlags, selectServerParameters } from '../servers/preset.ts'
 import { isLanguageServer } from '../servers/server-kinds.ts'
 import { listReconfigurable } from './fill.ts'
 import {
-  argsSlot,
+  argsPlaceholder,
   findPlaceholders,
   formatArgumentNames,
   formatEnvironmentName,
   formatPlaceholderHint,
   getArgFormat,
-  isOutsideFolder,
+  isInvalidFilePath,
   joinNames,
   launcherPlaceholders,
-  nameStageUrl,
+  formatStagePlaceholder,
   preparedName,
   preparePlaceholders,
-  prepareTexts,
+  listPrepareTexts,
   reconfigurePlaceholders,
-  substitute,
+  fillPlaceholders,
   type TunedParameter,
 } from './placeholders.ts'
 import type { CommandTemplate, PrepareStep } from './template.ts'
 
 /**
- * Everything wrong with a command template before any trial: unknown placeholders, `server`
+ * Finds everything wrong with a command template before any trial: unknown placeholders, `server`
  * parameters and called stages that reach nothing, files outside the trial's folder. Messages start
  * with the key at fault, for the experiment file's errors.
  * @param calledStages names of the stages that the predictor calls
@@ -36,14 +36,14 @@ export const findTemplateProblems = (
   parameters: readonly TunedParameter[],
   calledStages: readonly string[] = [],
 ): string[] => {
-  const tuned = parameters.map((parameter) => parameter.name)
-  const known = new Set<string>([
+  const parameterNames = parameters.map((parameter) => parameter.name)
+  const knownNames = new Set<string>([
     ...launcherPlaceholders,
-    ...tuned,
-    ...calledStages.map(nameStageUrl),
+    ...parameterNames,
+    ...calledStages.map(formatStagePlaceholder),
     ...(template.prepare ? [preparedName] : []),
   ])
-  const places: [string, string][] = [
+  const textsByPlace: [string, string][] = [
     ...template.command.map((text, index): [string, string] => [`command[${index}]`, text]),
     ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [
       `env.${name}`,
@@ -55,23 +55,23 @@ export const findTemplateProblems = (
     ]),
     ['cwd', template.cwd ?? ''],
   ]
-  const own = new OwnSettings(template.command, template.cwd, listWrittenFiles(template))
-  const settings = findSettingsProblems(template, parameters, own)
-  const used = new Set(
-    settings.length > 0
-      ? tuned
-      : template.server && selectServerParameters(template.server.kind, tuned, own),
+  const ownSettings = new OwnSettings(template.command, template.cwd, listWrittenFiles(template))
+  const settingsProblems = findSettingsProblems(template, parameters, ownSettings)
+  const usedNames = new Set(
+    settingsProblems.length > 0
+      ? parameterNames
+      : template.server && selectServerParameters(template.server.kind, parameterNames, ownSettings),
   )
-  for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
+  for (const name of [...listPrepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
     findPlaceholders,
   ))
-    used.add(name)
-  const unknown = places.flatMap(([place, text]) =>
-    text === argsSlot
+    usedNames.add(name)
+  const unknown = textsByPlace.flatMap(([place, text]) =>
+    text === argsPlaceholder
       ? []
       : findPlaceholders(text).flatMap((name) => {
-          used.add(name)
-          return known.has(name)
+          usedNames.add(name)
+          return knownNames.has(name)
             ? []
             : [
                 `${place}: unknown placeholder \${${name}}; ${formatPlaceholderHint(parameters, calledStages)}`,
@@ -87,59 +87,62 @@ export const findTemplateProblems = (
       ),
   )
   const unused = parameters
-    .filter(({ name, category }) => category === 'server' && !used.has(name))
+    .filter(({ name, category }) => category === 'server' && !usedNames.has(name))
     .map(
       ({ name }) =>
         `parameter ${name} (server) never reaches the predictor: put \${${name}} into command, env, a file or reconfigure`,
     )
   const uncalled = calledStages
-    .filter((stage) => !used.has(nameStageUrl(stage)))
+    .filter((stage) => !usedNames.has(formatStagePlaceholder(stage)))
     .map(
       (stage) =>
-        `command: the address of stage ${stage} never reaches the predictor; put \${${nameStageUrl(stage)}} into command, env or a file`,
+        `command: the address of stage ${stage} never reaches the predictor; put \${${formatStagePlaceholder(stage)}} into command, env or a file`,
     )
-  const ofServer =
+  const languageServer =
     template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
   const unread = parameters
     .filter(
       ({ name, category }) =>
-        ofServer &&
+        languageServer &&
         category === 'env' &&
-        !used.has(name) &&
+        !usedNames.has(name) &&
         !template.envNames?.[name] &&
         name !== name.toUpperCase(),
     )
     .map(
       ({ name }) =>
-        `parameter ${name}: ${ofServer} does not read a variable ${formatEnvironmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
+        `parameter ${name}: ${languageServer} does not read a variable ${formatEnvironmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
     )
-  const outside = (template.files ?? [])
-    .filter(isOutsideFolder)
+  const invalidFiles = (template.files ?? [])
+    .filter(isInvalidFilePath)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
-  const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
+  const prepareProblems = template.prepare ? findPrepareProblems(template.prepare, parameterNames) : []
   return [
     ...empty,
     ...unknown,
-    ...wrong,
-    ...settings,
-    ...findFixedFlags(template, parameters, settings.length === 0 ? own : new OwnSettings()),
+    ...prepareProblems,
+    ...settingsProblems,
+    ...findFixedFlags(template, parameters, settingsProblems.length === 0 ? ownSettings : new OwnSettings()),
     ...findReconfigureProblems(template, parameters),
     ...argFormat,
     ...unused,
     ...uncalled,
     ...unread,
-    ...outside,
+    ...invalidFiles,
   ]
 }
 
-/** By the path as the command names it, with the placeholder of the trial's folder. */
+/**
+ * Lists the contents of the files that the template writes, by their paths in the command: with the
+ * placeholder of the trial's folder.
+ */
 const listWrittenFiles = ({ files = [], cwd }: CommandTemplate): ReadonlyMap<string, string> =>
   new Map(
     files.map((file) => [resolve(cwd ?? process.cwd(), `\${dir}/${file.path}`), file.template]),
   )
 
-/** A settings file of the user's own that tuned values cannot be merged into. */
+/** Reports a settings file of the user's own that tuned values cannot be merged into. */
 function findSettingsProblems(
   { server }: CommandTemplate,
   parameters: readonly TunedParameter[],
@@ -147,8 +150,8 @@ function findSettingsProblems(
 ): string[] {
   if (server === undefined) return []
   try {
-    const joinNames = parameters.map(({ name }) => name)
-    selectServerParameters(server.kind, joinNames, own)
+    const parameterNames = parameters.map(({ name }) => name)
+    selectServerParameters(server.kind, parameterNames, own)
     return []
   } catch (error) {
     if (!(error instanceof SettingsFileError)) throw error
@@ -157,8 +160,8 @@ function findSettingsProblems(
 }
 
 /**
- * Arguments and variables of the command that a parameter sets too: which of both is read is the
- * server's choice.
+ * Finds arguments and variables of the command that a parameter also sets: which of the two applies
+ * would be up to the server.
  */
 function findFixedFlags(
   template: CommandTemplate,
@@ -186,26 +189,26 @@ function findFixedFlags(
 }
 
 /**
- * Arguments by which a command may fix a parameter: its own argument, those of a known server's
- * table, and those with its name, which override a variable or a file.
+ * Lists the arguments by which a command may fix a parameter: its own argument, those of a known
+ * server's table, and those with its name, which override a variable or a file.
  */
 function listParameterFlags(
   { command, server, argFormat }: CommandTemplate,
   { name, category }: TunedParameter,
   own: OwnSettings,
 ): readonly string[] {
-  const written = (argFormat ?? getArgFormat(server?.kind)).map((part) =>
-    substitute(part, formatArgumentNames(name, ''), () => {}),
+  const ownArguments = (argFormat ?? getArgFormat(server?.kind)).map((part) =>
+    fillPlaceholders(part, formatArgumentNames(name, ''), () => {}),
   )
-  const named = Object.values(formatArgumentNames(name, '')).map((text) => `--${text}`)
-  const known = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
+  const namedArguments = Object.values(formatArgumentNames(name, '')).map((text) => `--${text}`)
+  const knownArguments = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
   return [
-    ...(category === 'args' ? written : []),
-    ...(server === undefined ? [...known, ...named] : listFlags(server.kind, name, own)),
+    ...(category === 'args' ? ownArguments : []),
+    ...(server === undefined ? [...knownArguments, ...namedArguments] : listFlags(server.kind, name, own)),
   ]
 }
 
-/** Whether an argument's value has a placeholder. */
+/** Whether the value of an argument has a placeholder. */
 const isTunedAt = (words: readonly string[], at: number): boolean =>
   (words[at]!.includes('=') ? words[at]! : (words[at + 1] ?? '')).includes('${')
 
@@ -215,13 +218,13 @@ const findReconfigureProblems = (
 ): string[] => {
   const { reconfigure } = template
   if (reconfigure === undefined) return []
-  const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
+  const knownNames = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
   const unknown = [...new Set(reconfigure.flatMap(findPlaceholders))].filter(
-    (name) => !known.includes(name),
+    (name) => !knownNames.includes(name),
   )
   if (unknown.length > 0)
     return unknown.map(
-      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(known)}`,
+      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(knownNames)}`,
     )
   if (listReconfigurable(template, parameters).size > 0) return []
   return [
@@ -229,14 +232,14 @@ const findReconfigureProblems = (
   ]
 }
 
-const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] =>
-  [...new Set(prepareTexts(step).flatMap(findPlaceholders))].flatMap((name) => {
-    if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
+const findPrepareProblems = (step: PrepareStep, parameterNames: readonly string[]): string[] =>
+  [...new Set(listPrepareTexts(step).flatMap(findPlaceholders))].flatMap((name) => {
+    if ([...parameterNames, ...preparePlaceholders, preparedName].includes(name)) return []
     return (launcherPlaceholders as readonly string[]).includes(name)
       ? [
           `prepare: \${${name}} differs in every trial, but all trials share what is prepared: remove it`,
         ]
       : [
-          `prepare: unknown placeholder \${${name}}; known: ${joinNames([...tuned, ...preparePlaceholders, preparedName])}`,
+          `prepare: unknown placeholder \${${name}}; known: ${joinNames([...parameterNames, ...preparePlaceholders, preparedName])}`,
         ]
   })

@@ -11,7 +11,7 @@
  * Placeholders that always exist: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's
  * own folder, where files are written) `${cpuCores}` `${coreList}` ('0-1,4', the reserved cores)
  * `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` with a `prepare`
- * step. `$${` writes a plain `${`.
+ * step. `$${` is a literal `${`.
  */
 
 import type { TlsOptions } from '../../profiler/model/tls-options.ts'
@@ -39,13 +39,13 @@ export interface KvTransfer {
 /** Settings of the built-in predictor that a variant changes. */
 export interface VariantSettings {
   /** An architecture in place of the template's model. */
-  readonly model?: string
+  /** The user's own files in place of the template's `model`. */
   /** The user's own files in place of the template's. */
   readonly modelPath?: string
   readonly engine?: BuiltinEngine
   /**
-   * Values of parameters that come with the variant, e.g. { precision: 'int8', sequenceLength: 64
-   * }; tuned ones win.
+   * Parameter values fixed by the variant, e.g. { precision: 'int8', sequenceLength: 64 }; tuned
+   * values override them.
    */
   readonly values?: Configuration
 }
@@ -61,11 +61,11 @@ export interface BuiltinTemplate {
   readonly engine: BuiltinEngine
   /** Protocol of the requests. Default: its first tensor protocol. */
   readonly protocol?: BuiltinProtocol
-  /** The language-model server that is tuned and deployed. Default: vLLM. */
+  /** Language-model server that is emulated, and that specs deploy. Default: vLLM. */
   readonly standsFor?: LanguageServer
   /**
-   * Of a language model that is emulated or simulated: probability that a draft token is accepted
-   * (speculative decoding). Default: assumed by method.
+   * Probability that a draft token is accepted (speculative decoding), for a language model that is
+   * emulated or simulated. Default: assumed by method.
    */
   readonly acceptance?: number
   /** Transfers between pools of prefill and decode servers, where they are simulated. */
@@ -89,7 +89,7 @@ export interface RequestSettings {
   readonly protocol: ProtocolName
   /** Path of the inference call, where the protocol needs one. */
   readonly path?: string
-  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
+  /** TensorFlow Serving signature to call, if not the default one. */
   readonly signature?: string
   /** Path that answers 200 once ready, if not the protocol's own. */
   readonly healthPath?: string
@@ -98,11 +98,11 @@ export interface RequestSettings {
    * request.
    */
   readonly body?: string
-  /** Of the body, where it is not JSON. */
+  /** Content type of `body`. Default: JSON. */
   readonly contentType?: string
   /**
-   * Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file,
-   * as is @PATH.
+   * Multipart form fields instead of `body`, with the same placeholders. A field that is only
+   * {{image}}, or @PATH, is sent as a file.
    */
   readonly form?: FormFields
   /** Sent with every request: HTTP headers, gRPC metadata. */
@@ -114,7 +114,7 @@ export interface RequestSettings {
 /** Any command that starts an HTTP server. */
 export interface CommandTemplate extends RequestSettings {
   readonly kind: 'command'
-  /** Program and arguments, with placeholders; never through a shell. */
+  /** Program and arguments, with placeholders; run without a shell. */
   readonly command: readonly string[]
   /** Environment in addition to the tuner's, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
@@ -154,14 +154,14 @@ export interface CommandTemplate extends RequestSettings {
 export interface PrepareStep {
   /**
    * Program and arguments, with placeholders: of parameters, `${prepared}` (the folder to fill),
-   * `${model}`, `${cpuCores}` and the GPU's memory. Never through a shell.
+   * `${model}`, `${cpuCores}` and the GPU's memory. Run without a shell.
    */
   readonly command: readonly string[]
   /** In addition to the tuner's environment, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Files and folders, absolute, that it reads: when they change it runs again. Files that its
-   * words name are known by themselves.
+   * Absolute paths of files and folders that the step reads; it runs again when one changes. Files
+   * that the words of `command` name are tracked without this.
    */
   readonly inputs?: readonly string[]
   /** Seconds that it may take. Default 1800. */
@@ -177,18 +177,15 @@ export interface TemplateFile {
 /** A server that already runs: neither started nor stopped. */
 export interface UrlTemplate extends RequestSettings {
   readonly kind: 'url'
-  /** Of several the first. */
+  /** URL of the server; with `urls`, the first of them. */
   readonly url: string
-  /**
-   * Several servers of the same, that first one among them: load is spread over them by their
-   * weights.
-   */
+  /** Replicas of the same server, including `url`. Load is distributed by weight. */
   readonly urls?: readonly WeightedUrl[]
-  /** HTTP/2, where its protocol is no gRPC. */
+  /** Sends requests over HTTP/2, for a protocol other than gRPC. */
   readonly http2?: boolean
   /**
-   * How its certificate is checked, and which one it is shown; the paths are the files that they
-   * were read from.
+   * CA to verify the server, and client certificate. The paths are the files that they were read
+   * from.
    */
   readonly tls?: TlsOptions & {
     readonly caPath?: string
@@ -204,7 +201,7 @@ export interface ImportedTemplate extends RequestSettings {
   readonly from: readonly string[]
 }
 
-/** Whether trials start it: neither a running server nor imported results. */
+/** Whether a trial starts the server (neither `url` nor `imported`). */
 export const isStarted = (
   template: PredictorTemplate,
 ): template is BuiltinTemplate | CommandTemplate =>
@@ -213,7 +210,7 @@ export const isStarted = (
 /** A server among several. */
 interface WeightedUrl {
   readonly url: string
-  /** Of all weights together its share of the requests. */
+  /** Relative weight: the server receives weight / sum of weights of the requests. */
   readonly weight: number
 }
 

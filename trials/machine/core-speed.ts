@@ -35,6 +35,7 @@ function runPiece(left: Float32Array, right: Float32Array, product: Float32Array
 const referenceMs = 0.312
 /** Untimed pieces first, until `runPiece` is compiled. */
 const warmUpPieces = 60
+/** Timed pieces; their median counts. */
 const timedPieces = 200
 
 /**

@@ -93,7 +93,7 @@ export const listGpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
 const getSmiCommand = ({ vendor }: GpuFacts) =>
   vendor === 'amd' ? 'rocm-smi --showpids' : 'nvidia-smi'
 
-/** For the hint alone. */
+/** Gets the smallest MIG profile, for a hint. */
 const getSmallestProfile = ({ name }: GpuFacts): string => {
   const known = findCatalogueName(name)
   return (

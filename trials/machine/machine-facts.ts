@@ -39,8 +39,8 @@ export interface MachineFacts {
   readonly mps: boolean
   readonly packages: readonly PackageFacts[]
   /**
-   * Where a cluster's address was found: KUBECONFIG, ~/.kube/config or the pod we run in. Not
-   * whether it answers.
+   * Source of a cluster's address: KUBECONFIG, ~/.kube/config or the pod we run in. The cluster may
+   * not answer.
    */
   readonly cluster?: string
 }

@@ -21,15 +21,15 @@ export interface GpuFacts {
   readonly vendor: 'nvidia' | 'amd'
   /** Index in the vendor's tools, and in its runtimes unless `ordinal` differs. */
   readonly index: number
-  /** By which AMD's runtime counts it where ROCR_VISIBLE_DEVICES leaves it a part of the GPUs. */
+  /** Index in AMD's runtime if ROCR_VISIBLE_DEVICES limits it to a part of the GPUs. */
   readonly ordinal?: number
   readonly uuid: string
   /**
-   * By which AMD's runtimes name it: 'GPU-' and 16 hexadecimal digits, the same for the dies of one
+   * Name in AMD's runtimes: 'GPU-' and 16 hexadecimal digits, the same for the dies of one
    * package; undefined if it has none.
    */
   readonly runtimeUuid?: string
-  /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
+  /** Name in the driver, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
   readonly name: string
   /** Undefined if not reported ('[N/A]' for a GB10, which shares the machine's memory). */
   readonly memoryMiB?: number
@@ -150,7 +150,7 @@ export const parseGpus = (table: string, list: string): GpuListing => {
 /** Placeholders for unsupported figures: '[N/A]', '[Not Supported]'. */
 const isTold = (cell: string) => !/^(\[.*\]|N\/A)$/.test(cell)
 
-/** In the place of every figure of a GPU that no longer answers. */
+/** Text in place of every figure of a GPU that no longer answers. */
 const lost = /^\[?(GPU is lost|GPU requires reset|Unknown Error|ERR!)/i
 
 /**

@@ -87,8 +87,8 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
 }
 
 /**
- * As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name
- * nothing.
+ * Formats the id as ROCr does (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits. 'N/A' and
+ * 0 name nothing.
  */
 const readRuntimeUuid = (uniqueId = ''): string | undefined => {
   const digits = /^0x0*([1-9a-f][0-9a-f]*)$/i.exec(uniqueId)?.[1]
@@ -99,11 +99,11 @@ const readRuntimeUuid = (uniqueId = ''): string | undefined => {
  * Reads the board's name. Old releases report the chip with the board: 'Navi 31 [Radeon Pro
  * W7900]'; some report a number, or nothing.
  */
-function readName(of: Card['figure']): string {
-  const boardName = [of('card series'), of('device name'), of('card model')].find(
+function readName(readFigure: Card['figure']): string {
+  const boardName = [readFigure('card series'), readFigure('device name'), readFigure('card model')].find(
     (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
   )
-  return /\[(.+)\]$/.exec(boardName ?? '')?.[1] ?? boardName ?? of('card model') ?? 'AMD GPU'
+  return /\[(.+)\]$/.exec(boardName ?? '')?.[1] ?? boardName ?? readFigure('card model') ?? 'AMD GPU'
 }
 
 const parseMiB = (bytes: string | undefined): number | undefined => {

@@ -1,7 +1,7 @@
 /** Failures of a pipeline say which stage is at fault. */
 import { InfeasibleError, LaunchError } from '../types.ts'
 
-/** The same failure with the stage in its message; any other error unchanged. */
+/** Adds the stage to the message of a failure; returns any other error unchanged. */
 export function addStageToError(error: unknown, stage: string): unknown {
   if (error instanceof InfeasibleError)
     return new InfeasibleError(error.reason, `stage ${stage}: ${error.message}`, error.logPath)

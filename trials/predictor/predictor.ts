@@ -67,8 +67,8 @@ export async function startPredictor(
   const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)
   const parts = { pool, repository, metrics, versions, own }
   let hosts: readonly EngineHost[] = []
-  const load = async (given: Settings) => {
-    hosts = await reloadPredictor(hosts, given, parts)
+  const load = async (modelSettings: Settings) => {
+    hosts = await reloadPredictor(hosts, modelSettings, parts)
   }
   const server = createServer(repository, metrics, {
     maxBodyBytes,

@@ -414,7 +414,7 @@ const createParseOptions = () =>
 
 const hasNoGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
-/** Of a language model one, on however many cores. */
+/** Chooses the number of instances. By default, a language model has one on any number of cores. */
 const chooseInstances = (raw: RawSettings): number =>
   raw.INSTANCES ?? (hasNoGpu(raw) && raw.ENGINE !== 'gguf' ? countCpuInstances(raw.CPU_CORES) : 1)
 

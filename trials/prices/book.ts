@@ -13,7 +13,7 @@ export interface PriceBook {
   readonly name: string
   readonly currency: string
   /**
-   * By catalogue name; the whole GPU without the cores and memory around it, or with them where
+   * Prices by catalogue name: of the GPU without the cores and memory around it, or with them if
    * `instances` are sold.
    */
   readonly gpus: Readonly<Record<string, Price>>
@@ -85,7 +85,7 @@ export const defaultPriceBook: PriceBook = {
 }
 
 /**
- * The same rates, GPUs by the cheapest of these instances over its GPUs, cores and memory included.
+ * Prices GPUs by the cheapest of these instances per GPU, cores and memory included.
  */
 export function applyCheapestInstances(
   instances: readonly SoldInstance[],

@@ -5,7 +5,7 @@ import { listFittingInstances } from './whole-instances.ts'
 
 /** A unit of purchase: an instance, or a replica if those are sold separately. */
 export interface Offer {
-  /** Of the instance; absent: a replica. */
+  /** Type of the instance; absent: the unit is a replica. */
   readonly instance?: string
   readonly replicasEach: number
   /** $ per hour while the unit exists. */

@@ -15,7 +15,7 @@ export interface SoldInstance {
   /** Committed for a year or more; absent: not known. */
   readonly committedPerHour?: number
   /**
-   * As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known.
+   * Label `node.kubernetes.io/instance-type` of the provider's nodes; absent: not known.
    */
   readonly instanceType?: string
   /** Reservation of its node; absent: unknown, counted as none. */
@@ -51,7 +51,7 @@ export function countReplicasPerInstance(resources: Resources, instance: Shape):
 interface RentedInstance {
   readonly instance: SoldInstance
   readonly replicasEach: number
-  /** Of one replica: its part of the instance. */
+  /** Price of one replica: its part of the instance. */
   readonly perHour: number
 }
 

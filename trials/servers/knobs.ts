@@ -30,7 +30,7 @@ export class Knobs {
     return undefined
   }
 
-  /** As `value`, for numbers; undefined for other text. */
+  /** Gets a number as `value` does; undefined for other text. */
   number(...names: readonly string[]): number | undefined {
     const value = Number(this.value(...names))
     return Number.isFinite(value) ? value : undefined

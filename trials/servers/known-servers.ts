@@ -15,7 +15,7 @@ export interface ServerKnob {
   readonly env?: string
   /** Or its name in the server's settings file. */
   readonly setting?: string
-  /** As in an experiment file: 1..4, '16..256 x2', [0.8, 0.9]. */
+  /** Values as in an experiment file: 1..4, '16..256 x2', [0.8, 0.9]. */
   readonly values: string | readonly (number | string)[]
   readonly what: string
   /** The server reads it only with these values of another argument, or without that argument. */

@@ -174,7 +174,7 @@ function removeArgument(words: readonly string[], name: string): string[] {
   )
 }
 
-/** As `setValue`, without repetitions of the argument: servers listen on each of them. */
+/** Sets a value as `setValue` does, and removes repetitions: servers listen on each of them. */
 function setSingleValue(
   words: readonly string[],
   names: readonly [string, ...string[]],

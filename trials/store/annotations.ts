@@ -10,7 +10,7 @@ import { encode } from './infinity-json.ts'
 import { StoreError } from './store-error.ts'
 import {
   computeDigest,
-  formatPlace,
+  formatId,
   type OnDamage,
   parseDocument,
   requireExperiment,
@@ -25,6 +25,7 @@ interface AnnotationRow {
   readonly digest: string
 }
 
+/** Limits of a note, of the tags, and of one tag; texts in characters. Assumed. */
 const maxNoteLength = 10_000
 const maxTags = 32
 const maxTagLength = 64
@@ -42,16 +43,16 @@ export async function readAnnotations(
     `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
     id === undefined ? [] : [id],
   )
-  const found = new Map<string, Map<number, Annotation>>()
+  const annotationsById = new Map<string, Map<number, Annotation>>()
   for (const row of rows) {
     const annotation = parseAnnotation(row, onDamage)
     if (annotation)
-      found.set(
+      annotationsById.set(
         row.experiment_id,
-        (found.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation),
+        (annotationsById.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation),
       )
   }
-  return found
+  return annotationsById
 }
 
 /** Undefined for a damaged row, which is reported to `onDamage`. */
@@ -68,7 +69,7 @@ export const nameAnnotation = ({
   experiment_id,
   trial_number,
 }: Readonly<Record<string, unknown>>): string =>
-  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${formatPlace(experiment_id)}`
+  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${formatId(experiment_id)}`
 
 const listParts = ({
   experiment_id,
@@ -88,12 +89,12 @@ export function applyChange(
 ): Annotation {
   const { note, addTags = [], removeTags = [], archived } = change
   const added = addTags.map((tag) => tag.trim())
-  const kept = (before?.tags ?? []).filter(
+  const remainingTags = (before?.tags ?? []).filter(
     (tag) => !removeTags.map((one) => one.trim()).includes(tag),
   )
-  const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
+  const tags = [...new Set([...remainingTags, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
-    ...added.flatMap(tagProblem),
+    ...added.flatMap(findTagProblem),
     ...(tags.length > maxTags ? [`${tags.length} tags exceed the maximum of ${maxTags}`] : []),
     ...(note !== undefined && note.length > maxNoteLength
       ? [`a note of ${note.length} characters exceeds the maximum of ${maxNoteLength}`]
@@ -115,7 +116,7 @@ export function applyChange(
   }
 }
 
-function tagProblem(tag: string): string[] {
+function findTagProblem(tag: string): string[] {
   if (tag === '') return ['a tag is empty']
   if (tag.length > maxTagLength)
     return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]

@@ -5,7 +5,7 @@ import type { ServerCalibration } from '../devices/server-calibration.ts'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { readOnce } from './read-once.ts'
-import { computeDigest, formatPlace, type OnDamage, parseDocument } from './stored-rows.ts'
+import { computeDigest, formatId, type OnDamage, parseDocument } from './stored-rows.ts'
 import { writeOnce } from './write-once.ts'
 
 interface CalibrationRow {
@@ -38,7 +38,7 @@ export async function queryCalibrations(
   const rows = await sql.all<CalibrationRow>('SELECT * FROM calibrations ORDER BY name')
   return rows.flatMap(({ name, measured_at, calibration, digest }) => {
     const parts = [name, measured_at, calibration]
-    const row = { where: `calibration ${formatPlace(name)}`, text: calibration, digest, parts }
+    const row = { where: `calibration ${formatId(name)}`, text: calibration, digest, parts }
     const read = parseDocument(row, onDamage)
     return read ? [read.document as ServerCalibration] : []
   })

@@ -26,7 +26,8 @@ export interface Transaction {
   exec(sql: string): Promise<void>
 }
 
-const askAgainMs = 10
+/** Delay between attempts while another process holds the lock, ms. Assumed. */
+const lockRetryMs = 10
 
 export class Connection {
   readonly #database: sqlite3.Database
@@ -92,7 +93,7 @@ export class Connection {
           performance.now() >= untilMs
         )
           throw error
-        await setTimeout(askAgainMs)
+        await setTimeout(lockRetryMs)
       }
     }
   }

@@ -130,17 +130,17 @@ export async function createTables(connection: Connection): Promise<void> {
  * that disagrees with the tables
  */
 export async function readVersion(sql: Transaction, path: string): Promise<number> {
-  const stated = await readHeaderNumber(sql, 'user_version')
+  const headerVersion = await readHeaderNumber(sql, 'user_version')
   const isOurs = (await readHeaderNumber(sql, 'application_id')) === applicationId
-  const found = await readDefinitions(sql)
+  const definitions = await readDefinitions(sql)
   expectedDefinitions ??= makeDefinitions()
   const expected = await expectedDefinitions
-  const names = Object.keys(found)
-  if (stated === 0 && names.length === 0) return 0
+  const names = Object.keys(definitions)
+  if (headerVersion === 0 && names.length === 0) return 0
   const damaged = (problem: string) =>
     new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
-  if (JSON.stringify(found) === JSON.stringify(expected)) {
-    if (isOurs && stated === schemaVersion) return stated
+  if (JSON.stringify(definitions) === JSON.stringify(expected)) {
+    if (isOurs && headerVersion === schemaVersion) return headerVersion
     throw damaged(`its header does not have the version of its tables, ${schemaVersion}`)
   }
   if (!isOurs && !names.some((name) => name in expected))
@@ -149,11 +149,11 @@ export async function readVersion(sql: Transaction, path: string): Promise<numbe
       `${path} is a SQLite database of another program (tables: ${names.join(', ') || 'none'})`,
       'check the path, or use another file with --db',
     )
-  if (isOurs && stated > 0 && stated !== schemaVersion)
+  if (isOurs && headerVersion > 0 && headerVersion !== schemaVersion)
     throw new StoreError(
       'other-version',
-      `the trial store ${path} has version ${stated}, but this version of tune reads version ${schemaVersion} only`,
-      stated > schemaVersion
+      `the trial store ${path} has version ${headerVersion}, but this version of tune reads version ${schemaVersion} only`,
+      headerVersion > schemaVersion
         ? 'update tune, or use another file with --db'
         : 'use another file with --db; the version of tune that wrote this one still reads it',
     )

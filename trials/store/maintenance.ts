@@ -10,7 +10,7 @@ import { readRows, storeOfRows } from './readable-rows.ts'
 import { StoreError } from './store-error.ts'
 import {
   type Damage,
-  findHolder,
+  findOwnership,
   readExperiments,
   readTrials,
   reportOnce,
@@ -94,8 +94,8 @@ export const deleteExperiments = (path: string, ids: readonly string[]): Promise
     await connection.direct((sql) => sql.exec('PRAGMA secure_delete = ON'))
     await connection.write(async (sql) => {
       for (const id of ids) {
-        const holder = findHolder(await requireExperiment(sql, id))
-        if (holder && holder.state !== 'dead') throw createOwnedElsewhereError(id, holder)
+        const ownership = findOwnership(await requireExperiment(sql, id))
+        if (ownership && ownership.state !== 'dead') throw createOwnedElsewhereError(id, ownership)
         await sql.run('DELETE FROM experiments WHERE id = ?', [id])
       }
     })

@@ -23,25 +23,25 @@ const findLastNumber = (trials: ReadonlyMap<number, string>): number =>
  */
 export function createMemoryStore(): TrialStore {
   const experiments = new Map<string, StoredExperiment>()
-  let open = true
+  let isOpen = true
 
-  const need = (id: string) => {
-    const found = experiments.get(id)
-    if (!found) throw createUnknownExperimentError(id)
-    return found
+  const requireStored = (id: string) => {
+    const experiment = experiments.get(id)
+    if (!experiment) throw createUnknownExperimentError(id)
+    return experiment
   }
-  const needRunning = (id: string) => {
-    const found = need(id)
-    if (found.record.state !== 'running')
+  const requireRunning = (id: string) => {
+    const experiment = requireStored(id)
+    if (experiment.record.state !== 'running')
       throw new StoreError(
         'owned-elsewhere',
-        `this process cannot write experiment ${id}: it is ${found.record.state}`,
+        `this process cannot write experiment ${id}: it is ${experiment.record.state}`,
         'resume it first',
       )
-    return found
+    return experiment
   }
   const whileOpen = async <T>(work: () => T): Promise<T> => {
-    if (!open)
+    if (!isOpen)
       throw new StoreError('closed', 'the trial store is already closed', 'open the store again')
     return work()
   }
@@ -66,18 +66,18 @@ export function createMemoryStore(): TrialStore {
       }),
     claim: (id) =>
       whileOpen(() => {
-        const found = need(id)
-        const { result: _, ...record } = found.record
-        found.record = { ...record, state: 'running' }
+        const experiment = requireStored(id)
+        const { result: _, ...record } = experiment.record
+        experiment.record = { ...record, state: 'running' }
       }),
     load: (id) =>
       whileOpen(() => {
-        const found = experiments.get(id)
-        if (!found) return undefined
-        const trials = [...found.trials]
+        const experiment = experiments.get(id)
+        if (!experiment) return undefined
+        const trials = [...experiment.trials]
           .sort(([a], [b]) => a - b)
           .map(([, trial]) => decode(trial) as FinishedTrial)
-        return { experiment: copy(found.record), trials }
+        return { experiment: copy(experiment.record), trials }
       }),
     list: () =>
       whileOpen(() =>
@@ -89,7 +89,7 @@ export function createMemoryStore(): TrialStore {
       ),
     progress: (id) =>
       whileOpen(() => {
-        const { trials, endedAfter, running } = need(id)
+        const { trials, endedAfter, running } = requireStored(id)
         return {
           lastNumber: findLastNumber(trials),
           endedAfter,
@@ -103,18 +103,18 @@ export function createMemoryStore(): TrialStore {
       }),
     start: (id, trial) =>
       whileOpen(() => {
-        const { running } = needRunning(id)
+        const { running } = requireRunning(id)
         const windows = running.get(trial.number)?.windows ?? []
         running.set(trial.number, { trial: encode(trial), windows })
       }),
     addWindow: (id, number, position, window) =>
       whileOpen(() => {
-        // As on disk: windows from this position on are replaced.
-        needRunning(id).running.get(number)!.windows.splice(position, Infinity, encode(window))
+        // Windows from this position on are replaced, as in the store on disk.
+        requireRunning(id).running.get(number)!.windows.splice(position, Infinity, encode(window))
       }),
     append: (id, trial) =>
       whileOpen(() => {
-        const { trials, running } = needRunning(id)
+        const { trials, running } = requireRunning(id)
         if (trials.has(trial.number)) {
           throw new StoreError(
             'duplicate',
@@ -127,16 +127,16 @@ export function createMemoryStore(): TrialStore {
       }),
     finish: (id, state, result) =>
       whileOpen(() => {
-        const found = need(id)
-        const { result: _, ...record } = found.record
-        found.record = copy({ ...record, state, ...(result === undefined ? {} : { result }) })
+        const experiment = requireStored(id)
+        const { result: _, ...record } = experiment.record
+        experiment.record = copy({ ...record, state, ...(result === undefined ? {} : { result }) })
         if (state === 'interrupted') return
-        found.endedAfter = findLastNumber(found.trials)
-        found.running.clear()
+        experiment.endedAfter = findLastNumber(experiment.trials)
+        experiment.running.clear()
       }),
     close: () =>
       whileOpen(() => {
-        open = false
+        isOpen = false
       }),
   }
 }

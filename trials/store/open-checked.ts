@@ -16,38 +16,44 @@ import {
 const defaultBusyTimeoutMs = 5_000
 
 /**
- * Opens a connection to a sound store that only reads.
+ * Checks a store, then opens it for reading only:
+ * - in use by another process: the connection that is returned also runs the check;
+ * - unused, with a write-ahead log: `read-only`;
+ * - unused, without one: `read-write` with `query_only`, so that SQLite removes its -wal and -shm
+ *   files on closing;
+ * - without permission to write: `immutable`, which creates no files.
  * @throws StoreError
  */
-export async function openSound(file: string, depth?: CheckDepth): Promise<Connection> {
+export async function openForReading(file: string, depth?: CheckDepth): Promise<Connection> {
   const check = async (connection: Connection) => {
-    if ((await checkIntegrity(connection, depth)) === 0)
+    const schemaVersion = await checkIntegrity(connection, depth)
+    if (schemaVersion === 0)
       throw new StoreError(
         'not-a-store',
         `${file} is not a trial store`,
         'check the path, or use another file with --db',
       )
   }
-  if (!(await checkUnused(file, check)))
+  if (!(await checkIfUnused(file, check)))
     return openChecked(file, 'read-only', defaultBusyTimeoutMs, check).catch((error: unknown) => {
-      // A write-ahead store needs auxiliary files, which a read-only folder does not permit;
-      // without a log the file is complete.
-      if (!isRefused(error) || hasWriteAheadLog(file)) throw error
+      // SQLite has to create -wal and -shm files, which a read-only folder does not allow.
+      // Without a write-ahead log the file is complete, so `immutable` is safe.
+      if (!isPermissionError(error) || hasWriteAheadLog(file)) throw error
       return openChecked(file, 'immutable', defaultBusyTimeoutMs, check)
     })
   if (hasWriteAheadLog(file))
     return openChecked(file, 'read-only', defaultBusyTimeoutMs, readSchema)
-  // Only connections with write access remove SQLite's auxiliary files at their end.
+  // Only a connection with write access removes the -wal and -shm files when it closes.
   return openChecked(file, 'read-write', defaultBusyTimeoutMs, async (connection) => {
     await connection.direct((sql) => sql.exec('PRAGMA query_only = ON'))
     await readSchema(connection)
   }).catch((error: unknown) => {
-    if (!isRefused(error)) throw error
+    if (!isPermissionError(error)) throw error
     return openChecked(file, 'immutable', defaultBusyTimeoutMs, readSchema)
   })
 }
 
-/** Reads something: whether SQLite can read a store shows only then. */
+/** Runs a trivial query, because SQLite reads the file only at the first one. */
 const readSchema = (connection: Connection) =>
   connection.direct((sql) => sql.exec('SELECT count(*) FROM sqlite_schema'))
 
@@ -64,7 +70,7 @@ export async function openForWriting(
     await checkIntegrity(connection)
   }
   try {
-    if (!(await checkUnused(file, check)))
+    if (!(await checkIfUnused(file, check)))
       await (await openChecked(file, 'read-only', busyTimeoutMs, check)).close()
     return await openChecked(file, 'read-write', busyTimeoutMs, async (connection) => {
       await connection.writeAhead()
@@ -72,22 +78,22 @@ export async function openForWriting(
       await createTables(connection)
     })
   } catch (error) {
-    throw explainRefusal(error, file)
+    throw explainWriteError(error, file)
   }
 }
 
 /**
- * Checks an unused store without locks and auxiliary files, which SQLite would leave behind. False
- * if the store is in use, and was not checked.
+ * Checks an unused store without locks and auxiliary files, which SQLite would leave behind.
+ * @returns false if another process uses the store, which was then not checked
  */
-async function checkUnused(
+async function checkIfUnused(
   file: string,
   check: (connection: Connection) => Promise<void>,
 ): Promise<boolean> {
   requireRegularFile(file)
   requireRegularFile(`${file}-wal`)
   if (isInUse(file)) return false
-  const before = readFileStamp(file)
+  const stampBefore = readFileStamp(file)
   const checkAt = async (path: string, access: 'read-only' | 'immutable') =>
     (await openChecked(path, access, 0, check, file)).close()
   try {
@@ -95,8 +101,8 @@ async function checkUnused(
     else await checkAt(file, 'immutable')
     return true
   } catch (error) {
-    // Somebody may have begun to write it meanwhile, and be done with it already.
-    if (isInUse(file) || readFileStamp(file) !== before) return false
+    // The failure may be transient: another process may have written during the check.
+    if (isInUse(file) || readFileStamp(file) !== stampBefore) return false
     throw error
   }
 }
@@ -107,16 +113,17 @@ function readFileStamp(file: string): string | undefined {
   return stat && `${stat.mtimeNs} ${stat.size}`
 }
 
+/** @param onOpen checks or prepares the connection, which is closed if this throws */
 async function openChecked(
   path: string,
   access: 'read-only' | 'read-write' | 'immutable',
   busyTimeoutMs: number,
-  prepare: (connection: Connection) => Promise<void>,
+  onOpen: (connection: Connection) => Promise<void>,
   shownPath = path,
 ): Promise<Connection> {
   const connection = await Connection.open(path, busyTimeoutMs, access, shownPath)
   try {
-    await prepare(connection)
+    await onOpen(connection)
     return connection
   } catch (error) {
     await connection.close()
@@ -124,12 +131,12 @@ async function openChecked(
   }
 }
 
-/** Whether SQLite could not open a file for want of a right to write. */
-export const isRefused = (error: unknown): boolean =>
+/** Whether SQLite failed because it may not open or write the file. */
+export const isPermissionError = (error: unknown): boolean =>
   error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only')
 
 /** SQLite reports 'cannot open' also for a read-only disk or folder; check the file system. */
-function explainRefusal(error: unknown, file: string): unknown {
+function explainWriteError(error: unknown, file: string): unknown {
   if (!(error instanceof StoreError) || error.fault !== 'cannot-open') return error
   try {
     accessSync(existsSync(file) ? file : dirname(file), constants.W_OK)

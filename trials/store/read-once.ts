@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import type { Connection, Transaction } from './connection.ts'
 import { type CheckDepth, isDamage } from './integrity-check.ts'
-import { isRefused, openSound } from './open-checked.ts'
+import { isPermissionError, openForReading } from './open-checked.ts'
 import { countRows, readReadableRows, storeOfRows } from './readable-rows.ts'
 import { createUnreadableError } from './store-error.ts'
 import { requireRegularFile } from './store-files.ts'
@@ -19,15 +19,17 @@ export async function openReadable(
   depth?: CheckDepth,
 ): Promise<Connection> {
   for (const part of [file, `${file}-wal`]) requireRegularFile(part)
-  return openSound(file, depth).catch((error: unknown) =>
+  return openForReading(file, depth).catch((error: unknown) =>
     // After a crash, SQLite cannot read a store with a log in a read-only folder.
-    isDamage(error) || isRefused(error) ? readIntoMemory(file, error, onDamage) : rejectWith(error),
+    isDamage(error) || isPermissionError(error)
+      ? readIntoMemory(file, error, onDamage)
+      : rejectWith(error),
   )
 }
 
 const rejectWith = (error: unknown): Promise<never> => Promise.reject(error)
 
-/** @throws the error that was met where nothing can be read */
+/** @throws `error`, or a StoreError that says so, if no row is readable */
 export async function readIntoMemory(
   file: string,
   error: unknown,
@@ -44,7 +46,7 @@ export async function readIntoMemory(
 }
 
 /**
- * Opens a store, reads once, and closes it; others may write meanwhile.
+ * Opens a store, reads once, and closes it; other processes may write at the same time.
  * @throws StoreError
  */
 export async function readOnce<T>(

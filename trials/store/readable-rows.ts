@@ -17,7 +17,7 @@ import {
   digestResult,
   digestTrial,
   type ExperimentRow,
-  formatPlace,
+  formatId,
   type OnDamage,
   parseDocument,
   parseExperiment,
@@ -45,17 +45,17 @@ const documentTables = {
   },
   calibrations: {
     columns: ['name', 'measured_at', 'calibration'],
-    name: ({ name }: DocumentRow) => `calibration ${formatPlace(name)}`,
+    name: ({ name }: DocumentRow) => `calibration ${formatId(name)}`,
   },
   watches: {
     columns: ['name', 'updated_at', 'state'],
-    name: ({ name }: DocumentRow) => `watch ${formatPlace(name)}`,
+    name: ({ name }: DocumentRow) => `watch ${formatId(name)}`,
   },
 } satisfies Readonly<Record<string, DocumentTableShape>>
 type DocumentTable = keyof typeof documentTables
 
 /**
- * Readable rows of a damaged file, and the losses; the file is unchanged.
+ * Reads the readable rows of a damaged file, and lists the losses; the file is unchanged.
  * @throws StoreError and the file system's errors
  */
 export function readReadableRows(
@@ -77,16 +77,16 @@ export function readReadableRows(
         await connection.close()
       }
     }
-    const asItIs = await read().catch(replaceDamaged)
+    const original = await read().catch(returnNoRows)
     // The header and the definitions of the tables are the same in every store of this version.
     await overlaySchemaPages(copy)
-    const mended = await read().catch(replaceDamaged)
-    return countRows(mended.rows) > countRows(asItIs.rows) ? mended : asItIs
+    const repaired = await read().catch(returnNoRows)
+    return countRows(repaired.rows) > countRows(original.rows) ? repaired : original
   })
 }
 
-/** The result for a file that SQLite cannot open. */
-function replaceDamaged(error: unknown): { rows: ReadableRows; damage: readonly Damage[] } {
+/** Returns no rows for a file that SQLite cannot open. */
+function returnNoRows(error: unknown): { rows: ReadableRows; damage: readonly Damage[] } {
   if (!isDamage(error)) throw error
   return { rows: { experiments: [], trials: [], documents: new Map() }, damage: [] }
 }
@@ -94,10 +94,10 @@ function replaceDamaged(error: unknown): { rows: ReadableRows; damage: readonly 
 export const countRows = ({ experiments, trials, documents }: ReadableRows): number =>
   [experiments, trials, ...documents.values()].reduce((sum, { length }) => sum + length, 0)
 
-/** Byte of the header: sqlite.org/fileformat2.html, section 1.3. */
-const pageCountAt = 28
+/** Offset of the number of pages in the header (sqlite.org/fileformat2.html, section 1.3). */
+const pageCountOffset = 28
 
-/** Lays the pages that a new store has for its header and schema over those of a store. */
+/** Copies the pages of header and schema of a new store over those of a damaged store. */
 async function overlaySchemaPages(path: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
   try {
@@ -118,8 +118,8 @@ async function overlaySchemaPages(path: string): Promise<void> {
       writeSync(to, page, 0, pgsize, (pageno - 1) * pgsize)
     }
     // SQLite then computes the number of pages from the file size.
-    writeSync(to, Buffer.alloc(4), 0, 4, pageCountAt)
-    for (const open of [from, to]) closeSync(open)
+    writeSync(to, Buffer.alloc(4), 0, 4, pageCountOffset)
+    for (const descriptor of [from, to]) closeSync(descriptor)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -147,23 +147,23 @@ export async function readRows(
 }
 
 async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<ExperimentRow[]> {
-  const found = await readByKey<ExperimentRow>(sql, 'experiments', '*', 'rowid', '', [])
-  const rows = new Map(found.rows.map(({ row }) => [row.id, row]))
-  const named = new Set<string>()
+  const reading = await readByKey<ExperimentRow>(sql, 'experiments', '*', 'rowid', '', [])
+  const rows = new Map(reading.rows.map(({ row }) => [row.id, row]))
+  const lostIds = new Set<string>()
   for (const [table, column] of [
     ['experiments', 'id'],
     ['trials', 'experiment_id'],
   ] as const)
-    for (const id of await readDistinct(sql, table, column)) if (!rows.has(id)) named.add(id)
-  for (const id of named)
+    for (const id of await readDistinct(sql, table, column)) if (!rows.has(id)) lostIds.add(id)
+  for (const id of lostIds)
     onDamage({
-      where: `experiment ${formatPlace(id)}`,
+      where: `experiment ${formatId(id)}`,
       what: 'its own row cannot be read; its trials are left out too',
     })
-  if (found.unreadable.length > named.size)
+  if (reading.unreadableKeys.length > lostIds.size)
     onDamage({
       where: 'experiments',
-      what: `unreadable rows whose names are lost: ${found.unreadable.length - named.size}${found.isOpenEnded ? ' or more' : ''}`,
+      what: `unreadable rows whose names are lost: ${reading.unreadableKeys.length - lostIds.size}${reading.isOpenEnded ? ' or more' : ''}`,
     })
   return [...rows.values()].filter((row) => parseExperiment(row, onDamage) !== undefined)
 }
@@ -174,7 +174,7 @@ async function readTrials(
   onDamage: OnDamage,
   areGapsDamage: boolean,
 ): Promise<{ row: TrialRow; points: readonly string[] }[]> {
-  const where = `experiment ${formatPlace(id)}`
+  const where = `experiment ${formatId(id)}`
   const columns = 'experiment_id, number, trial, digest'
   const condition = 'experiment_id = ? AND'
   const lastPoint = await readOrSkip(() =>
@@ -184,9 +184,9 @@ async function readTrials(
     ),
   )
   const last = lastPoint === unreadable ? undefined : (lastPoint[0]?.last ?? undefined)
-  const found = await readByKey<TrialRow>(sql, 'trials', columns, 'number', condition, [id], last)
+  const reading = await readByKey<TrialRow>(sql, 'trials', columns, 'number', condition, [id], last)
   const trials: { row: TrialRow; points: readonly string[] }[] = []
-  for (const { row } of found.rows) {
+  for (const { row } of reading.rows) {
     const points = await readOrSkip(() =>
       sql.all<{ point: string }>(
         'SELECT point FROM load_points WHERE experiment_id = ? AND trial_number = ? ORDER BY position',
@@ -203,15 +203,15 @@ async function readTrials(
       if (parseTrial(row, texts, onDamage)) trials.push({ row, points: texts })
     }
   }
-  if (found.unreadable.length > 0)
+  if (reading.unreadableKeys.length > 0)
     onDamage({
       where: `trials of ${where}`,
-      what: `on a damaged page: ${listNumbers(found.unreadable)}${found.isOpenEnded ? ' and any after them' : ''}`,
+      what: `on a damaged page: ${listNumbers(reading.unreadableKeys)}${reading.isOpenEnded ? ' and any after them' : ''}`,
     })
-  if (areGapsDamage && found.absent.length > 0)
+  if (areGapsDamage && reading.absentKeys.length > 0)
     onDamage({
       where: `trials of ${where}`,
-      what: `missing, lost or never finished: ${listNumbers(found.absent)}`,
+      what: `missing, lost or never finished: ${listNumbers(reading.absentKeys)}`,
     })
   return trials
 }
@@ -223,7 +223,7 @@ async function readDocuments(
   onDamage: OnDamage,
 ): Promise<DocumentRow[]> {
   const { columns, name }: DocumentTableShape = documentTables[table]
-  const found =
+  const readings =
     table === 'annotations'
       ? await Promise.all(
           ids.map((id) =>
@@ -231,9 +231,10 @@ async function readDocuments(
           ),
         )
       : [await readByKey<DocumentRow>(sql, table, '*', 'rowid', '', [])]
-  const lost = found.reduce((sum, { unreadable }) => sum + unreadable.length, 0)
-  if (lost > 0) onDamage({ where: table, what: `rows on a damaged page: ${lost} or more` })
-  return found.flatMap(({ rows }) =>
+  const unreadableCount = readings.reduce((sum, one) => sum + one.unreadableKeys.length, 0)
+  if (unreadableCount > 0)
+    onDamage({ where: table, what: `rows on a damaged page: ${unreadableCount} or more` })
+  return readings.flatMap(({ rows }) =>
     rows.flatMap(({ row }) => {
       const parts = columns.map((column) => row[column] ?? null)
       const digest = String(row.digest)
@@ -245,6 +246,7 @@ async function readDocuments(
   )
 }
 
+/** Row numbers that a message lists. */
 const maxListed = 20
 
 const listNumbers = (numbers: readonly number[]): string =>
@@ -255,9 +257,9 @@ const maxMisses = 500
 
 interface RowsByKey<Row> {
   readonly rows: readonly { readonly key: number; readonly row: Row }[]
-  readonly unreadable: readonly number[]
-  /** Between rows, or up to `last`. */
-  readonly absent: readonly number[]
+  readonly unreadableKeys: readonly number[]
+  /** Keys without a row between rows, or up to `last`. */
+  readonly absentKeys: readonly number[]
   /** Whether it is unknown how many of the last rows cannot be read. */
   readonly isOpenEnded: boolean
 }
@@ -265,7 +267,7 @@ interface RowsByKey<Row> {
 /**
  * Reads the rows of a table key by key, from 0.
  * @param condition SQL before the key's, with `values` for its parameters
- * @param atLeast a key that is known to have been written
+ * @param minLastKey a key that is known to have been written
  */
 async function readByKey<Row>(
   sql: Transaction,
@@ -274,14 +276,14 @@ async function readByKey<Row>(
   keyColumn: string,
   condition: string,
   values: readonly SqlValue[],
-  atLeast = -1,
+  minLastKey = -1,
 ): Promise<RowsByKey<Row>> {
-  const nextKey = async (after: number) => {
+  const findNextKey = async (after: number) => {
     const query = `SELECT min(${keyColumn}) AS key FROM ${table} WHERE ${condition} ${keyColumn} > ?`
-    const found = await readOrSkip(() => sql.all<{ key: number | null }>(query, [...values, after]))
-    return found === unreadable ? unreadable : (found[0]?.key ?? undefined)
+    const result = await readOrSkip(() => sql.all<{ key: number | null }>(query, [...values, after]))
+    return result === unreadable ? unreadable : (result[0]?.key ?? undefined)
   }
-  const rowAt = (key: number) =>
+  const readRowAt = (key: number) =>
     readOrSkip(() =>
       sql.all<Row>(`SELECT ${columns} FROM ${table} WHERE ${condition} ${keyColumn} = ?`, [
         ...values,
@@ -289,36 +291,36 @@ async function readByKey<Row>(
       ]),
     )
   const rows: { key: number; row: Row }[] = []
-  const lost: number[] = []
-  const absent: number[] = []
+  const unreadableKeys: number[] = []
+  const absentKeys: number[] = []
   let misses = 0
   let isOpenEnded = false
   for (let key = 0; ; key++) {
-    const found = await rowAt(key)
-    if (found === unreadable) lost.push(key)
-    else if (found[0] === undefined) absent.push(key)
-    else rows.push({ key, row: found[0] })
-    misses = found !== unreadable && found[0] !== undefined ? 0 : misses + 1
+    const result = await readRowAt(key)
+    if (result === unreadable) unreadableKeys.push(key)
+    else if (result[0] === undefined) absentKeys.push(key)
+    else rows.push({ key, row: result[0] })
+    misses = result !== unreadable && result[0] !== undefined ? 0 : misses + 1
     if (misses % maxMisses !== 1) continue
     // At the first miss of a run, and periodically after it, check for further rows.
-    const next = await nextKey(key)
-    if (next === undefined && key >= atLeast) break
+    const next = await findNextKey(key)
+    if (next === undefined && key >= minLastKey) break
     if (misses <= maxMisses) continue
     isOpenEnded = next === unreadable
     if (typeof next !== 'number' || !Number.isSafeInteger(next)) break
     key = next - 1
   }
-  const last = Math.max(rows.at(-1)?.key ?? -1, atLeast)
+  const last = Math.max(rows.at(-1)?.key ?? -1, minLastKey)
   return {
     rows,
-    // Of those behind the last row nobody knows how many were rows: the page answers for any key.
-    unreadable: isOpenEnded ? lost.filter((key) => key <= last + 1) : lost,
-    absent: absent.filter((key) => key > 0 && key <= last),
+    // Behind the last row the page fails for any key, so the number of lost rows is unknown.
+    unreadableKeys: isOpenEnded ? unreadableKeys.filter((key) => key <= last + 1) : unreadableKeys,
+    absentKeys: absentKeys.filter((key) => key > 0 && key <= last),
     isOpenEnded,
   }
 }
 
-/** Distinct values of the first column of a key, from both ends up to unreadable pages. */
+/** Reads the distinct values of a key's first column, from both ends up to unreadable pages. */
 async function readDistinct(
   sql: Transaction,
   table: string,
@@ -332,8 +334,8 @@ async function readDistinct(
     let condition = ''
     for (let from: string[] = []; ; ) {
       const query = `SELECT ${column} AS value FROM ${table} ${condition} ORDER BY ${column} ${order} LIMIT 1`
-      const found = await readOrSkip(() => sql.all<{ value: string }>(query, from))
-      const value = found === unreadable ? undefined : found[0]?.value
+      const result = await readOrSkip(() => sql.all<{ value: string }>(query, from))
+      const value = result === unreadable ? undefined : result[0]?.value
       // A page with a damaged key may lead back to where it was.
       if (typeof value !== 'string' || values.has(value)) break
       values.add(value)

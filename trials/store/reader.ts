@@ -51,20 +51,20 @@ export interface StoreReader {
  * loaded into memory.
  * @throws StoreError for a missing file, another program's file, or if no row is readable
  */
-export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
+export async function openReader(path: string, listener?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
-  const onDamage = reportOnce(given)
+  const onDamage = reportOnce(listener)
   let connection = await openReadable(file, onDamage)
   /** Damage in a large file shows only when it is read. */
   const read = async <T>(work: (sql: Transaction) => Promise<T>): Promise<T> => {
-    const used = connection
+    const currentConnection = connection
     try {
-      return await used.read(work)
+      return await currentConnection.read(work)
     } catch (error) {
-      if (!isDamage(error) || used.path !== file) throw error
-      if (connection === used) {
+      if (!isDamage(error) || currentConnection.path !== file) throw error
+      if (connection === currentConnection) {
         connection = await readIntoMemory(file, error, onDamage)
-        await used.close()
+        await currentConnection.close()
       }
       return connection.read(work)
     }
@@ -72,10 +72,10 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
   return {
     list: () =>
       read(async (sql) => {
-        const written = await readAnnotations(sql, onDamage)
+        const annotations = await readAnnotations(sql, onDamage)
         const experiments = await readExperiments(sql, onDamage)
         return experiments.map((one) => {
-          const annotation = written.get(one.id)?.get(experimentItself)
+          const annotation = annotations.get(one.id)?.get(experimentItself)
           return annotation ? { ...one, annotation } : one
         })
       }),

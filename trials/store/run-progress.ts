@@ -8,7 +8,7 @@ import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import {
   computeDigest,
-  formatPlace,
+  formatId,
   type OnDamage,
   parseDocument,
   requireExperiment,
@@ -31,7 +31,7 @@ export async function readProgress(
   )
   const running: InterruptedTrial[] = []
   for (const { number, trial: text, digest } of rows) {
-    const where = `trial ${number} of experiment ${formatPlace(id)}, which was running`
+    const where = `trial ${number} of experiment ${formatId(id)}, which was running`
     const read = parseDocument({ where, text, digest, parts: [id, number, text] }, onDamage)
     if (read)
       running.push({
@@ -55,7 +55,7 @@ async function readWindows(
   )
   const windows: LoadRun[] = []
   for (const { position, run, digest } of rows) {
-    const where = `window ${position + 1} of trial ${number} of experiment ${formatPlace(id)}`
+    const where = `window ${position + 1} of trial ${number} of experiment ${formatId(id)}`
     const parts = [id, number, position, run]
     const read = parseDocument({ where, text: run, digest, parts }, onDamage)
     if (!read) break

@@ -21,7 +21,7 @@ import {
   digestResult,
   digestTrial,
   findExperimentRow,
-  findHolder,
+  findOwnership,
   type OnDamage,
   parseExperiment,
   parseOwner,
@@ -107,9 +107,9 @@ async function claimExperiment(
   { fromOtherHosts = false }: ClaimOptions = {},
 ): Promise<void> {
   const row = await requireExperiment(sql, id)
-  const holder = findHolder(row)
-  if (holder?.state === 'alive' || (holder?.state === 'unknown' && !fromOtherHosts))
-    throw createOwnedElsewhereError(id, holder)
+  const ownership = findOwnership(row)
+  if (ownership?.state === 'alive' || (ownership?.state === 'unknown' && !fromOtherHosts))
+    throw createOwnedElsewhereError(id, ownership)
   await sql.run(
     `UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`,
     [encode(getThisProcess()), id],
@@ -184,10 +184,10 @@ function createOwnershipError(
   state: ExperimentRecord['state'],
   owner: Owner | undefined,
 ): StoreError {
-  const holder = owner ? `process ${owner.pid} on ${owner.host} runs it` : `it is ${state}`
+  const reason = owner ? `process ${owner.pid} on ${owner.host} runs it` : `it is ${state}`
   return new StoreError(
     'owned-elsewhere',
-    `this process cannot write experiment ${id}: ${holder}`,
+    `this process cannot write experiment ${id}: ${reason}`,
     'resume it first',
   )
 }

@@ -103,14 +103,14 @@ export function createStoreError(error: unknown, path: string): Error {
   const code = (error as Error & { code?: string }).code ?? ''
   // A full disk while SQLite creates its shared-memory file is an I/O error without a specific
   // code.
-  const known =
+  const knownFault =
     faults[code] ??
     (code === 'SQLITE_IOERR' ? ioError : code.startsWith('SQLITE_') ? otherFault : undefined)
-  if (!known) return error
+  if (!knownFault) return error
   return new StoreError(
-    known.fault,
-    `the trial store ${path} ${known.what} (${error.message})`,
-    known.hint,
+    knownFault.fault,
+    `the trial store ${path} ${knownFault.what} (${error.message})`,
+    knownFault.hint,
     { cause: error },
   )
 }

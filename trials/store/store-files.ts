@@ -41,17 +41,17 @@ export function createStoreFile(file: string): void {
  * @throws StoreError
  */
 export function requireRegularFile(file: string): void {
-  const found = statSync(file, { throwIfNoEntry: false })
-  if (found && !found.isFile())
+  const stats = statSync(file, { throwIfNoEntry: false })
+  if (stats && !stats.isFile())
     throw new StoreError(
       'cannot-open',
-      `${file} is not a file but a ${describeKind(found)}`,
+      `${file} is not a file but a ${describeKind(stats)}`,
       'set the path of the trial store with --db',
     )
 }
 
-const describeKind = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>
-  found.isDirectory() ? 'folder' : found.isFIFO() ? 'pipe' : 'device or socket'
+const describeKind = (stats: { isDirectory(): boolean; isFIFO(): boolean }): string =>
+  stats.isDirectory() ? 'folder' : stats.isFIFO() ? 'pipe' : 'device or socket'
 
 /** Whether the write-ahead log may contain commits that are not in the main file. */
 export const hasWriteAheadLog = (file: string): boolean =>

@@ -38,7 +38,7 @@ export interface ExperimentRow {
   spec: string
   result: string | null
   owner: string | null
-  /** Number of its last trial when it last ended; 0 before. */
+  /** Number of the last trial when the experiment last ended; 0 if it never ended. */
   ended_after: number
   digest: string
   /** Null while there is no result. */
@@ -54,14 +54,14 @@ export interface TrialRow {
 export const computeDigest = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
-/** Digest of an experiment's immutable fields. */
+/** Computes the digest of an experiment's immutable fields. */
 export const digestExperiment = (
   row: Pick<ExperimentRow, 'id' | 'name' | 'created_at' | 'provenance' | 'seed' | 'spec'>,
 ): string => computeDigest([row.id, row.name, row.created_at, row.provenance, row.seed, row.spec])
 
 export const digestResult = (id: string, result: string): string => computeDigest([id, result])
 
-/** Of a trial with its load curve, in order of position. */
+/** Computes the digest of a trial and its load curve, with the points in order of position. */
 export const digestTrial = (
   { experiment_id, number, trial }: Omit<TrialRow, 'digest'>,
   points: readonly string[],
@@ -69,7 +69,7 @@ export const digestTrial = (
 
 export const parseOwner = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined => {
   const owner = row.owner === null ? undefined : decodeJson(row.owner)
-  // A damaged note of who runs it: the experiment counts as interrupted.
+  // The owner is unreadable, so the experiment counts as interrupted.
   if (!owner || 'problem' in owner) return undefined
   const { pid, startedAt, host } = (owner.document ?? {}) as Partial<Owner>
   return typeof pid === 'number' && typeof startedAt === 'string' && typeof host === 'string'
@@ -78,29 +78,26 @@ export const parseOwner = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined
 }
 
 /**
- * An experiment whose process has died is interrupted, whatever that process last wrote. Undefined
- * for a damaged row, which is reported to `onDamage`.
+ * Parses an experiment. It is interrupted if its process has died, whatever that process last wrote.
+ * @returns undefined for a damaged row, which is reported to `onDamage`
  */
 export function parseExperiment(
   row: ExperimentRow,
   onDamage: OnDamage,
 ): ExperimentRecord | undefined {
-  const where = `experiment ${formatPlace(row.id)}`
+  const where = `experiment ${formatId(row.id)}`
   const spec = decodeJson(row.spec)
-  const changed = row.digest !== digestExperiment(row)
-  const problem =
-    'problem' in spec
-      ? `its specification is unreadable (${spec.problem})`
-      : changed
-        ? changedSince
-        : undefined
-  if ('problem' in spec || problem !== undefined) {
-    onDamage({ where, what: problem! })
+  if ('problem' in spec) {
+    onDamage({ where, what: `its specification is unreadable (${spec.problem})` })
+    return undefined
+  }
+  if (row.digest !== digestExperiment(row)) {
+    onDamage({ where, what: digestMismatch })
     return undefined
   }
   const owner = parseOwner(row)
-  const known = states.has(row.state)
-  if (!known) onDamage({ where, what: `its state is unreadable; it counts as interrupted` })
+  const isKnownState = states.has(row.state)
+  if (!isKnownState) onDamage({ where, what: `its state is unreadable; it counts as interrupted` })
   return {
     id: row.id,
     name: row.name,
@@ -109,22 +106,22 @@ export function parseExperiment(
     provenance: row.provenance,
     seed: row.seed,
     state:
-      !known || (row.state === 'running' && (!owner || findOwnerState(owner) === 'dead'))
+      !isKnownState || (row.state === 'running' && (!owner || findOwnerState(owner) === 'dead'))
         ? 'interrupted'
         : row.state,
     ...parseResult(row, onDamage),
   }
 }
 
-/** The result follows from the trials: without it the experiment is still whole. */
+/** A damaged result is dropped: it can be computed again from the trials. */
 function parseResult(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } {
   if (row.result === null) return {}
   const result = decodeJson(row.result)
   const changed = row.result_digest !== digestResult(row.id, row.result)
   if (!('problem' in result) && !changed) return { result: result.document }
   onDamage({
-    where: `the stored result of experiment ${formatPlace(row.id)}`,
-    what: 'problem' in result ? result.problem : changedSince,
+    where: `the stored result of experiment ${formatId(row.id)}`,
+    what: 'problem' in result ? result.problem : digestMismatch,
   })
   return {}
 }
@@ -139,8 +136,8 @@ export async function requireExperiment(sql: Transaction, id: string): Promise<E
   return row
 }
 
-/** Finds the last known owner of a running experiment, and whether its process is alive. */
-export function findHolder(
+/** Finds the last known owner of a running experiment, and the state of its process. */
+export function findOwnership(
   row: Pick<ExperimentRow, 'state' | 'owner'>,
 ): { readonly owner: Owner; readonly state: OwnerState } | undefined {
   const owner = row.state === 'running' ? parseOwner(row) : undefined
@@ -155,7 +152,7 @@ export async function findExperimentRow(
   return row
 }
 
-/** Reads every experiment that can be read, oldest first, with its number of trials. */
+/** Reads every readable experiment, oldest first, with its number of trials. */
 export async function readExperiments(
   sql: Transaction,
   onDamage: OnDamage,
@@ -168,7 +165,7 @@ export async function readExperiments(
   )
   for (const { id, trials } of orphans)
     onDamage({
-      where: `experiment ${formatPlace(id)}`,
+      where: `experiment ${formatId(id)}`,
       what: `its own row is missing, but ${trials} of its trials exist`,
     })
   return rows.flatMap((row) => {
@@ -178,8 +175,8 @@ export async function readExperiments(
 }
 
 /**
- * Finished trials numbered `from` to `to`, both included, by number; damaged ones are reported to
- * `onDamage` instead.
+ * Reads the finished trials numbered `from` to `to`, both included, by number. Damaged ones are
+ * reported to `onDamage` instead.
  */
 export async function readTrials(
   sql: Transaction,
@@ -214,17 +211,17 @@ export function parseTrial(
   curve: readonly string[],
   onDamage: OnDamage,
 ): FinishedTrial | undefined {
-  const leaveOut = (what: string) => {
-    onDamage({ where: `trial ${row.number} of experiment ${formatPlace(row.experiment_id)}`, what })
+  const reportDamage = (what: string) => {
+    onDamage({ where: `trial ${row.number} of experiment ${formatId(row.experiment_id)}`, what })
     return undefined
   }
   const document = decodeJson(row.trial)
-  if ('problem' in document) return leaveOut(document.problem)
-  if (row.digest !== digestTrial(row, curve)) return leaveOut(changedSince)
+  if ('problem' in document) return reportDamage(document.problem)
+  if (row.digest !== digestTrial(row, curve)) return reportDamage(digestMismatch)
   const points: unknown[] = []
   for (const text of curve) {
     const point = decodeJson(text)
-    if ('problem' in point) return leaveOut(`its load point ${points.length + 1}: ${point.problem}`)
+    if ('problem' in point) return reportDamage(`its load point ${points.length + 1}: ${point.problem}`)
     points.push(point.document)
   }
   const trial = document.document as FinishedTrial
@@ -233,7 +230,7 @@ export function parseTrial(
     : trial
 }
 
-/** The load curve apart from the rest of a trial, each as its row's text. */
+/** Splits a trial into the texts of its own row and of the rows of its load curve. */
 export function splitTrial(trial: FinishedTrial): {
   readonly document: string
   readonly points: readonly string[]
@@ -244,17 +241,18 @@ export function splitTrial(trial: FinishedTrial): {
 }
 
 interface DocumentRow {
-  /** In words. */
+  /** Place for messages, e.g. 'watch x'. */
   readonly where: string
   readonly text: unknown
   readonly digest: string
-  /** Content of the digest. */
+  /** Values that the digest covers. */
   readonly parts: readonly SqlValue[]
 }
 
 /**
- * Document of a row; undefined, and reported to `onDamage`, where it cannot be read or does not
- * match its digest.
+ * Parses the document of a row.
+ * @returns undefined if it is unreadable or does not match its digest, which is reported to
+ * `onDamage`
  */
 export function parseDocument(
   { where, text, digest, parts }: DocumentRow,
@@ -263,16 +261,16 @@ export function parseDocument(
   const read = decodeJson(text)
   const isUnchanged = digest === computeDigest(parts)
   if (!('problem' in read) && isUnchanged) return read
-  onDamage({ where, what: 'problem' in read ? read.problem : changedSince })
+  onDamage({ where, what: 'problem' in read ? read.problem : digestMismatch })
   return undefined
 }
 
 const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', 'failed'])
 
-const changedSince = 'it has changed since it was written: its digest does not match'
+const digestMismatch = 'it has changed since it was written: its digest does not match'
 
-/** An id in a message, escaped and cut: that of a damaged row may be anything. */
-export const formatPlace = (id: unknown): string =>
+/** Escapes and truncates an id for a message, because a damaged row may hold anything. */
+export const formatId = (id: unknown): string =>
   JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 
 function decodeJson(text: unknown): { readonly document: unknown } | { readonly problem: string } {

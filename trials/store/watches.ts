@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { readOnce } from './read-once.ts'
-import { computeDigest, formatPlace, type OnDamage, parseDocument } from './stored-rows.ts'
+import { computeDigest, formatId, type OnDamage, parseDocument } from './stored-rows.ts'
 import { writeOnce } from './write-once.ts'
 
 interface WatchRow {
@@ -23,27 +23,27 @@ export const readWatches = (
 ): Promise<ReadonlyMap<string, unknown>> =>
   readOnce(resolve(path), onDamage, (sql) => queryWatches(sql, onDamage))
 
-/** Those that are whole. */
+/** Reads the states that are undamaged, by name. */
 export async function queryWatches(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<ReadonlyMap<string, unknown>> {
-  const whole = new Map<string, unknown>()
+  const statesByName = new Map<string, unknown>()
   for (const { name, updated_at, state, digest } of await sql.all<WatchRow>(
     'SELECT * FROM watches ORDER BY name',
   )) {
     const read = parseDocument(
       {
-        where: `watch ${formatPlace(name)}`,
+        where: `watch ${formatId(name)}`,
         text: state,
         digest,
         parts: [name, updated_at, state],
       },
       onDamage,
     )
-    if (read) whole.set(name, read.document)
+    if (read) statesByName.set(name, read.document)
   }
-  return whole
+  return statesByName
 }
 
 /**

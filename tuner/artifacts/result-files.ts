@@ -85,8 +85,8 @@ export async function writeResults({
   for (const [name, text] of Object.entries(texts)) {
     const path = join(outDir, name)
     await writeAtomically(path, text)
-    const short = relative(process.cwd(), path)
-    paths.push(short.startsWith('..') ? path : short)
+    const relativePath = relative(process.cwd(), path)
+    paths.push(relativePath.startsWith('..') ? path : relativePath)
   }
   return paths
 }

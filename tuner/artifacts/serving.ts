@@ -407,8 +407,8 @@ function describeVerdict(
 }
 
 const findMax = (values: readonly (number | undefined)[]): number | undefined => {
-  const known = values.filter((value) => value !== undefined)
-  return known.length > 0 ? Math.max(...known) : undefined
+  const knownValues = values.filter((value) => value !== undefined)
+  return knownValues.length > 0 ? Math.max(...knownValues) : undefined
 }
 
 /** Slowest answer under open load; closed loops adapt to the server. */

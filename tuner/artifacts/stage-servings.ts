@@ -20,7 +20,7 @@ interface StageServingInput {
   readonly recommendation: Recommendation
   readonly candidate: Candidate
   readonly trials: readonly FinishedTrial[]
-  /** Of one replica of a stage. */
+  /** Price of one replica of a stage. */
   readonly pricePerHour: Pricing<Configuration>
   readonly target: SpecTarget
   readonly options?: DeployOptions
@@ -53,9 +53,9 @@ function resolveStage(
   input: StageServingInput,
 ): Serving {
   const { experiment, stages, recommendation, candidate, trials, pricePerHour } = input
-  const found = findStage(candidate.configuration, name)
-  if (found === undefined) throw new TypeError(`the configuration has no stage ${name}`)
-  const { configuration, replicas } = found
+  const stageConfiguration = findStage(candidate.configuration, name)
+  if (stageConfiguration === undefined) throw new TypeError(`the configuration has no stage ${name}`)
+  const { configuration, replicas } = stageConfiguration
   const { cpuCores } = parseResources(configuration, {}, stage.own.gpus)
   const usage = findStageUsage(name, candidate, recommendation, trials)
   const visits = usage?.visits ?? computeVisitRatios({ stages }).get(name)!
@@ -90,7 +90,7 @@ function resolveStage(
   return { ...serving, container: { ...container, notes: [note, ...(container.notes ?? [])] } }
 }
 
-/** Of the confirmation where the candidate is the confirmed one. */
+/** Finds the usage of a stage, in the confirmation if the candidate is the confirmed one. */
 function findStageUsage(
   name: string,
   candidate: Candidate,

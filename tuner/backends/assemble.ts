@@ -49,17 +49,17 @@ import { createUrlBackend } from './url-backend.ts'
  * @throws UserError for what this machine cannot do, and the errors of the price book
  */
 export async function assemble(
-  asked: Experiment,
+  configuredExperiment: Experiment,
   experimentId: string,
   store: TrialStore,
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const given = addMeasuredCores(await applyCalibration(asked, onDamage), machine)
-  const book = await loadPriceBook(given.pricesPath, given.own.gpus)
-  const backend = await openBackend(given, experimentId, machine)
+  const calibratedExperiment = addMeasuredCores(await applyCalibration(configuredExperiment, onDamage), machine)
+  const book = await loadPriceBook(calibratedExperiment.pricesPath, calibratedExperiment.own.gpus)
+  const backend = await openBackend(calibratedExperiment, experimentId, machine)
   try {
-    const experiment = { ...given, space: backend.space }
+    const experiment = { ...calibratedExperiment, space: backend.space }
     const history = await loadHistory(experiment, experimentId, store)
     const problem = {
       ...createProblem(experiment, book),
@@ -141,11 +141,11 @@ const addMeasuredCores = (experiment: Experiment, { affinity }: MachineFacts): E
  * @throws ConfigError for missing secrets
  */
 export async function openBackend(
-  given: Experiment,
+  unfilledExperiment: Experiment,
   experimentId: string,
   machine: MachineFacts,
 ): Promise<Backend> {
-  const experiment = fillSecrets(given)
+  const experiment = fillSecrets(unfilledExperiment)
   const { predictor } = experiment
   if (predictor.kind === 'imported')
     throw new UserError(

@@ -36,20 +36,20 @@ export async function applyCalibration(
   const { calibration: named, predictor, model, own: ownDevices, dbPath, stages } = experiment
   if (stages !== undefined) return experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
-  const known = await readCalibrations(dbPath, onDamage)
+  const calibrations = await readCalibrations(dbPath, onDamage)
   if (named !== undefined) {
-    const found = known.find(({ name }) => name === named)
-    if (found) return { ...experiment, calibrated: found }
+    const calibration = calibrations.find(({ name }) => name === named)
+    if (calibration) return { ...experiment, calibrated: calibration }
     throw new UserError(
       `no calibration '${named}' in ${dbPath}`,
-      known.length > 0
-        ? `the store has: ${known.map(({ name }) => name).join(', ')}`
+      calibrations.length > 0
+        ? `the store has: ${calibrations.map(({ name }) => name).join(', ')}`
         : 'run tune calibrate to measure one',
       exitCodes.usage,
     )
   }
   const models = findArchitectures([model.architecture], ownDevices).map(({ name }) => name)
-  const matching = known.filter(
+  const matching = calibrations.filter(
     (one) =>
       one.server === nameServer(predictor) &&
       models.includes(one.model) &&

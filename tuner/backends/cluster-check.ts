@@ -1,4 +1,5 @@
-/** Dry runs of all objects of a run on the API server before the first trial. Nothing is created.
+/**
+ * Dry runs of all objects of a run on the API server before the first trial. Nothing is created.
  */
 import { getDefaultValue } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
@@ -138,8 +139,8 @@ function renderLoadJob(job: JobBase): { readonly job: Json; readonly pod: Json }
     metadata: Json
     spec: Json
   }
-  const named = { ...metadata, name: 'tune-check-load' }
-  return { job: body, pod: { apiVersion: 'v1', kind: 'Pod', metadata: named, spec } }
+  const podMetadata = { ...metadata, name: 'tune-check-load' }
+  return { job: body, pod: { apiVersion: 'v1', kind: 'Pod', metadata: podMetadata, spec } }
 }
 
 async function findUnknownJobFields(

@@ -56,8 +56,8 @@ export function createClusterLoad(
     measure: async (predictor, task, { number, onStep, onWaiting }, signal) => {
       if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
       const work = createLoadWork(experiment, task, number)
-      const said = createLineReader(predictor, onStep)
-      const beside = watchNeighbours(launcher, predictor, number)
+      const lineReader = createLineReader(predictor, onStep)
+      const neighbourWatch = watchNeighbours(launcher, predictor, number)
       try {
         const owner = await launcher.owner(signal)
         await makeFiles(owner, signal)
@@ -71,14 +71,14 @@ export function createClusterLoad(
             owner,
             task: encodeTask(createLoadTask(experiment, predictor, work, files)),
             deadlineS: options.deadlineS(estimateLoadSeconds(work, experiment)),
-            onLine: said.onLine,
+            onLine: lineReader.onLine,
             onWaiting,
           },
           signal,
         )
-        return beside.noteIn(enforceBounds(said.measurement(code), task.kind, predictor.logPath))
+        return neighbourWatch.noteIn(enforceBounds(lineReader.measurement(code), task.kind, predictor.logPath))
       } finally {
-        beside.end()
+        neighbourWatch.end()
       }
     },
   }
@@ -150,12 +150,12 @@ function createLineReader(predictor: PodPredictor, onStep: MeasureOptions['onSte
           predictor.logPath,
           last.error.final,
         )
-      const said =
+      const reason =
         last && 'error' in last
           ? last.error.message
           : other.slice(-3).join(' | ') || 'it printed nothing'
       throw new LaunchError(
-        `the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`,
+        `the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${reason}`,
       )
     },
   }
@@ -163,18 +163,18 @@ function createLineReader(predictor: PodPredictor, onStep: MeasureOptions['onSte
 
 /** Records which other trials ran on the predictor's node during the measurement. */
 function watchNeighbours(launcher: KubernetesLauncher, { pod }: PodPredictor, number: number) {
-  const seen = new Set<number>()
+  const neighbourTrials = new Set<number>()
   const look = () => {
-    for (const other of launcher.neighbours(pod.node, number)) seen.add(other)
+    for (const other of launcher.neighbours(pod.node, number)) neighbourTrials.add(other)
   }
   const end = launcher.watch.listen(look)
   look()
   return {
     end,
     noteIn: (measurement: Measurement): Measurement => {
-      if (seen.size === 0) return measurement
-      const shared = `trial ${[...seen].sort((a, b) => a - b).join(', ')} ran on the same node at the same time`
-      return { ...measurement, caveats: [...measurement.caveats, shared] }
+      if (neighbourTrials.size === 0) return measurement
+      const caveat = `trial ${[...neighbourTrials].sort((a, b) => a - b).join(', ')} ran on the same node at the same time`
+      return { ...measurement, caveats: [...measurement.caveats, caveat] }
     },
   }
 }

@@ -25,22 +25,21 @@ export type EstimatorLookup = (given: Configuration) => {
   readonly configuration: Configuration
 }
 
-/** Undefined if an architecture is unknown, as for a user's own model files.
- */
+/** Undefined if an architecture is unknown, as for a user's own model files. */
 export function createEstimatorLookup(experiment: Experiment): EstimatorLookup | undefined {
   const { variants, slo, predictor, own, load, backend, cores } = experiment
   const requests = () => createLlmRequests(load.payload)
   const asDrawn =
     backend === 'simulated' ||
     (load.payload.kind === 'generated' && load.payload.keepOverlongPrompts === true)
-  const known = new Map<string, Estimator>()
+  const estimatorsByVariant = new Map<string, Estimator>()
   for (const variant of listVariants(experiment)) {
     const architecture = resolveVariantArchitecture(experiment, variant)
     if (architecture === undefined) return undefined
     // Language-model servers have a separate model of steps, which covers only the built-in
     // predictor and the servers that it stands for.
     if (architecture.kind === 'decoder' && predictor.kind !== 'builtin') return undefined
-    known.set(
+    estimatorsByVariant.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
         ? createLlmEstimator({
@@ -61,7 +60,7 @@ export function createEstimatorLookup(experiment: Experiment): EstimatorLookup |
     )
   }
   return (given) => ({
-    estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
+    estimator: estimatorsByVariant.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
     configuration: applyVariant(predictor, given).configuration,
   })
 }
@@ -112,8 +111,8 @@ const resolvePrecision = (
   architecture: Architecture,
 ): Configuration => {
   if (predictor.kind !== 'builtin' || backend !== 'local' || devicesUsed !== 'gpu') return {}
-  const written = architecture.kind === 'graph' ? architecture.precision : undefined
-  return { precision: written === 'fp16' || written === 'bf16' ? written : 'fp32' }
+  const precision = architecture.kind === 'graph' ? architecture.precision : undefined
+  return { precision: precision === 'fp16' || precision === 'bf16' ? precision : 'fp32' }
 }
 
 /**

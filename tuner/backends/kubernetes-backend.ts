@@ -86,10 +86,10 @@ export async function openKubernetes(
     template,
     options.runDirectory,
   )
-  const here = job ? undefined : createLocalLoad(experiment)
+  const localLoad = job ? undefined : createLocalLoad(experiment)
   const close = async () => {
     await launcher.close()
-    await here?.close()
+    await localLoad?.close()
   }
   try {
     await dryRunObjects(launcher, space, job, files)
@@ -105,7 +105,7 @@ export async function openKubernetes(
       ...(usageSource ? [] : [usageUnknownNotice]),
       `Cluster: ${api.server}, namespace ${api.namespace}; ${loadOriginTexts[loadFrom]}${kubernetes.through === 'service' ? ', through one Service per trial' : ''}`,
     ],
-    ...(here ??
+    ...(localLoad ??
       createClusterLoad(experiment, launcher, {
         job: job!,
         files,

@@ -58,16 +58,16 @@ function readRequests(path: string): CompletionRequest[] {
  * Keeps the prefix hashes that two prompts share. All other text counts as new, so that no prefix
  * cache contains it.
  */
-function keepSharedPrefixes(asked: readonly CompletionRequest[]): LlmRequest[] {
-  const all = asked.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
+function keepSharedPrefixes(completionRequests: readonly CompletionRequest[]): LlmRequest[] {
+  const requests = completionRequests.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
     promptTokens,
     outputTokens: maxTokens,
     hashes: computePrefixHashes(words),
     ...(requestClass && { requestClass }),
   }))
   const uses = new Map<number, number>()
-  for (const { hashes } of all) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
-  return all.map(({ hashes, ...lengths }) => ({
+  for (const { hashes } of requests) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
+  return requests.map(({ hashes, ...lengths }) => ({
     ...lengths,
     prefix: hashes.filter((hash) => uses.get(hash)! > 1),
   }))

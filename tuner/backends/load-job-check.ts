@@ -26,8 +26,8 @@ export function addLoadJobCheck(inner: KubernetesLauncher, job: JobBase): Kubern
 }
 
 /** Finds the error line of a program's output, or its last line. */
-const findErrorLine = (said: readonly string[]): string | undefined =>
-  said.find((line) => /error/i.test(line)) ?? said.at(-1)
+const findErrorLine = (lines: readonly string[]): string | undefined =>
+  lines.find((line) => /error/i.test(line)) ?? lines.at(-1)
 
 /**
  * Runs without the payload, whose ConfigMap does not exist yet.
@@ -39,9 +39,9 @@ async function runLoadJobOnce(
   trial: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const said: string[] = []
+  const lines: string[] = []
   const onLine = (line: string): boolean => {
-    said.push(line)
+    lines.push(line)
     // The version is the last line awaited: nodes report the end of a pod late.
     return /^\d+\.\d+\.\d+/.test(line)
   }
@@ -52,7 +52,7 @@ async function runLoadJobOnce(
   // undefined: it printed its version.
   if (code === undefined || code === 0) return
   throw new LaunchError(
-    `the load generator's pod ended with exit code ${code}: ${findErrorLine(said) ?? 'it printed nothing'}`,
+    `the load generator's pod ended with exit code ${code}: ${findErrorLine(lines) ?? 'it printed nothing'}`,
     `check that tune is the entry point of ${job.image} and that user 1000 can read it; set another user with kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
     undefined,
     'experiment',

@@ -1,4 +1,5 @@
-/** The load of one trial as a task for `tune load` in a pod, which measures like the tuner itself.
+/**
+ * The load of one trial as a task for `tune load` in a pod, which measures like the tuner itself.
  */
 import {
   HttpLoadGenerator,
@@ -70,14 +71,14 @@ function explainServiceError(error: unknown): unknown {
 
 async function addMetricsInPod(
   measured: Measurement,
-  asked: MetricsRequest,
+  metricsRequest: MetricsRequest,
   target: Target,
   signal: AbortSignal,
 ): Promise<Measurement> {
-  if (asked.asked.length === 0) return measured
+  if (metricsRequest.asked.length === 0) return measured
   const generator = new HttpLoadGenerator()
   try {
-    return await addMetrics(measured, asked, target, generator, signal)
+    return await addMetrics(measured, metricsRequest, target, generator, signal)
   } finally {
     await generator.close()
   }

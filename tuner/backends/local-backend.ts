@@ -152,20 +152,20 @@ function createLauncher(
   const { protocol, payload, ownGpus, runDirectory } = options
   const { parameters } = experiment.space
   const local = createLocalLauncher(options)
-  const kept = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
-  return addAnswerChecks(kept, experiment, template, runDirectory)
+  const reusingLauncher = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
+  return addAnswerChecks(reusingLauncher, experiment, template, runDirectory)
 }
 
 function addServerReuse(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
-  asked: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,
+  reuseOptions: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,
 ): Launcher {
   if (template.kind === 'builtin')
-    return canReuseBuiltin({ template, ...asked })
-      ? reuseBuiltin(local, { template, ...asked })
+    return canReuseBuiltin({ template, ...reuseOptions })
+      ? reuseBuiltin(local, { template, ...reuseOptions })
       : local
   return template.server?.kind === 'triton'
-    ? createTritonLauncher(local, { template, ...asked })
-    : reuseByReconfigure(local, { template, ...asked })
+    ? createTritonLauncher(local, { template, ...reuseOptions })
+    : reuseByReconfigure(local, { template, ...reuseOptions })
 }

@@ -27,9 +27,9 @@ export function createLocalLoad(experiment: Experiment): Pick<Backend, 'measure'
       const fault = await answers?.fault()
       if (fault !== undefined)
         throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)
-      const asked = { asked: metrics, arrivals: load.arrivals, seed: seed + number }
+      const metricOptions = { asked: metrics, arrivals: load.arrivals, seed: seed + number }
       const read = await generators.use((generator) =>
-        addMetrics(measurement, asked, target, generator, signal),
+        addMetrics(measurement, metricOptions, target, generator, signal),
       )
       return enforceBounds(read, task.kind, logPath)
     },
@@ -37,8 +37,7 @@ export function createLocalLoad(experiment: Experiment): Pick<Backend, 'measure'
   }
 }
 
-/** Reuses warm load generators between trials, one per concurrent trial.
- */
+/** Reuses warm load generators between trials, one per concurrent trial. */
 class GeneratorPool {
   private readonly idle: LoadGenerator[] = []
   private readonly all: LoadGenerator[] = []

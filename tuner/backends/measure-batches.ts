@@ -59,10 +59,10 @@ export async function measureBatches(
    * @returns the latencies of answered requests and the number of all
    */
   const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
-    const asked = await protocol.prepare(target.url, model, addItems(payload, items), signal)
+    const batchTarget = await protocol.prepare(target.url, model, addItems(payload, items), signal)
     const play = (forS: number) =>
       generator.play(
-        { ...asked, serverPids: target.serverPids },
+        { ...batchTarget, serverPids: target.serverPids },
         { kind: 'closed', connections, durationS: forS },
         signal,
       )
@@ -128,10 +128,10 @@ export async function measureBatches(
       latencyMs: median(rounds.slice(-2).flat()),
       processes: 1,
     }))
-    const shared = processes > 1 ? batches[Math.min(2, batches.length - 1)]! : undefined
-    const together = shared === undefined ? undefined : await measure(shared, 2)
-    if (together !== undefined)
-      points.push({ batch: shared!, latencyMs: median(together), processes: 2 })
+    const concurrentBatch = processes > 1 ? batches[Math.min(2, batches.length - 1)]! : undefined
+    const concurrentMs = concurrentBatch === undefined ? undefined : await measure(concurrentBatch, 2)
+    if (concurrentMs !== undefined)
+      points.push({ batch: concurrentBatch!, latencyMs: median(concurrentMs), processes: 2 })
     const saturation = served.size > 0 ? await saturated(batches.at(-1)!) : undefined
     return {
       points,

@@ -85,7 +85,7 @@ export function choosePipelineDefault(
   stages: Stages,
   pricePerHour: Pricing<Configuration>,
 ): Configuration | undefined {
-  const chosen = stages.flatMap(({ name, experiment }) => {
+  const stageDefaults = stages.flatMap(({ name, experiment }) => {
     const { space, objective } = experiment
     const configuration = chooseDefaultConfiguration({ space, objective, pricePerHour })
     const replicas = problem.space.parameters.find((one) => one.name === `${name}.replicas`)
@@ -93,8 +93,8 @@ export function choosePipelineDefault(
       ? []
       : [{ stage: name, replicas: findMinimum(replicas), configuration }]
   })
-  if (chosen.length < stages.length) return undefined
-  const joined = joinConfiguration(chosen)
+  if (stageDefaults.length < stages.length) return undefined
+  const joined = joinConfiguration(stageDefaults)
   return satisfiesConstraints(problem.space, joined) && !problem.cannotServe?.(joined)
     ? joined
     : undefined

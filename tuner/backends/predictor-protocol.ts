@@ -75,15 +75,14 @@ export function createProtocol(
   })
 }
 
-/** Adds user and password of the URL as an Authorization header, unless there is one.
- */
+/** Adds user and password of the URL as an Authorization header, unless there is one. */
 export function addAuthorization(
   url: string,
   headers: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
   const { username, password } = URL.canParse(url) ? new URL(url) : { username: '', password: '' }
-  const given = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
-  if ((username === '' && password === '') || given) return headers
+  const hasAuthorization = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
+  if ((username === '' && password === '') || hasAuthorization) return headers
   const pair = `${decodeOrKeep(username)}:${decodeOrKeep(password)}`
   return { authorization: `Basic ${Buffer.from(pair).toString('base64')}`, ...headers }
 }

@@ -34,32 +34,32 @@ export async function runPreflightChecks(
 
 function checkResultsFolder(outDir: string): void {
   const hint = 'choose a writable folder with --out'
-  const wrong = (what: string) =>
+  const createFolderError = (what: string) =>
     new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
-  const there = findExistingParent(outDir)
-  if (!statSync(there).isDirectory()) throw wrong(`${there} is not a folder`)
+  const existingParent = findExistingParent(outDir)
+  if (!statSync(existingParent).isDirectory()) throw createFolderError(`${existingParent} is not a folder`)
   try {
     probeFolder(outDir)
   } catch (error) {
-    throw wrong((error as Error).message)
+    throw createFolderError((error as Error).message)
   }
   const folder = [...resultNames, specName].find((name) =>
     statSync(join(outDir, name), { throwIfNoEntry: false })?.isDirectory(),
   )
-  if (folder !== undefined) throw wrong(`its entry ${folder} is a folder, not a file`)
+  if (folder !== undefined) throw createFolderError(`its entry ${folder} is a folder, not a file`)
 }
 
 function checkDiskSpace(path: string): void {
-  const there = findExistingParent(path)
-  const { bavail, bsize, blocks, files, ffree } = statfsSync(there)
+  const existingParent = findExistingParent(path)
+  const { bavail, bsize, blocks, files, ffree } = statfsSync(existingParent)
   const freeMiB = (bavail * bsize) / MiB
   // File systems without a size report 0 for everything.
-  const full = blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
+  const fullDisk = blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
   const what =
-    full ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
+    fullDisk ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
   if (what !== undefined)
     throw new UserError(
-      `the disk at ${there} is full: ${what}, but a run needs ${minFreeMiB} MiB`,
+      `the disk at ${existingParent} is full: ${what}, but a run needs ${minFreeMiB} MiB`,
       'free some space, or choose other places with --out and --db',
     )
 }

@@ -8,8 +8,7 @@ import { headerHint } from '../../profiler/protocols/refusals.ts'
 import { type Finality, LaunchError, type Predictor } from '../../trials/types.ts'
 import type { MeasureOptions } from './backend.ts'
 
-/** Statuses of wrong requests, as opposed to overload, with a hint for each.
- */
+/** Statuses of wrong requests, as opposed to overload, with a hint for each. */
 const hints: Readonly<Record<string, string>> = {
   401: `${headerHint} that stays valid for the whole run; a short-lived token expires`,
   403: `${headerHint}, or check whether the load used up a quota`,
@@ -17,9 +16,10 @@ const hints: Readonly<Record<string, string>> = {
   405: 'check whether another server took its place',
   410: 'check the log of the server: its model or path may have gone away under load',
 }
-/** Minimum rejected requests of a window, and their minimum share. */
+/** Minimum number of rejected requests of a window. */
 const minRequests = 20
-const minRefusedShare = 0.9
+/** Minimum share of the requests of a window that were rejected. */
+const minRejectedShare = 0.9
 
 /** Finds the status that nearly all requests of a window got; undefined if they were served. */
 export function findRefusal({
@@ -27,12 +27,12 @@ export function findRefusal({
   errors,
   errorKinds,
 }: Pick<LoadPoint, 'requests' | 'errors' | 'errorKinds'>):
-  | { status: string; count: number; of: number }
+  | { status: string; count: number; total: number }
   | undefined {
-  const of = Math.max(requests, errors)
+  const total = Math.max(requests, errors)
   for (const status of Object.keys(hints)) {
     const count = errorKinds[`status ${status}`] ?? 0
-    if (count >= minRequests && count >= minRefusedShare * of) return { status, count, of }
+    if (count >= minRequests && count >= minRejectedShare * total) return { status, count, total }
   }
   return undefined
 }
@@ -49,13 +49,13 @@ export async function abortWhenRefused<T>(
   signal: AbortSignal,
   work: (onStep: MeasureOptions['onStep'], signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const refused = new AbortController()
-  const look: MeasureOptions['onStep'] = (point, phase) => {
+  const rejection = new AbortController()
+  const checkStep: MeasureOptions['onStep'] = (point, phase) => {
     onStep(point, phase)
-    const found = findRefusal(point)
-    if (found === undefined) return
-    const what = `the server first served correctly, then answered ${found.status} to ${found.count} of ${found.of} requests`
-    refused.abort(new LaunchError(what, hints[found.status], logPath, final))
+    const refusal = findRefusal(point)
+    if (refusal === undefined) return
+    const what = `the server first served correctly, then answered ${refusal.status} to ${refusal.count} of ${refusal.total} requests`
+    rejection.abort(new LaunchError(what, hints[refusal.status], logPath, final))
   }
-  return work(look, AbortSignal.any([signal, refused.signal]))
+  return work(checkStep, AbortSignal.any([signal, rejection.signal]))
 }

@@ -26,6 +26,7 @@ type HttpTarget = Extract<Target, { kind: 'http' }>
 /** Lead-in of the window, in which the queue fills, and the part whose scrapes count, seconds. */
 const settleS = 0.5
 const windowS = 2.5
+/** Time between two scrapes. */
 const scrapeIntervalMs = 500
 /** Additional duration of a measurement with metrics, seconds. */
 export const metricsWindowS = settleS + windowS
@@ -67,7 +68,7 @@ export async function addMetrics(
 }
 
 async function readMetricsUnderLoad(
-  asked: readonly ServerMetric[],
+  requestedMetrics: readonly ServerMetric[],
   target: HttpTarget,
   load: Pick<MetricsRequest, 'arrivals' | 'seed'> & { readonly rateRps: number },
   generator: LoadGenerator,
@@ -75,7 +76,7 @@ async function readMetricsUnderLoad(
   directUrl?: string,
 ): Promise<MetricReading[]> {
   const direct = directUrl === undefined ? target : { ...target, url: directUrl }
-  const endpointsOf = new Map(asked.map(({ from }) => [from, resolveEndpoints(direct, from)]))
+  const endpointsOf = new Map(requestedMetrics.map(({ from }) => [from, resolveEndpoints(direct, from)]))
   const scrapeAll = (from: string) =>
     Promise.all(endpointsOf.get(from)!.map((endpoint) => scrape(endpoint, signal)))
   // Scrape once before the load, so that a wrong path costs no window.
@@ -97,7 +98,7 @@ async function readMetricsUnderLoad(
         for (const [i, one] of (await scrapeAll(from)).entries()) scrapesOf.get(from)![i]!.push(one)
     }
     const { run, endS } = await loadRun
-    return asked.map(({ name, labels, max, from }) => {
+    return requestedMetrics.map(({ name, labels, max, from }) => {
       const underLoad = scrapesOf.get(from)!.map((all) => selectScrapesUnderLoad(all, run, endS))
       const value = evaluateMetric({ name, labels }, underLoad)
       if (
@@ -178,10 +179,10 @@ function resolveEndpoints(target: HttpTarget, from: string): MetricsEndpoint[] {
     headers,
   }))
   if (/^https?:/i.test(from)) {
-    const own = servers.find(
+    const server = servers.find(
       ({ url }) => parseServerAddress(url)?.origin === parseServerAddress(from)?.origin,
     )
-    return [{ url: from, access: own ?? { headers: {} } }]
+    return [{ url: from, access: server ?? { headers: {} } }]
   }
   const places = servers.map((access): MetricsEndpoint => {
     const address = parseServerAddress(access.url)
@@ -225,26 +226,26 @@ async function scrape({ url, access }: MetricsEndpoint, signal: AbortSignal): Pr
 
 /** Names the first of several servers that lacks the metric. */
 function createMissingMetricError(
-  asked: Pick<ServerMetric, 'name' | 'labels'>,
+  requestedMetric: Pick<ServerMetric, 'name' | 'labels'>,
   endpoints: readonly MetricsEndpoint[],
   scrapes: readonly Scrapes[],
 ): LaunchError {
   const pages = scrapes.map((ofEndpoint) => listMetricNames(ofEndpoint.at(-1)!.text))
   const has = (names: readonly string[]) =>
-    names.includes(asked.name) || names.includes(`${asked.name}_count`)
-  const lacking = Math.max(
+    names.includes(requestedMetric.name) || names.includes(`${requestedMetric.name}_count`)
+  const lackingIndex = Math.max(
     0,
     pages.findIndex((names) => !has(names)),
   )
-  const names = pages[lacking]!
-  const near = findClosestNames(asked.name, names)
+  const names = pages[lackingIndex]!
+  const near = findClosestNames(requestedMetric.name, names)
   const hint = has(names)
     ? 'the server reported no values of it under load, or none with these labels'
     : near.length > 0
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`
   return new LaunchError(
-    `metrics: no ${formatMetric(asked)} at ${endpoints[lacking]!.url}`,
+    `metrics: no ${formatMetric(requestedMetric)} at ${endpoints[lackingIndex]!.url}`,
     hint,
     undefined,
     'experiment',

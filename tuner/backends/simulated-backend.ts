@@ -20,8 +20,8 @@ export function createSimulatedBackend(experiment: Experiment): Backend {
   return {
     launcher:
       experiment.stages === undefined
-        ? simulatedLauncher(experiment)
-        : simulatedPipelineLauncher(experiment, experiment.stages),
+        ? createLauncher(experiment)
+        : createPipelineLauncher(experiment, experiment.stages),
     space: experiment.space,
     notices: [],
     measure: async ({ target }, task, { number, onStep }, signal) => {
@@ -49,7 +49,7 @@ export function createSimulatedBackend(experiment: Experiment): Backend {
   }
 }
 
-function simulatedPipelineLauncher(
+function createPipelineLauncher(
   experiment: Experiment,
   stages: readonly ExperimentStage[],
 ): Launcher {
@@ -64,12 +64,12 @@ function simulatedPipelineLauncher(
 }
 
 /** One launcher per architecture, because variants may differ in it. */
-function simulatedLauncher(experiment: Experiment): Launcher {
+function createLauncher(experiment: Experiment): Launcher {
   const { predictor, seed, own, load } = experiment
-  let known: LlmRequest[] | undefined
+  let cachedRequests: LlmRequest[] | undefined
   const requests = () => {
-    known ??= createLlmRequests(load.payload)
-    return known
+    cachedRequests ??= createLlmRequests(load.payload)
+    return cachedRequests
   }
   const create = (architecture: Architecture): Launcher =>
     architecture.kind === 'decoder'

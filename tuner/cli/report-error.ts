@@ -30,16 +30,15 @@ export const truncateText = (text: string): string => {
     : words
 }
 
-/** Prints message and hint; returns the exit code. TUNE_DEBUG adds the stack.
- */
+/** Prints message and hint; returns the exit code. TUNE_DEBUG adds the stack. */
 export function reportError(error: unknown, stderr: NodeJS.WritableStream): number {
   if (!(error instanceof Error)) {
     stderr.write(`tune: ${truncateText(String(error))}\n`)
     return exitCodes.failure
   }
-  const told = error as Error & ReportableError
-  if (Array.isArray(told.problems)) {
-    for (const problem of told.problems) {
+  const reportable = error as Error & ReportableError
+  if (Array.isArray(reportable.problems)) {
+    for (const problem of reportable.problems) {
       if (typeof problem === 'string') stderr.write(`${truncateText(problem)}\n`)
       else stderr.write(`${truncateText(`${problem.where}: ${problem.what}`)}\n`)
       if (typeof problem !== 'string' && problem.hint)
@@ -47,9 +46,9 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
     }
     return exitCodes.usage
   }
-  stderr.write(`tune: ${truncateText(told.message)}\n`)
-  if (typeof told.hint === 'string' && !told.message.includes(told.hint))
-    stderr.write(`  hint: ${truncateText(told.hint)}\n`)
-  if (process.env.TUNE_DEBUG) stderr.write(`${redactSecrets(String(told.stack))}\n`)
-  return typeof told.exitCode === 'number' ? told.exitCode : exitCodes.failure
+  stderr.write(`tune: ${truncateText(reportable.message)}\n`)
+  if (typeof reportable.hint === 'string' && !reportable.message.includes(reportable.hint))
+    stderr.write(`  hint: ${truncateText(reportable.hint)}\n`)
+  if (process.env.TUNE_DEBUG) stderr.write(`${redactSecrets(String(reportable.stack))}\n`)
+  return typeof reportable.exitCode === 'number' ? reportable.exitCode : exitCodes.failure
 }

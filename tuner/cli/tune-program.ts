@@ -96,8 +96,8 @@ async function isModel(word: string): Promise<boolean> {
 /** @throws UserError if the first word, or what help is requested for, is no command. */
 async function checkCommand(words: readonly string[]): Promise<void> {
   const word = words[0] === 'help' ? words[1] : words[0]
-  const known = [...Object.keys(commands), 'help']
-  if (word === undefined || word.startsWith('-') || known.includes(word)) return
+  const knownWords = [...Object.keys(commands), 'help']
+  if (word === undefined || word.startsWith('-') || knownWords.includes(word)) return
   if (words[0] !== 'help' && (await isModel(word)))
     throw new UserError(
       `there is no command '${word}', but a model can be tuned`,
@@ -106,13 +106,12 @@ async function checkCommand(words: readonly string[]): Promise<void> {
     )
   throw new UserError(
     `there is no command '${word}'`,
-    `${suggestNames(word, known)} (tune --help lists all commands)`,
+    `${suggestNames(word, knownWords)} (tune --help lists all commands)`,
     exitCodes.usage,
   )
 }
 
-/** Parses and runs a command line. Errors are printed on stderr and set `process.exitCode`.
- */
+/** Parses and runs a command line. Errors are printed on stderr and set `process.exitCode`. */
 export async function run(words: readonly string[]): Promise<void> {
   try {
     if (words.length === 1 && ['--help', '-h', 'help'].includes(words[0]!)) {
@@ -124,10 +123,10 @@ export async function run(words: readonly string[]): Promise<void> {
       return
     }
     await checkCommand(words)
-    const named = words[0] === 'help' ? words[1] : words[0]
+    const commandName = words[0] === 'help' ? words[1] : words[0]
     // A completion script names every command.
-    const isAlone = named !== undefined && named !== 'completion' && Object.hasOwn(commands, named)
-    const program = createProgram(await loadCommands(isAlone ? named : undefined))
+    const isAlone = commandName !== undefined && commandName !== 'completion' && Object.hasOwn(commands, commandName)
+    const program = createProgram(await loadCommands(isAlone ? commandName : undefined))
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError)

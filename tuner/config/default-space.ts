@@ -522,6 +522,7 @@ const hasUnknownParameter = (text: string, names: ConditionNames): boolean => {
   }
 }
 
+/** Configurations that are sampled to find one that satisfies the constraints. */
 const maxSampledConfigurations = 20_000
 
 /** Reports a space whose constraints leave no configuration. */

@@ -19,7 +19,8 @@ export type LoadOrigin = (typeof loadOrigins)[number]
 export const outputKinds = ['otlp', 'mlflow'] as const
 export type OutputKind = (typeof outputKinds)[number]
 
-/** Defaults, which the help also prints. Defaults that depend on other settings are in resolve.ts.
+/**
+ * Defaults, which the help also prints. Defaults that depend on other settings are in resolve.ts.
  */
 export const defaults = {
   percentile: 'p99',

@@ -1,4 +1,5 @@
-/** The parameters with standard names, and how an entry of the experiment file becomes a parameter.
+/**
+ * The parameters with standard names, and how an entry of the experiment file becomes a parameter.
  */
 import type {
   CategoricalParameter,

@@ -89,7 +89,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       server !== undefined &&
       isLanguageServer(server) &&
       findKnownArchitecture(model.architecture, own) === undefined
-    const protocolName = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
+    const protocolName = resolveBuiltinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[protocolName].streams)
       report(
@@ -379,7 +379,7 @@ function resolvePrepareStep(
  * Language models use the OpenAI protocol, other models a tensor protocol.
  * @param generates whether it is a language model although its architecture is unknown
  */
-function builtinProtocol(
+function resolveBuiltinProtocol(
   report: Context['report'],
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
   model: ModelSpec,

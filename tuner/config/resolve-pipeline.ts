@@ -42,7 +42,7 @@ const singleKeys = [
 /** Settings of the load, which only the entry receives. */
 const entryKeys: readonly (keyof Settings)[] = ['metrics', 'expect', 'golden']
 
-/** As `resolveExperiment`, for settings with `stages`. */
+/** Resolves settings with `stages`, as `resolveExperiment` does others. */
 export function resolvePipeline(
   merged: Merged,
   fallback: string,

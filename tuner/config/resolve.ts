@@ -71,7 +71,7 @@ import {
 } from './predictor-template.ts'
 import { type Settings, writeDocument } from './schema/experiment-schema.ts'
 import { isDimensionsFile } from './schema/model-schema.ts'
-import { outputTargets } from './schema/output-schema.ts'
+import { listOutputTargets } from './schema/output-schema.ts'
 import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
 import { checkPodGpu, isUserPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
@@ -90,7 +90,7 @@ import type { Path } from './yaml-file.ts'
 
 /** Emulated GPUs by default: one of each price class that clouds offer. */
 const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
-/** The same for language models, which need more memory and bandwidth. */
+/** Emulated GPUs for language models, which need more memory and bandwidth. */
 const emulatedLlmGpus = ['L4', 'A10G', 'L40S', 'A100-80GB', 'H100']
 
 /** Keys whose meaning depends on the kind of predictor. */
@@ -210,7 +210,7 @@ export function resolveExperiment(
     pricesPath: settings.prices,
     dbPath: settings.db,
     outDir: settings.out,
-    outputs: outputTargets(settings.send),
+    outputs: listOutputTargets(settings.send),
     notices: [
       ...describeLeftOutVariants(variants, entries.minQuality),
       ...describeDimensions(model),

@@ -5,7 +5,7 @@
 import type { Configuration } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { modelLlm } from '../../trials/launchers/simulated/llm-configuration.ts'
+import { buildLlmModel } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
 
 /** Whether attention heads and feed-forward dimension divide evenly, as servers require. */
@@ -60,7 +60,7 @@ function fitsMemory(
   ownGpus: readonly Gpu[],
 ): boolean {
   try {
-    modelLlm(architecture, { maxNumBatchedTokens: 1, ...configuration }, { ownGpus })
+    buildLlmModel(architecture, { maxNumBatchedTokens: 1, ...configuration }, { ownGpus })
     return true
   } catch (error) {
     return !(error instanceof OutOfMemoryError)

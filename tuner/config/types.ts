@@ -64,7 +64,7 @@ export interface Variant {
 export interface KubernetesSpec {
   readonly namespace?: string
   /**
-   * With an image: the pod template (metadata, spec) of the user's own predictor. Without: an
+   * Pod template (metadata, spec) of the user's own predictor if it has an image; otherwise an
    * overlay for the pod of the built-in predictor.
    */
   readonly pod?: Readonly<Record<string, unknown>>
@@ -161,7 +161,7 @@ export interface Experiment extends PlainSettings {
   /** Parameters fixed at one value; `space` contains them with that value. */
   readonly pins: Configuration
   /**
-   * Of a pipeline: its stages, callers first; the first is the entry, whose model, predictor and load
+   * Stages of a pipeline, callers first; the first is the entry, whose model, predictor and load
    * this experiment has. Absent: a single predictor.
    */
   readonly stages?: readonly ExperimentStage[]
@@ -233,7 +233,7 @@ export type Origin =
 export interface ConfigRow {
   /** 'budget.maxTrials' */
   readonly path: string
-  /** As the user would write it: '50 ms', '1, 2, 4, 8'. */
+  /** Value as a user would write it: '50 ms', '1, 2, 4, 8'. */
   readonly value: string
   /** 'default', 'experiment.yaml:7:3', '--max-trials'. */
   readonly origin: string

@@ -70,6 +70,7 @@ const durationUnits = {
   ...expandSpellings('d day days', 86_400_000),
 }
 
+/** Ten years. */
 const maxDurationMs = 10 * 365 * 86_400_000
 
 /**

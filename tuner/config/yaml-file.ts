@@ -23,6 +23,7 @@ export interface Layer {
   readonly path?: string
 }
 
+/** Maximum size of an experiment file. */
 const maxBytes = 1_048_576
 const formatPathKey = (path: Path) => JSON.stringify(path.map(String))
 
@@ -45,7 +46,7 @@ export function readYamlFile(
   return readYaml(text, shown, folder)
 }
 
-/** Like `readYamlFile`, for the text of a file. */
+/** Parses the text of a file as `readYamlFile` does. */
 export function readYaml(
   text: string,
   shown: string,

@@ -62,9 +62,9 @@ export async function createDashboard(
       .send(renderNotFoundPage(what, await watcher.list()))
   server.get<{ Querystring: { experiment?: string | string[] } }>('/', async ({ query }, reply) => {
     const { experiment } = query
-    const known =
+    const isKnownExperiment =
       experiment === undefined || (await watcher.list()).some(({ id }) => id === experiment)
-    if (!known)
+    if (!isKnownExperiment)
       return sendNotFound(`There is no experiment ${String(experiment)} in the store.`, reply)
     return reply.type('text/html; charset=utf-8').send(assets.html)
   })

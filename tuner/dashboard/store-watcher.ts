@@ -64,8 +64,8 @@ export class StoreWatcher {
 
   /** Lists all experiments, the newest last. */
   async list(): Promise<ExperimentEntry[]> {
-    const all = await this.reader.list()
-    return all.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
+    const experiments = await this.reader.list()
+    return experiments.map(({ id, name, createdAt, state, provenance, trials, annotation }) => ({
       ...{ id, name, createdAt, state, provenance, trials },
       ...(annotation && { annotation }),
     }))

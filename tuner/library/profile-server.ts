@@ -1,4 +1,4 @@
-/** `profile` for programs: load-tests a running server. */
+/** Programmatic API of `tune profile`: load-tests a running server. */
 import {
   type Profile,
   type ProfileOptions as ProfilerOptions,
@@ -33,11 +33,11 @@ export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 's
 }
 
 /**
- * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` how it
- * fares at that rate. A violated SLO is a result (`verdict: 'violated'`), and so is a server that
+ * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` its
+ * latencies at that rate. A violated SLO is a result (`verdict: 'violated'`), and so is a server that
  * fails under load (`failed`). Prints nothing and leaves no process and no socket behind.
- * @throws ConfigError for a URL or an SLO that cannot be read; ProtocolError for a server that
- * cannot be talked to; PayloadError for bad bodies; GeneratorError for unusable loads; the signal's
+ * @throws ConfigError for an invalid URL or SLO; ProtocolError for a server that does not speak the
+ * protocol; PayloadError for bad bodies; GeneratorError for unusable loads; the signal's
  * reason once it is aborted
  */
 export async function profile(options: ProfileOptions): Promise<Profile> {
@@ -52,7 +52,7 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
   registerSecretsIn(url)
   for (const [name, value] of Object.entries(headers))
     if (isSecretHeader(name)) registerSecret(value)
-  return profileWithoutSecrets({
+  return profileAndRedact({
     model: 'model',
     payload: { kind: 'generated', seed: rest.seed ?? defaults.seed },
     ...rest,
@@ -67,11 +67,11 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
  * Profiles an endpoint and redacts known secrets from the texts.
  * @throws what `profileEndpoint` throws
  */
-export async function profileWithoutSecrets(options: ProfilerOptions): Promise<Profile> {
-  const profiled = await profileEndpoint(options)
-  const { url, summary, caveats } = profiled
+export async function profileAndRedact(options: ProfilerOptions): Promise<Profile> {
+  const result = await profileEndpoint(options)
+  const { url, summary, caveats } = result
   return {
-    ...profiled,
+    ...result,
     url: redactSecrets(url),
     summary: redactSecrets(summary),
     caveats: caveats.map(redactSecrets),
@@ -88,8 +88,8 @@ function parseProfileSlo(url: string, slo: string, errorRate: number): Slo {
       hint: 'write http://HOST:PORT',
     })
   try {
-    const written = parseSloText(slo, errorRate)
-    if (problems.length === 0) return written
+    const parsed = parseSloText(slo, errorRate)
+    if (problems.length === 0) return parsed
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
     problems.push({ where: 'slo', what: error.message, hint: error.hint })

@@ -32,8 +32,7 @@ export interface SearchOptions {
   readonly space: NonNullable<ExperimentInput['space']>
   /** Conditions that every configuration satisfies: 'workers <= queue'. */
   readonly constraints?: readonly string[]
-  /** Evaluates a configuration, without a time limit. An exception ends the search.
-   */
+  /** Evaluates a configuration, without a time limit. An exception ends the search. */
   readonly evaluate: (
     configuration: Configuration,
     signal: AbortSignal,
@@ -165,14 +164,14 @@ function buildSearchSpace({
       hint: 'use a whole number above 0',
     })
   // Standard parameter names have no special meaning here.
-  const own = Object.fromEntries(
+  const ownSpace = Object.fromEntries(
     Object.entries(entries.space ?? {}).map(([name, entry]) => [
       name,
       { category: 'env' as const, ...entry },
     ]),
   )
   const { space } = buildSpace(
-    { space: own, constraints: entries.constraints },
+    { space: ownSpace, constraints: entries.constraints },
     {
       backend: 'simulated',
       devices: 'cpu',

@@ -22,7 +22,8 @@ export interface TuneOptions {
   readonly experiment?: ExperimentInput
   /** Path of an experiment file. */
   readonly file?: string
-  /** Ends the running trials. Measurements are kept, and the result has the reason `interrupted`.
+  /**
+   * Ends the running trials. Measurements are kept, and the result has the reason `interrupted`.
    */
   readonly signal?: AbortSignal
   /** Called for every event: trials, load steps, warnings. */

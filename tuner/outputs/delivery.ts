@@ -8,9 +8,11 @@ import { redactSecrets } from '../../trials/secrets.ts'
 import { addAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 
+/** Maximum time of one attempt. */
 const timeoutMs = 5_000
 /** Delays before the second and the third attempt. */
 const retryDelaysMs = [250, 1_000]
+/** Part of an answer that is read. */
 const maxAnswerBytes = 65_536
 /**
  * After a failed delivery, messages are dropped without an attempt for this long, so that a run
@@ -25,8 +27,7 @@ interface Message {
   readonly headers?: Readonly<Record<string, string>>
   /** Absent: a GET request. */
   readonly body?: string | Uint8Array
-  /** Result for status 404; absent: 404 is an error.
-   */
+  /** Result for status 404; absent: 404 is an error. */
   readonly notFoundText?: string
 }
 
@@ -38,7 +39,7 @@ export class LossReport {
 
   /** @param warn called for the first lost message, and at the end with the number */
   constructor({ kind, url }: OutputTarget, warn: (message: string) => void) {
-    this.#shown = `${kind}=${redactSecrets(withoutUser(url))}`
+    this.#shown = `${kind}=${redactSecrets(removeUser(url))}`
     this.#warn = warn
   }
 
@@ -121,7 +122,6 @@ export class Delivery {
         return { text: message.notFoundText, refused: false, problem: '' }
       if (response.ok) return { text, refused: false, problem: '' }
       // 429 and 5xx may be temporary; other statuses are final.
-      // again.
       const refused = response.status < 500 && response.status !== 429
       return {
         refused,
@@ -138,7 +138,7 @@ export class Delivery {
 }
 
 /** fetch rejects user info in URLs; it is sent as a header. */
-function withoutUser(text: string): string {
+function removeUser(text: string): string {
   const url = new URL(text)
   url.username = ''
   url.password = ''
@@ -147,7 +147,7 @@ function withoutUser(text: string): string {
 
 /** @param path below the target's URL, a query with it */
 export function resolveUrl(base: string, path: string | undefined): string {
-  const url = new URL(withoutUser(base))
+  const url = new URL(removeUser(base))
   if (path === undefined) return url.href
   const [below, query] = path.split('?')
   url.pathname = `${url.pathname.replace(/\/$/, '')}${below}`

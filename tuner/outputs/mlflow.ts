@@ -136,10 +136,10 @@ class MlflowRuns {
 
   async #experiment(name: string): Promise<string | undefined> {
     const query = `?experiment_name=${encodeURIComponent(name)}`
-    const known = await this.#ask(`experiments/get-by-name${query}`, undefined)
-    if (known === undefined) return undefined
+    const experiment = await this.#ask(`experiments/get-by-name${query}`, undefined)
+    if (experiment === undefined) return undefined
     return (
-      findText(known, 'experiment', 'experiment_id') ??
+      findText(experiment, 'experiment', 'experiment_id') ??
       findText(await this.#ask('experiments/create', { name }), 'experiment_id')
     )
   }
@@ -182,10 +182,10 @@ class MlflowRuns {
       slo_ms: point.sloMs,
       error_ratio: point.requests > 0 ? point.errors / point.requests : 0,
     }
-    const named = Object.fromEntries(
+    const prefixedMetrics = Object.fromEntries(
       Object.entries(figures).map(([name, figure]) => [`${phase}/${name}`, figure]),
     )
-    await this.#log(run, atMs, named, {}, {}, run.steps++)
+    await this.#log(run, atMs, prefixedMetrics, {}, {}, run.steps++)
   }
 
   #trialEnds(trial: FinishedTrial, pricePerHour: number, atMs: number): Promise<void> {

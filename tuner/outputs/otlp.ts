@@ -202,7 +202,7 @@ class RunSpans {
         return
       case 'trial-finished': {
         const { trial, pricePerHour } = event
-        const told = { 'tune.state': trial.state, 'tune.price_per_hour': pricePerHour }
+        const attributes = { 'tune.state': trial.state, 'tune.price_per_hour': pricePerHour }
         const fault = trial.state === 'failed' ? trial.error : undefined
         const more = {
           ...(trial.state === 'complete' && { 'tune.estimate_rps': trial.measurement.capacityRps }),
@@ -210,7 +210,7 @@ class RunSpans {
             'tune.reason': `${trial.reason}: ${trial.detail}`,
           }),
         }
-        this.#ends(trial.number, atMs, { ...told, ...more }, fault)
+        this.#ends(trial.number, atMs, { ...attributes, ...more }, fault)
         return
       }
       case 'confirmed':

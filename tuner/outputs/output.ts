@@ -1,5 +1,4 @@
-/** A consumer of the event stream that sends a run to another program while it goes on.
- */
+/** A consumer of the event stream that sends a run to another program while it goes on. */
 import type { TuneEvent } from '../loop/events.ts'
 
 export interface Output {

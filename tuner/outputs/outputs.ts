@@ -43,8 +43,8 @@ export async function openOutputs(
   return {
     handle: (event: TuneEvent) => {
       if (outputs.length === 0) return
-      const told = mapTexts(event, redactSecrets)
-      for (const output of outputs) output.handle(told)
+      const redactedEvent = mapTexts(event, redactSecrets)
+      for (const output of outputs) output.handle(redactedEvent)
     },
     close: async () => {
       await Promise.all(outputs.map((output) => output.close()))

@@ -70,21 +70,21 @@ export class RunSeries {
         ]
       case 'load-step': {
         const { point, phase } = event
-        const of = { trial: String(event.number), phase }
+        const labels = { trial: String(event.number), phase }
         const latency = (quantile: string, ms: number) =>
-          sample('tune_load_latency_seconds', ms / 1000, { ...of, quantile })
+          sample('tune_load_latency_seconds', ms / 1000, { ...labels, quantile })
         return [
-          sample('tune_load_offered_requests_per_second', point.offeredRps, of),
-          sample('tune_load_achieved_requests_per_second', point.achievedRps, of),
+          sample('tune_load_offered_requests_per_second', point.offeredRps, labels),
+          sample('tune_load_achieved_requests_per_second', point.achievedRps, labels),
           latency('0.5', point.p50Ms),
           latency('0.9', point.p90Ms),
           latency('0.95', point.p95Ms),
           latency('0.99', point.p99Ms),
-          sample('tune_load_slo_latency_seconds', point.sloMs / 1000, of),
+          sample('tune_load_slo_latency_seconds', point.sloMs / 1000, labels),
           sample(
             'tune_load_error_ratio',
             point.requests > 0 ? point.errors / point.requests : 0,
-            of,
+            labels,
           ),
         ]
       }
@@ -92,14 +92,14 @@ export class RunSeries {
         const { trial, label, pricePerHour, spent } = event
         const count = (this.#ended.get(trial.state) ?? 0) + 1
         this.#ended.set(trial.state, count)
-        const of = { trial: String(trial.number), configuration: label }
+        const labels = { trial: String(trial.number), configuration: label }
         return [
           sample('tune_trials', count, { state: trial.state }),
-          sample('tune_trial_price_dollars_per_hour', pricePerHour, { ...of, state: trial.state }),
-          sample('tune_trial_duration_seconds', trial.seconds, { ...of, state: trial.state }),
+          sample('tune_trial_price_dollars_per_hour', pricePerHour, { ...labels, state: trial.state }),
+          sample('tune_trial_duration_seconds', trial.seconds, { ...labels, state: trial.state }),
           sample('tune_spent_dollars', spent),
           ...(trial.state === 'complete'
-            ? [sample('tune_trial_estimate_requests_per_second', trial.measurement.capacityRps, of)]
+            ? [sample('tune_trial_estimate_requests_per_second', trial.measurement.capacityRps, labels)]
             : []),
         ]
       }
@@ -108,11 +108,11 @@ export class RunSeries {
       case 'recommended': {
         const { best, conclusion } = event.recommendation
         if (best === undefined) return []
-        const of = { configuration: best.label, conclusion }
+        const labels = { configuration: best.label, conclusion }
         return [
-          sample('tune_best_capacity_requests_per_second', best.capacityRps, of),
-          sample('tune_best_price_dollars_per_hour', best.pricePerHour, of),
-          ...(best.replicas === undefined ? [] : [sample('tune_best_replicas', best.replicas, of)]),
+          sample('tune_best_capacity_requests_per_second', best.capacityRps, labels),
+          sample('tune_best_price_dollars_per_hour', best.pricePerHour, labels),
+          ...(best.replicas === undefined ? [] : [sample('tune_best_replicas', best.replicas, labels)]),
         ]
       }
       default:

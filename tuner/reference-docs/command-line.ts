@@ -171,7 +171,7 @@ function readDefault({ description, defaultValue, long }: Option): {
   return { text: description, fallback: unset ? '' : code(String(value)) }
 }
 
-/** What a command's help says after its flags: examples as code, the rest as text. */
+/** Lists what a command's help says after its flags: examples as code, the rest as text. */
 function afterHelp(command: Command): string[] {
   const written: string[] = []
   command.configureOutput({ writeOut: (text) => written.push(text) })

@@ -12,6 +12,7 @@ import {
   type Theme,
 } from './theme.ts'
 
+/** Points of the curve. */
 const steps = 240
 
 /** Dollars per month for every demand up to `upToRps`; the demand that is planned for is marked. */

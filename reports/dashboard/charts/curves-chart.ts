@@ -23,28 +23,28 @@ import {
  * Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given.
  */
 export function createCurvesOption(
-  judged: readonly RankedCandidate[],
+  rankedCandidates: readonly RankedCandidate[],
   slo: Slo,
   theme: Theme,
 ): ChartOption {
-  const shown = sloAxis(slo)
-  const finite = judged.map((j) => ({
+  const latencyAxis = sloAxis(slo)
+  const finite = rankedCandidates.map((j) => ({
     j,
     knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)),
   }))
-  const latencies = finite.flatMap(({ knots }) => knots.map((k) => shown.of(k.latencyMs)))
-  const most = shown.limit * 8
+  const latencies = finite.flatMap(({ knots }) => knots.map((k) => latencyAxis.of(k.latencyMs)))
+  const maxLatency = latencyAxis.limit * 8
   const scale = createLogAxis(
-    latencies.filter((ms) => ms <= most),
-    [shown.limit * 1.5],
+    latencies.filter((ms) => ms <= maxLatency),
+    [latencyAxis.limit * 1.5],
   )
   return {
     ...createBase(theme),
     grid: { left: 58, right: 24, top: 34, bottom: 48 },
-    legend: createLegend(theme, { left: 8, right: 'auto', data: judged.map((j) => formatName(j)) }),
+    legend: createLegend(theme, { left: 8, right: 'auto', data: rankedCandidates.map((j) => formatName(j)) }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second', theme) },
-    yAxis: { ...scale, ...createYAxis(`${shown.name} (log)`, theme) },
+    yAxis: { ...scale, ...createYAxis(`${latencyAxis.name} (log)`, theme) },
     series: [
       ...finite.flatMap(({ j, knots }, i) => [
         {
@@ -56,12 +56,12 @@ export function createCurvesOption(
           symbolSize: 7,
           lineStyle: { width: 2 },
           data: knots
-            .filter((k) => shown.of(k.latencyMs) <= most)
-            .map((k) => createKnotPoint(k, [k.rateRps, shown.of(k.latencyMs), j.candidate.trial])),
+            .filter((k) => latencyAxis.of(k.latencyMs) <= maxLatency)
+            .map((k) => createKnotPoint(k, [k.rateRps, latencyAxis.of(k.latencyMs), j.candidate.trial])),
           ...(i === 0 ? createSloMarks(slo, theme) : {}),
           z: 3,
         },
-        createKneeSeries(j, i, shown.of, theme),
+        createKneeSeries(j, i, latencyAxis.of, theme),
       ]),
     ],
   }
@@ -124,8 +124,8 @@ export function createPercentilesOption(
   slo: Slo,
   theme: Theme,
 ): ChartOption {
-  const shown = sloAxis(slo)
-  const usable = points.filter(isDrawn).sort((a, b) => a.offeredRps - b.offeredRps)
+  const latencyAxis = sloAxis(slo)
+  const drawnPoints = points.filter(isDrawn).sort((a, b) => a.offeredRps - b.offeredRps)
   return {
     ...createBase(theme),
     grid: { left: 58, right: 20, top: 34, bottom: 48 },
@@ -134,15 +134,15 @@ export function createPercentilesOption(
       trigger: 'axis',
       confine: true,
       renderMode: 'richText',
-      valueFormatter: (v: number) => `${Number(v).toFixed(1)} ${shown.unit}`,
+      valueFormatter: (v: number) => `${Number(v).toFixed(1)} ${latencyAxis.unit}`,
     },
     xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second', theme) },
     yAxis: {
       ...createLogAxis(
-        usable.flatMap((p) => [shown.of(p.p50Ms), shown.of(p.p99Ms)]),
-        [shown.limit * 1.5],
+        drawnPoints.flatMap((p) => [latencyAxis.of(p.p50Ms), latencyAxis.of(p.p99Ms)]),
+        [latencyAxis.limit * 1.5],
       ),
-      ...createYAxis(`${shown.latencyName} (log)`, theme),
+      ...createYAxis(`${latencyAxis.latencyName} (log)`, theme),
     },
     series: percentiles.map(([name, key], i) => ({
       type: 'line',
@@ -150,9 +150,9 @@ export function createPercentilesOption(
       color: pickColour(i, theme),
       symbol: pickSymbol(i),
       symbolSize: 6,
-      data: usable
+      data: drawnPoints
         .filter((p) => Number.isFinite(p[key]))
-        .map((p) => [p.offeredRps, shown.of(p[key])]),
+        .map((p) => [p.offeredRps, latencyAxis.of(p[key])]),
       ...(i === 0 ? createSloMarks(slo, theme) : {}),
     })),
   }

@@ -427,6 +427,7 @@ function highlightSeries(
       : []),
   ]
 }
+/** Maximum number of better or tied configurations that are marked. */
 const maxTied = 12
 
 function createGainSeries(

@@ -165,10 +165,10 @@ export function createHistoryOption(
   theme: Theme,
 ): ChartOption {
   const x = (p: HistoryPoint) => (against === 'trials' ? p.trial : p.spent)
-  const known = points.filter((p) => p.cost !== undefined)
-  const shown = (cost: number) => toDisplayedCost(objective, cost)
-  const log = known.length > 0 && known.every((p) => shown(p.cost!) > 0)
-  const scale = log ? createLogAxis(known.map((p) => shown(p.cost!))) : { type: 'value' }
+  const pointsWithCost = points.filter((p) => p.cost !== undefined)
+  const convertCost = (cost: number) => toDisplayedCost(objective, cost)
+  const log = pointsWithCost.length > 0 && pointsWithCost.every((p) => convertCost(p.cost!) > 0)
+  const scale = log ? createLogAxis(pointsWithCost.map((p) => convertCost(p.cost!))) : { type: 'value' }
   return {
     ...createBase(theme),
     grid: { left: 60, right: 20, top: 34, bottom: 48 },
@@ -189,10 +189,10 @@ export function createHistoryOption(
         type: 'scatter',
         name: 'trial',
         color: pickColour(6, theme),
-        symbolSize: known.length > 2_000 ? 3 : 8,
-        large: known.length > 2_000,
+        symbolSize: pointsWithCost.length > 2_000 ? 3 : 8,
+        large: pointsWithCost.length > 2_000,
         largeThreshold: 1,
-        data: known.map((p) => [x(p), shown(p.cost!), p.trial]),
+        data: pointsWithCost.map((p) => [x(p), convertCost(p.cost!), p.trial]),
       },
       {
         type: 'line',
@@ -203,7 +203,7 @@ export function createHistoryOption(
         silent: true,
         lineStyle: { width: 2 },
         sampling: 'lttb',
-        data: points.filter((p) => p.best !== undefined).map((p) => [x(p), shown(p.best!)]),
+        data: points.filter((p) => p.best !== undefined).map((p) => [x(p), convertCost(p.best!)]),
       },
     ],
   }

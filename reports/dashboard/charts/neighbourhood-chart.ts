@@ -224,7 +224,7 @@ export function createParallelOption(
   const varying = parameters.filter(
     (p) => new Set(candidates.map(({ configuration }) => configuration[p.name])).size > 1,
   )
-  const drawn = sampleEvenly(candidates, maxLines)
+  const drawnCandidates = sampleEvenly(candidates, maxLines)
   const style = {
     nameTextStyle: { color: theme.text, fontSize: 11 },
     axisLine: { lineStyle: { color: theme.muted } },
@@ -289,7 +289,7 @@ export function createParallelOption(
       emphasis: { lineStyle: { width: 3, opacity: 1 } },
       inactiveOpacity: 0.04,
       activeOpacity: 0.9,
-      data: drawn.filter(of).map(row),
+      data: drawnCandidates.filter(of).map(row),
     })),
   }
 }

@@ -67,7 +67,7 @@ interface FleetRow {
   readonly withSparePerMonth: number
   /** Share of the measured capacity that the demand uses. */
   readonly utilisation: number
-  /** The same with one replica lost. */
+  /** Utilisation with one replica lost. */
   readonly utilisationOneLost: number
 }
 
@@ -102,8 +102,7 @@ interface SensitivityRow {
   readonly pricePerMonth: number
 }
 
-/** Sensitivity of the monthly price to capacity, demand and headroom.
- */
+/** Sensitivity of the monthly price to capacity, demand and headroom. */
 export function listSensitivity(
   candidate: Candidate,
   demandRps: number,
@@ -163,7 +162,7 @@ type DashboardQuestion = Pick<DashboardExperiment, 'slo' | 'prices'>
  * 'T4 $0.60 / h instead of $0.35'.
  */
 export function describeDifferences(other: DashboardQuestion, than: DashboardQuestion): string[] {
-  const said =
+  const differences =
     sloText(other.slo) === sloText(than.slo)
       ? []
       : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
@@ -172,6 +171,6 @@ export function describeDifferences(other: DashboardQuestion, than: DashboardQue
     perHour === undefined ? 'no price' : `${money(perHour)} / h`
   for (const name of new Set([...rows.keys(), ...known.keys()]))
     if (rows.get(name) !== known.get(name))
-      said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
-  return said
+      differences.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+  return differences
 }

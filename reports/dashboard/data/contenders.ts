@@ -25,14 +25,13 @@ interface Question {
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
-/** Number of preselected configurations: many times more than a verdict can list.
- */
+/** Number of preselected configurations: many times more than a verdict can list. */
 const maxContenders = 400
 
 /** Caches what stays the same between two questions about a growing list of trials. */
 export class Contenders {
   readonly #curves = new CurveTable()
-  /** By group: number of its trials whose load curve is in the table. */
+  /** Number of the trials of each group whose load curve is in the table. */
   #drawn: number[] = []
   #curvesOf = ''
   #prices: ReplicaPrice[] = []
@@ -59,12 +58,12 @@ export class Contenders {
   /** Load curves depend on metric, percentile and error bound, not on the limit. */
   #draw(groups: readonly TrialGroup[], { slo, curve = buildLoadCurve }: Question): void {
     const { limitMs: _, limits, ...counted } = slo
-    const of = JSON.stringify([counted, limits])
-    if (of !== this.#curvesOf) {
+    const curvesKey = JSON.stringify([counted, limits])
+    if (curvesKey !== this.#curvesOf) {
       this.#curves.clear()
       this.#drawn = []
     }
-    this.#curvesOf = of
+    this.#curvesOf = curvesKey
     for (const [owner, { trials }] of groups.entries()) {
       for (let i = this.#drawn[owner] ?? 0; i < trials.length; i++) {
         const trial = trials[i]!

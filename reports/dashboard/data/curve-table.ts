@@ -8,7 +8,7 @@ export class CurveTable {
   /** Rates of all knots, curve after curve. */
   readonly #ratesRps: number[] = []
   readonly #latenciesMs: number[] = []
-  /** By curve: index behind its last knot, and its owner. */
+  /** For each curve, the index behind its last knot, and its owner. */
   readonly #ends: number[] = []
   readonly #owners: number[] = []
 
@@ -28,7 +28,7 @@ export class CurveTable {
   }
 
   /**
-   * By owner: highest rate at which one of its curves meets a limit, requests per second; 0 without
+   * Lists the highest rate of each owner at which one of its curves meets a limit, req/s; 0 without
    * a curve.
    */
   listRatesWithin(limitMs: number, owners: number): Float64Array {
@@ -42,7 +42,7 @@ export class CurveTable {
     return within
   }
 
-  /** By owner: unloaded latency of its fastest curve, ms; Infinity without one. */
+  /** Gets the unloaded latency of the fastest curve of each owner, ms; Infinity without a curve. */
   getUnloadedMs(owners: number): Float64Array {
     const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {

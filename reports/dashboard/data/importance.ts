@@ -47,8 +47,11 @@ export interface FeasiblePoint {
 export const minTrials = 4
 /** Larger sets are sampled, because fitting a Gaussian process takes O(n³). */
 const maxFittedTrials = 120
+/** Random configurations of the other parameters, over which an effect is averaged. */
 const backgroundPoints = 24
+/** Functions sampled from the posterior, for the interval of an effect. */
 const functionDraws = 64
+/** Values of a parameter at which its effect is computed. */
 const maxValues = 8
 
 /**
@@ -121,8 +124,8 @@ export function sampleFunctions(
     ),
     [],
   )
-  const drawn = surrogate.sampleJoint(design, rng)
-  return Array.from({ length: functionDraws }, () => drawn.next().rate).filter(
+  const sample = surrogate.sampleJoint(design, rng)
+  return Array.from({ length: functionDraws }, () => sample.next().rate).filter(
     (rate) => rate !== undefined,
   )
 }
@@ -137,16 +140,16 @@ function computeEffect(
   values: number,
 ): { main: number[]; total: number } {
   const at = (v: number, b: number) => f[from + v * backgroundPoints + b]!
-  const all = f.reduce((sum, y) => sum + y, 0) / f.length
-  const variance = f.reduce((sum, y) => sum + (y - all) ** 2, 0) / f.length
-  const own = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
-  const centre = mean(values, (v) => own[v]!)
+  const overallMean = f.reduce((sum, y) => sum + y, 0) / f.length
+  const variance = f.reduce((sum, y) => sum + (y - overallMean) ** 2, 0) / f.length
+  const valueMeans = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
+  const centre = mean(values, (v) => valueMeans[v]!)
   const within = mean(backgroundPoints, (b) => {
     const level = mean(values, (v) => at(v, b))
     return mean(values, (v) => (at(v, b) - level) ** 2)
   })
   return {
-    main: own.map((y) => y - centre),
+    main: valueMeans.map((y) => y - centre),
     total: variance > 0 ? Math.min(1, within / variance) : 0,
   }
 }

@@ -1,5 +1,4 @@
-/** Data that the page receives: an experiment, and its trials in a compact lossless form. Pure.
- */
+/** Data that the page receives: an experiment, and its trials in a compact lossless form. Pure. */
 
 import type { Arrivals, Load } from '../../../profiler/model/load.ts'
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
@@ -22,7 +21,7 @@ export interface DashboardExperiment {
   readonly provenance: Provenance
   readonly seed: number
   readonly model: string
-  /** Of a pipeline: its stages with their calls, callers first. */
+  /** Stages of a pipeline with their calls, callers first. */
   readonly stages?: readonly Stage[]
   /** 'GPUs T4, L4 (emulated)' */
   readonly hardware: string
@@ -108,8 +107,7 @@ type PackedPoint = readonly [
   rest?: RareFields,
 ]
 
-/** Encodes a trial as JSON with its load points as rows. Times of an arrival trace are left out.
- */
+/** Encodes a trial as JSON with its load points as rows. Times of an arrival trace are left out. */
 export function packTrial(trial: FinishedTrial): string {
   if (trial.state !== 'complete') return encode(trial)
   const { points, ...measurement } = trial.measurement
@@ -151,7 +149,8 @@ function dropTrace(load: Load): Load {
   return { ...load, arrivals }
 }
 
-/** Unpacks field by field, which is much faster than Object.fromEntries for half a million points.
+/**
+ * Unpacks field by field, which is much faster than Object.fromEntries for half a million points.
  */
 function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
   const at = (i: number) => figures[i]!

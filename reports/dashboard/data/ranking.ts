@@ -100,7 +100,7 @@ export class Ranker {
   }
 
   /**
-   * The same in steps of one configuration, so that the caller can yield in between.
+   * Recommends in steps of one configuration, so that the caller can yield in between.
    * @param trials may only grow between calls
    */
   *recommendInSteps(
@@ -152,9 +152,9 @@ export class Ranker {
     candidates: readonly Candidate[],
     whatIf: WhatIf,
   ): RankedCandidate[] {
-    const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
+    const candidateKeys = new Set(candidates.map((c) => configurationKey(c.configuration)))
     const all = rankCandidates(
-      trials.filter((t) => wanted.has(configurationKey(t.configuration))),
+      trials.filter((t) => candidateKeys.has(configurationKey(t.configuration))),
       this.createCriteria(whatIf),
     )
     const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))

@@ -23,8 +23,8 @@ export class TrialGroups {
     for (; this.#grouped < trials.length; this.#grouped++) {
       const trial = trials[this.#grouped]!
       const key = configurationKey(trial.configuration)
-      const known = this.#byKey.get(key)
-      if (known) known.trials.push(trial)
+      const group = this.#byKey.get(key)
+      if (group) group.trials.push(trial)
       else {
         const group = { configuration: trial.configuration, trials: [trial] }
         this.#byKey.set(key, group)

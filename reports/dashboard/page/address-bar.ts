@@ -50,7 +50,7 @@ export function keepAddress(app: App): void {
   })
   function write(): void {
     const { answer, whatIf, trial, state } = app
-    if (!answer || !whatIf || state.loading) return
+    if (!answer || !whatIf || state.isLoading) return
     const planning = getDemand(whatIf.objective) ? undefined : app.planning
     const sideBySide = [...state.sideBySide]
     const { compared } = state

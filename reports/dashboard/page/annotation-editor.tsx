@@ -7,12 +7,12 @@ import { type AnnotationTarget, annotate } from './source.ts'
 export function AnnotationEditor({
   place,
   annotation: { tags, note } = { tags: [] },
-  writable,
+  isWritable,
   changed,
 }: {
   place: AnnotationTarget
   annotation: Annotation | undefined
-  writable: boolean
+  isWritable: boolean
   /** Called with the annotation after a change. */
   changed(after: Annotation): void
 }) {
@@ -40,7 +40,7 @@ export function AnnotationEditor({
     input.value = ''
     void change({ addTags: [tag] })
   }
-  if (!writable && tags.length === 0 && note === undefined) return null
+  if (!isWritable && tags.length === 0 && note === undefined) return null
   return (
     <div class="annotation">
       <div class="tag-line">
@@ -50,11 +50,11 @@ export function AnnotationEditor({
               key={tag}
               text={tag}
               label={`Remove the tag ${tag}`}
-              remove={writable && (() => void change({ removeTags: [tag] }))}
+              remove={isWritable && (() => void change({ removeTags: [tag] }))}
             />
           ))}
         </span>
-        {writable && (
+        {isWritable && (
           <span>
             <input
               placeholder="add a tag"

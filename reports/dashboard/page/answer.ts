@@ -1,4 +1,4 @@
-/** Data that the page shows: the ranked answer to the what-if question, and the page state. */
+/** Data that the page shows: its state, and the ranking under the current what-if settings. */
 import type { Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -6,19 +6,19 @@ import type { Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
 import type { Ranker, WhatIf } from '../data/ranking.ts'
 
-/** The state of the page at one moment, ranked. Every section is a function of it. */
+/** The state of the page at one moment, ranked. Every section renders from it alone. */
 export interface Answer extends PageState {
   readonly experiment: DashboardExperiment
   readonly trials: readonly FinishedTrial[]
   readonly whatIf: WhatIf
   readonly planning: Planning
-  /** Whether the question is that of the experiment, unchanged. */
-  readonly original: boolean
+  /** Whether the what-if settings equal those of the experiment. */
+  readonly isUnchanged: boolean
   readonly recommendation: Recommendation
   readonly candidates: readonly Candidate[]
   readonly byTrial: ReadonlyMap<number, Candidate>
   readonly ranker: Ranker
-  /** Devices in the order of the space. */
+  /** Devices in the order of the search space. */
   readonly devices: readonly string[]
 }
 
@@ -31,24 +31,22 @@ export interface PageState {
   readonly compared: readonly string[]
   /** Numbers of the trials that are compared with each other. */
   readonly sideBySide: ReadonlySet<number>
-  /** The page may write notes and tags, and archive and delete experiments. */
-  readonly writable: boolean
-  /** Trials are still arriving in bulk. */
-  readonly loading: boolean
+  /** Whether the page may write notes and tags, and archive or delete experiments. */
+  readonly isWritable: boolean
+  /** Whether trials still arrive in bulk. */
+  readonly isLoading: boolean
   /**
-   * Between the browser's `beforeprint` and `afterprint`: charts are light, tables whole, and
-   * nothing is computed later.
+   * Between the browser's `beforeprint` and `afterprint`: charts use the light theme, tables are
+   * not limited to the rows in view, and rendering is synchronous.
    */
-  readonly printing: boolean
+  readonly isPrinting: boolean
   readonly theme: Theme
 }
 
-/**
- * Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a
- * demand.
- */
+/** Demand to plan for, and the share of the capacity kept free (0-1). */
 export interface Planning {
   readonly demandRps: number
   readonly headroom: number
-  readonly assumed?: boolean
+  /** true: the user gave no demand. */
+  readonly isAssumed?: boolean
 }

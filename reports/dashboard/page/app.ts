@@ -13,7 +13,7 @@ import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
 import { getDevice, isOwnQuestion, pickOwnQuestion, Ranker, type WhatIf } from '../data/ranking.ts'
 import type { Answer, PageState, Planning } from './answer.ts'
-import { PartSchedule } from './part-schedule.ts'
+import { SectionSchedule } from './section-schedule.ts'
 import { TimeSlicer } from './time-slicer.ts'
 
 /**
@@ -37,7 +37,7 @@ interface Question {
 
 export class App {
   /** Sections of the page. */
-  readonly parts = new PartSchedule()
+  readonly sections = new SectionSchedule()
   answer?: Answer
   /** Message shown above the sections; empty without a problem. */
   problem = ''
@@ -51,9 +51,9 @@ export class App {
     experiments: [],
     compared: [],
     sideBySide: new Set(),
-    writable: false,
-    loading: true,
-    printing: false,
+    isWritable: false,
+    isLoading: true,
+    isPrinting: false,
   }
   readonly #trials: FinishedTrial[] = []
   #experiment?: DashboardExperiment
@@ -63,9 +63,9 @@ export class App {
   #refreshMs = 0
   #timer?: ReturnType<typeof setTimeout>
   #frame = 0
-  #quickMs = 0
-  /** Timer of the next quick answer. */
-  #quickTimer?: ReturnType<typeof setTimeout>
+  #preliminaryMs = 0
+  /** Timer of the next preliminary ranking. */
+  #preliminaryTimer?: ReturnType<typeof setTimeout>
   readonly #timeSlicer = new TimeSlicer()
   /** Whether trials have arrived since the ranking in progress started. */
   #hasNewTrials = false
@@ -103,9 +103,9 @@ export class App {
     else this.schedule()
   }
 
-  setExperiments(experiments: readonly ExperimentEntry[], chosen: string, writable: boolean): void {
+  setExperiments(experiments: readonly ExperimentEntry[], chosen: string, isWritable: boolean): void {
     this.chosen = chosen
-    this.#setState({ experiments, writable })
+    this.#setState({ experiments, isWritable })
   }
 
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
@@ -139,13 +139,13 @@ export class App {
   }
 
   /** Renders everything at once for printing, or as usual again afterwards. */
-  print(printing: boolean): void {
-    this.#state = { ...this.#state, printing }
+  print(isPrinting: boolean): void {
+    this.#state = { ...this.#state, isPrinting }
     this.refresh()
   }
 
   get state(): PageState {
-    return { ...this.#state, theme: this.#state.printing ? lightTheme : readTheme() }
+    return { ...this.#state, theme: this.#state.isPrinting ? lightTheme : readTheme() }
   }
 
   #setState(change: Partial<PageState>): void {
@@ -184,16 +184,16 @@ export class App {
 
   schedule(dragging = false): void {
     // The first trials follow at once, and rendering the page without them would delay them.
-    if (this.#state.loading && this.#trials.length === 0) return
+    if (this.#state.isLoading && this.#trials.length === 0) return
     // While trials arrive in bulk, refresh at intervals, for at most about a fifth of the time.
-    if (this.#state.loading)
+    if (this.#state.isLoading)
       this.#timer ??= setTimeout(
         () => this.refresh(),
         this.answer ? Math.max(300, 4 * this.#refreshMs) : 0,
       )
     else if (this.#isMany && this.answer) {
       // Leave three quarters of the time to the mouse.
-      this.#quickTimer ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
+      this.#preliminaryTimer ??= setTimeout(() => this.#rankPreliminarily(), 3 * this.#preliminaryMs)
     } else if (dragging && this.#refreshMs > maxDragRefreshMs) {
       // A refresh that would block the mouse waits for its pause; one that would only skip frames
       // runs at intervals.
@@ -208,7 +208,7 @@ export class App {
    * @param done called when they are ranked and shown
    */
   finishLoading(done: () => void): void {
-    this.#state = { ...this.#state, loading: false }
+    this.#state = { ...this.#state, isLoading: false }
     this.#whenLoaded = done
     this.refresh()
   }
@@ -234,7 +234,7 @@ export class App {
       trials: this.#trials.slice(),
       planning:
         getDemand(whatIf.objective) ?? this.#planning ?? assumeDemand(recommendation, experiment),
-      original: isOwnQuestion(experiment, whatIf),
+      isUnchanged: isOwnQuestion(experiment, whatIf),
       recommendation,
       candidates,
       byTrial: new Map(candidates.map((c) => [c.trial, c])),
@@ -243,20 +243,20 @@ export class App {
   }
 
   /**
-   * Renders a quick answer in the sections that show one, then ranks all trials for the other
-   * sections.
+   * Renders a preliminary ranking in the sections that show one, then ranks all trials for the
+   * other sections.
    */
-  #answerQuickly(): void {
-    this.#quickTimer = undefined
+  #rankPreliminarily(): void {
+    this.#preliminaryTimer = undefined
     const question = this.#question
     if (!question) return
     const { ranker, whatIf } = question
     performance.mark('quick')
-    this.parts.renderQuickAnswer(
+    this.sections.renderPreliminary(
       this.#createAnswer(ranker.recommendQuickly(this.#trials, whatIf), question),
     )
-    this.#quickMs = performance.measure('quick', 'quick').duration
-    if (this.#state.loading) return
+    this.#preliminaryMs = performance.measure('quick', 'quick').duration
+    if (this.#state.isLoading) return
     performance.mark('rank')
     this.#timeSlicer.start(
       rankPauseMs,
@@ -270,7 +270,7 @@ export class App {
     // A pending ranking will show the state, and the current answer is of an earlier question.
     const isRankingPending =
       this.#timer !== undefined ||
-      this.#quickTimer !== undefined ||
+      this.#preliminaryTimer !== undefined ||
       this.#frame !== 0 ||
       this.#timeSlicer.isRunning
     if (this.answer && !isRankingPending) this.#show({ ...this.answer, ...this.state })
@@ -279,28 +279,28 @@ export class App {
   #show(answer: Answer, done = () => {}): void {
     this.answer = answer
     this.#notifyWatchers()
-    if ((this.#isMany || answer.loading) && !answer.printing) {
-      this.parts.renderIncrementally(answer, done)
+    if ((this.#isMany || answer.isLoading) && !answer.isPrinting) {
+      this.sections.renderIncrementally(answer, done)
       return
     }
-    this.parts.renderAll(answer)
+    this.sections.renderAll(answer)
     done()
   }
 
-  /** Ranks and shows; of many trials first a quick answer, except when printing. */
+  /** Ranks and shows. With many trials, shows a preliminary ranking first, except when printing. */
   refresh(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
     cancelAnimationFrame(this.#frame)
     this.#frame = 0
-    clearTimeout(this.#quickTimer)
-    this.#quickTimer = undefined
+    clearTimeout(this.#preliminaryTimer)
+    this.#preliminaryTimer = undefined
     this.#timeSlicer.stop()
     const question = this.#question
     if (!question) return
-    if (this.#isMany && !this.#state.printing) {
-      this.#answerQuickly()
-      this.#refreshMs = this.#quickMs
+    if (this.#isMany && !this.#state.isPrinting) {
+      this.#rankPreliminarily()
+      this.#refreshMs = this.#preliminaryMs
       return
     }
     performance.mark('rank')
@@ -327,7 +327,7 @@ function assumeDemand({ best }: Recommendation, { headroom }: DashboardExperimen
   return {
     demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)),
     headroom,
-    assumed: true,
+    isAssumed: true,
   }
 }
 

@@ -6,7 +6,7 @@ import { estimateText, formatCapacity } from '../../recommendation/words.ts'
 import { getDevice } from '../data/ranking.ts'
 import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
-import { useApp } from './part.tsx'
+import { useApp } from './section.tsx'
 import { type ChartItem, type ChartSource, Plot, type Size } from './plot.ts'
 
 interface ChartProps extends ChartSource {

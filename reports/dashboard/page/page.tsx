@@ -1,7 +1,7 @@
 /** The page of one experiment: sections in the order in which people ask. */
 import { useLayoutEffect } from 'preact/hooks'
 import type { ExperimentEntry } from '../data/page-data.ts'
-import { Part, useApp, useLiveApp } from './part.tsx'
+import { Section, useApp, useLiveApp } from './section.tsx'
 import { Annotations } from './sections/annotations.tsx'
 import { Capacity } from './sections/capacity.tsx'
 import { Compare } from './sections/compare.tsx'
@@ -53,28 +53,28 @@ export function Page() {
       </header>
       <main>
         <Notice />
-        <Part class="paper-only" of={PaperHead} />
-        <Part class="verdict" label="Verdict" showsQuickAnswer of={Verdict} />
-        <Part
+        <Section class="paper-only" content={PaperHead} />
+        <Section class="verdict" label="Verdict" showsPreliminary content={Verdict} />
+        <Section
           class="whatif"
           label="What if: SLO, objective, demand and prices"
-          showsQuickAnswer
-          of={WhatIf}
+          showsPreliminary
+          content={WhatIf}
         />
-        <Part id="pareto" label="Pareto front" of={Pareto} />
+        <Section id="pareto" label="Pareto front" content={Pareto} />
         <div class="decide">
-          <Part id="decide" label="Cost and capacity" of={Decision} />
-          <Part id="curves" label="Load curves" of={Curves} />
+          <Section id="decide" label="Cost and capacity" content={Decision} />
+          <Section id="curves" label="Load curves" content={Curves} />
         </div>
-        <Part id="stages" label="Stages" of={Stages} />
-        <Part id="capacity" label="Capacity plan" of={Capacity} />
-        <Part class="beside" label="Note and tags" of={Annotations} />
-        <Part id="matters" label="Parameter importance" of={ImportanceSection} />
-        <Part id="trials" label="Trials" of={Trials} />
-        <Part id="compare-trials" label="Trials side by side" of={CompareTrials} />
-        <Part id="timeline" label="Timeline" of={Timeline} />
-        <Part id="compare" label="Compare" of={Compare} />
-        <Part id="export" label="Export" of={Exports} />
+        <Section id="stages" label="Stages" content={Stages} />
+        <Section id="capacity" label="Capacity plan" content={Capacity} />
+        <Section class="beside" label="Note and tags" content={Annotations} />
+        <Section id="matters" label="Parameter importance" content={ImportanceSection} />
+        <Section id="trials" label="Trials" content={Trials} />
+        <Section id="compare-trials" label="Trials side by side" content={CompareTrials} />
+        <Section id="timeline" label="Timeline" content={Timeline} />
+        <Section id="compare" label="Compare" content={Compare} />
+        <Section id="export" label="Export" content={Exports} />
       </main>
       <TrialDialog />
     </>
@@ -117,7 +117,7 @@ const stateWords = {
   failed: '✕ failed',
 } as const
 
-/** How far the experiment is, here and in the page's title. */
+/** Shows the progress of the experiment, here and in the page's title. */
 function State() {
   const { answer, online } = useLiveApp()
   const title = answer && formatPageTitle(answer)
@@ -125,10 +125,10 @@ function State() {
     if (title !== undefined) document.title = title
   }, [title])
   if (!answer) return <span class="state" role="status" />
-  const { experiment, trials, loading } = answer
+  const { experiment, trials, isLoading } = answer
   const { state, maxTrials } = experiment
   const count = state === 'running' ? `, ${trials.length} of at most ${maxTrials}` : ''
-  const source = !online ? ', saved copy' : loading ? ', loading' : ''
+  const source = !online ? ', saved copy' : isLoading ? ', loading' : ''
   return (
     <span class={`state ${state}`} role="status">{`${stateWords[state]}${count}${source}`}</span>
   )

@@ -1,5 +1,5 @@
 /**
- * Where experiment and trials come from: a server that goes on telling, or a snapshot inside the
+ * Sources of experiment and trials: a server that sends updates, or a snapshot inside the
  * page.
  */
 
@@ -41,17 +41,17 @@ export function readEmbeddedSnapshot(): Snapshot | undefined {
 
 export async function listExperiments(): Promise<ExperimentList> {
   return (
-    await answered(fetch('/api/experiments', { headers: createTokenHeaders() }))
+    await requireSuccess(fetch('/api/experiments', { headers: createTokenHeaders() }))
   ).json() as Promise<ExperimentList>
 }
 
 export async function listOutcomes(): Promise<readonly ExperimentOutcome[]> {
-  return (await answered(fetch('/api/outcomes'))).json() as Promise<readonly ExperimentOutcome[]>
+  return (await requireSuccess(fetch('/api/outcomes'))).json() as Promise<readonly ExperimentOutcome[]>
 }
 
-/** @throws Error with what the server says against it */
-async function answered(asked: Promise<Response>): Promise<Response> {
-  const answer = await asked
+/** @throws Error with the message of the server if it rejects the request */
+async function requireSuccess(response: Promise<Response>): Promise<Response> {
+  const answer = await response
   if (!answer.ok) throw new Error((await answer.text()).trim())
   return answer
 }
@@ -114,7 +114,7 @@ export async function annotate(
   { experimentId, trial }: AnnotationTarget,
   change: AnnotationChange,
 ): Promise<Annotation> {
-  const answer = await answered(
+  const answer = await requireSuccess(
     fetch(`/api/experiments/${encodeURIComponent(experimentId)}/annotation`, {
       method: 'POST',
       headers: { ...createTokenHeaders(), 'content-type': 'application/json' },
@@ -129,7 +129,7 @@ export async function annotate(
  * @throws Error with what the server says against it
  */
 export async function deleteExperiment(id: string): Promise<void> {
-  await answered(
+  await requireSuccess(
     fetch(`/api/experiments/${encodeURIComponent(id)}`, {
       method: 'DELETE',
       headers: createTokenHeaders(),

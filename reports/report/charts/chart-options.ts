@@ -6,8 +6,7 @@ import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../sear
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
-/** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent.
- */
+/** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent. */
 export const palette = [
   '#0072b2',
   '#d55e00',
@@ -78,7 +77,7 @@ const createSloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
  * over them, the SLO with its far side shaded.
  */
 export function createParetoOption(
-  judged: readonly RankedCandidate[],
+  rankedCandidates: readonly RankedCandidate[],
   front: readonly Candidate[],
   slo: Slo,
   marks: readonly { trial: number; name: string }[],
@@ -86,9 +85,9 @@ export function createParetoOption(
   qualityFronts: Recommendation['qualityFronts'] = [],
 ): EChartsOption {
   const perDollar = (rps: number, pricePerHour: number) => (rps * 3600) / pricePerHour
-  const shown = sloAxis(slo)
-  const xMax = shown.limit * 1.6
-  const series: SeriesOption[] = judged.map((j, i) => ({
+  const latencyAxis = sloAxis(slo)
+  const xMax = latencyAxis.limit * 1.6
+  const series: SeriesOption[] = rankedCandidates.map((j, i) => ({
     type: 'line',
     name: j.candidate.label,
     symbol: symbols[i % symbols.length],
@@ -96,13 +95,13 @@ export function createParetoOption(
     color: palette[i % palette.length],
     lineStyle: { width: 1 },
     data: (j.curve ?? [])
-      .filter((k) => k.rateRps > 0 && shown.of(k.latencyMs) <= xMax)
+      .filter((k) => k.rateRps > 0 && latencyAxis.of(k.latencyMs) <= xMax)
       .map((k) =>
-        createKnotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
+        createKnotPoint(k, [latencyAxis.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
       ),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
-    const c = judged.find((j) => j.candidate.trial === trial)?.candidate
+    const c = rankedCandidates.find((j) => j.candidate.trial === trial)?.candidate
     if (!c || c.capacityRps <= 0) return []
     const label = {
       show: true,
@@ -113,7 +112,7 @@ export function createParetoOption(
     }
     return [
       {
-        value: [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)],
+        value: [latencyAxis.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)],
         symbol: i === 0 ? 'pin' : 'diamond',
         symbolSize: i === 0 ? 26 : 14,
         label,
@@ -122,11 +121,11 @@ export function createParetoOption(
   })
   return {
     ...createLegendAbove([
-      ...judged.map((j) => j.candidate.label),
+      ...rankedCandidates.map((j) => j.candidate.label),
       'Pareto front',
       ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.minQuality}`),
     ]),
-    xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
+    xAxis: { type: 'value', max: xMax, ...axis(latencyAxis.name) },
     yAxis: { type: 'value', ...createYAxisOption('requests per dollar') },
     series: [
       ...series,
@@ -138,14 +137,14 @@ export function createParetoOption(
         color: '#000',
         lineStyle: { width: 2.5 },
         data: front.map((c) => [
-          shown.of(c.sloMsAtCapacity),
+          latencyAxis.of(c.sloMsAtCapacity),
           perDollar(c.capacityRps, c.pricePerHour),
         ]),
-        markLine: createSloLine(shown, 'xAxis'),
+        markLine: createSloLine(latencyAxis, 'xAxis'),
         markArea: {
           silent: true,
           itemStyle: { color: '#b0002012' },
-          data: [[{ xAxis: shown.limit }, { xAxis: xMax }]],
+          data: [[{ xAxis: latencyAxis.limit }, { xAxis: xMax }]],
         },
       },
       ...qualityFronts.slice(0, -1).map(
@@ -157,7 +156,7 @@ export function createParetoOption(
           color: '#000',
           lineStyle: { width: 1.5, type: i % 2 === 0 ? 'dashed' : 'dotted' },
           data: better.map((c) => [
-            shown.of(c.sloMsAtCapacity),
+            latencyAxis.of(c.sloMsAtCapacity),
             perDollar(c.capacityRps, c.pricePerHour),
           ]),
         }),
@@ -172,15 +171,14 @@ export const createKnotPoint = ({ modelled }: CurveKnot, value: number[]) =>
   modelled ? { value, ...hollow } : value
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
-/** Latency at the SLO percentile (log) against the offered rate, with the SLO.
- */
-export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): EChartsOption {
-  const shown = sloAxis(slo)
+/** Latency at the SLO percentile (log) against the offered rate, with the SLO. */
+export function loadCurveOption(rankedCandidates: readonly RankedCandidate[], slo: Slo): EChartsOption {
+  const latencyAxis = sloAxis(slo)
   return {
-    ...createLegendAbove(judged.map((j) => j.candidate.label)),
+    ...createLegendAbove(rankedCandidates.map((j) => j.candidate.label)),
     xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
-    yAxis: { type: 'log', ...createYAxisOption(shown.name) },
-    series: judged.map((j, i): SeriesOption => {
+    yAxis: { type: 'log', ...createYAxisOption(latencyAxis.name) },
+    series: rankedCandidates.map((j, i): SeriesOption => {
       const knots = (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs))
       return {
         type: 'line',
@@ -188,8 +186,8 @@ export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): E
         color: palette[i % palette.length],
         symbol: symbols[i % symbols.length],
         symbolSize: 7,
-        data: knots.map((k) => createKnotPoint(k, [k.rateRps, shown.of(k.latencyMs)])),
-        ...(i === 0 ? { markLine: createSloLine(shown, 'yAxis') } : {}),
+        data: knots.map((k) => createKnotPoint(k, [k.rateRps, latencyAxis.of(k.latencyMs)])),
+        ...(i === 0 ? { markLine: createSloLine(latencyAxis, 'yAxis') } : {}),
       }
     }),
   }
@@ -203,18 +201,18 @@ export function createHistoryChart(
   points: readonly { trial: number; cost: number }[],
   objective: Objective,
 ): EChartsOption {
-  const shown = (cost: number) => toDisplayedCost(objective, cost)
+  const convertCost = (cost: number) => toDisplayedCost(objective, cost)
   let best = Number.POSITIVE_INFINITY
   const bestSoFar = points.map(({ trial, cost }) => {
     best = Math.min(best, cost)
-    return [trial, shown(best)]
+    return [trial, convertCost(best)]
   })
   return {
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
     yAxis: {
-      type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value',
+      type: points.every((p) => convertCost(p.cost) > 0) ? 'log' : 'value',
       ...createYAxisOption(getObjectiveUnit(objective)),
     },
     series: [
@@ -223,7 +221,7 @@ export function createHistoryChart(
         name: 'trial',
         color: palette[6],
         symbolSize: 8,
-        data: points.map((p) => [p.trial, shown(p.cost)]),
+        data: points.map((p) => [p.trial, convertCost(p.cost)]),
       },
       {
         type: 'line',

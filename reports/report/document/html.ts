@@ -5,8 +5,7 @@
 import { writeSharedStyle } from '../../style.ts'
 import type { Block } from './blocks.ts'
 
-/** Escapes text for HTML content and quoted attributes. Control characters become blanks.
- */
+/** Escapes text for HTML content and quoted attributes. Control characters become blanks. */
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
 

@@ -75,9 +75,9 @@ export function recogniseServer(container: YamlValue, field?: string): DeployedS
   const image = getValueAt(container, ['image'])
   if (typeof image === 'string') {
     const name = parseImageName(image)
-    const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
-    return known !== undefined && !companionImages.test(name)
-      ? known
+    const server = imageNames.find(([pattern]) => pattern.test(name))?.[1]
+    return server !== undefined && !companionImages.test(name)
+      ? server
       : recogniseBuiltinByVariables(container)
   }
   if (field === undefined) return undefined

@@ -1,4 +1,4 @@
-/** Edits of a patch, and what it could not place or remove. */
+/** Edits of a patch, the values that it could not apply, and conflicting settings that it keeps. */
 import type { ManifestObject } from './manifest-objects.ts'
 import type { Span } from './text-edit.ts'
 import type { Path, YamlValue } from './yaml-values.ts'
@@ -16,15 +16,15 @@ export interface Edit {
 export interface Edits {
   readonly edits: readonly Edit[]
   /** 'BATCH_SIZE = 8: why', for tuned values that could not be set. */
-  readonly unplaced: readonly string[]
-  /** Settings that conflict with tuned values and were not removed. */
-  readonly remaining: readonly string[]
+  readonly unappliedValues: readonly string[]
+  /** Settings of the user that conflict with tuned values and are kept. */
+  readonly conflicts: readonly string[]
 }
 
-export const noEdits: Edits = { edits: [], unplaced: [], remaining: [] }
+export const noEdits: Edits = { edits: [], unappliedValues: [], conflicts: [] }
 
-export const joinEdits = (all: readonly Edits[]): Edits => ({
-  edits: all.flatMap(({ edits }) => edits),
-  unplaced: all.flatMap(({ unplaced }) => unplaced),
-  remaining: all.flatMap(({ remaining }) => remaining),
+export const joinEdits = (list: readonly Edits[]): Edits => ({
+  edits: list.flatMap(({ edits }) => edits),
+  unappliedValues: list.flatMap(({ unappliedValues }) => unappliedValues),
+  conflicts: list.flatMap(({ conflicts }) => conflicts),
 })

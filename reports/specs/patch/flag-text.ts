@@ -60,9 +60,9 @@ export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): F
       if (next === undefined || !next.isArgument || flagStart.test(next.content)) return []
       return [createMatch(next, 0, next.content.length)]
     }
-    const whole = joined.exec(content)
-    if (text.isArgument && whole && !/\s--?[a-z]/i.test(whole[2]!))
-      return [createMatch(text, whole[1]!.length, content.length)]
+    const nameAndValue = joined.exec(content)
+    if (text.isArgument && nameAndValue && !/\s--?[a-z]/i.test(nameAndValue[2]!))
+      return [createMatch(text, nameAndValue[1]!.length, content.length)]
     return [...content.matchAll(inside)].flatMap((match) => {
       const start = match.index + match[1]!.length
       if (isInComment(content, match.index) || flagStart.test(match[2]!)) return []
@@ -89,8 +89,8 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
       const end = index + whole.length
       if (value !== undefined) {
         const start = end - value.length
-        const found = createMatch(text, start, end)
-        return [{ ...createMatch(text, index, start - separatorText.length), value: found }]
+        const valueMatch = createMatch(text, start, end)
+        return [{ ...createMatch(text, index, start - separatorText.length), value: valueMatch }]
       }
       const next = texts[i + 1]
       const isAlone = text.isArgument && whole === text.content

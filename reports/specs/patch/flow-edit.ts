@@ -8,7 +8,7 @@ const getStart = (item: Item): number => (isPair(item) ? item.key : item).range!
 const getEnd = (item: Item): number =>
   isPair(item) ? (item.value?.range?.[1] ?? item.key.range![1]) : item.range![1]
 
-/** How an entry is written, by the style of the entries around it. */
+/** Style of an entry, taken from the entries around it. */
 interface EntryStyle {
   readonly json: boolean
   /** Between a name's colon and its value, in JSON. */
@@ -104,8 +104,8 @@ function renderEntry(
     return renderYamlFlow(content).slice(1, -1).trim()
   }
   const lines = JSON.stringify(value, null, indentStep).split('\n')
-  const written = lines.join(`${lineEnd}${' '.repeat(column)}`)
-  return name === undefined ? written : `${JSON.stringify(name)}:${afterColon}${written}`
+  const text = lines.join(`${lineEnd}${' '.repeat(column)}`)
+  return name === undefined ? text : `${JSON.stringify(name)}:${afterColon}${text}`
 }
 
 const renderYamlFlow = (value: YamlValue): string =>

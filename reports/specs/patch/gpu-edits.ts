@@ -1,6 +1,6 @@
 /**
- * Edits that let a pod find its GPU as in the trials: scheduler, annotations, tolerations and
- * nodes. Different settings of the user stay, and are reported.
+ * Edits that schedule a pod onto the GPU of the trials: scheduler name, annotations, tolerations and
+ * node selection. A conflicting setting of the user is kept and reported.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -13,7 +13,7 @@ import {
 } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { buildNodeSelector, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
-import { type Edit, type Edits, joinEdits } from './edits.ts'
+import { type Edit, type Edits, joinEdits, noEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import { getValueAt, listAt, listEntriesAt, type Path, type YamlValue } from './yaml-values.ts'
 
@@ -23,18 +23,21 @@ export function listGpuEdits(target: ServerContainer, serving: Serving): Edits {
     listAnnotationEdits(target, gpu),
     listSchedulerEdits(target, gpu),
     listTolerationEdits(target, serving, gpu),
-    listInstanceEdits(target, serving),
+    listInstanceTypeEdits(target, serving),
     listNodeEdits(target, serving, gpu),
   ])
 }
 
-const wrapEdits = (edits: readonly Edit[]): Edits => ({ edits, unplaced: [], remaining: [] })
+const withoutConflicts = (edits: readonly Edit[]): Edits => ({ ...noEdits, edits })
 
-/** Gets the path of the labels and annotations of the pods. */
+/**
+ * Gets the path of the labels and annotations of the pods. A pod template has `metadata` next to its
+ * `spec`. ServingRuntimes and custom pod specs hold labels and annotations in the spec itself.
+ */
 function getMetadataPath({ object, podPath }: ServerContainer): Path {
   if (object.kind === 'LLMInferenceService') return ['spec']
-  const hasOwn = podPath.at(-1) === 'spec' && !object.kind.endsWith('ServingRuntime')
-  return hasOwn ? [...podPath.slice(0, -1), 'metadata'] : podPath
+  const hasOwnMetadata = podPath.at(-1) === 'spec' && !object.kind.endsWith('ServingRuntime')
+  return hasOwnMetadata ? [...podPath.slice(0, -1), 'metadata'] : podPath
 }
 
 /**
@@ -51,8 +54,8 @@ function listAnnotationEdits(target: ServerContainer, { annotations }: GpuSelect
     edits: Object.entries(annotations)
       .filter(([name, value]) => getValueAt(object.value, [...annotationsPath, name]) !== value)
       .map(([name, value]) => ({ object, path: [...annotationsPath, name], value })),
-    unplaced: [],
-    remaining: listEntriesAt(object.value, annotationsPath)
+    unappliedValues: [],
+    conflicts: listEntriesAt(object.value, annotationsPath)
       .filter(([name]) => isGpuAnnotation(name) && !(name in annotations))
       .map(([name, value]) => `annotation ${name} = ${String(value)} of ${object.title}`),
   }
@@ -60,16 +63,16 @@ function listAnnotationEdits(target: ServerContainer, { annotations }: GpuSelect
 
 function listSchedulerEdits(
   { object, podPath }: ServerContainer,
-  { schedulerName: wanted }: GpuSelection,
+  { schedulerName: requestedName }: GpuSelection,
 ): Edits {
   const path = [...podPath, 'schedulerName']
-  const present = getValueAt(object.value, path)
-  if (wanted === undefined || present === wanted) return wrapEdits([])
-  if (present === undefined) return wrapEdits([{ object, path, value: wanted }])
+  const currentName = getValueAt(object.value, path)
+  if (requestedName === undefined || currentName === requestedName) return noEdits
+  if (currentName === undefined) return withoutConflicts([{ object, path, value: requestedName }])
   return {
-    ...wrapEdits([]),
-    unplaced: [
-      `schedulerName = ${wanted}: the manifest has ${String(present)}, and ${wanted} gives the share of the GPU`,
+    ...noEdits,
+    unappliedValues: [
+      `schedulerName = ${requestedName}: the manifest uses ${String(currentName)}, but only ${requestedName} can allocate a share of a GPU`,
     ],
   }
 }
@@ -79,31 +82,32 @@ function listTolerationEdits(
   { resources }: Serving,
   gpu: GpuSelection,
 ): Edits {
-  if (resources.gpu === undefined) return wrapEdits([])
+  if (resources.gpu === undefined) return noEdits
   const path = [...podPath, 'tolerations']
-  const present = listAt(object.value, path)
+  const currentTolerations = listAt(object.value, path)
+  // A toleration without a key tolerates every taint.
   const missing = createGpuTolerations(gpu).filter(
     ({ key }) =>
-      !present.some((one) => [key, undefined].includes(getValueAt(one, ['key']) as string)),
+      !currentTolerations.some((one) => [key, undefined].includes(getValueAt(one, ['key']) as string)),
   )
-  return wrapEdits(
-    missing.map((value, i) => ({ object, path: [...path, present.length + i], value })),
+  return withoutConflicts(
+    missing.map((value, i) => ({ object, path: [...path, currentTolerations.length + i], value })),
   )
 }
 
-/** The nodes that the price was for, where the manifest does not name others. */
-function listInstanceEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
+/** Selects the instance type whose price was used, unless the manifest selects another. */
+function listInstanceTypeEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
   const [selector] = Object.entries(buildNodeSelector(serving) ?? {})
-  if (selector === undefined) return wrapEdits([])
+  if (selector === undefined) return noEdits
   const [label, type] = selector
   const path = [...podPath, 'nodeSelector', label]
-  const present = getValueAt(object.value, path)
-  if (present === type) return wrapEdits([])
-  if (present === undefined) return wrapEdits([{ object, path, value: type }])
+  const currentType = getValueAt(object.value, path)
+  if (currentType === type) return noEdits
+  if (currentType === undefined) return withoutConflicts([{ object, path, value: type }])
   return {
-    ...wrapEdits([]),
-    unplaced: [
-      `nodeSelector ${label} = ${type}, which the price is for: the manifest has ${String(present)}`,
+    ...noEdits,
+    unappliedValues: [
+      `nodeSelector ${label} = ${type} (instance type used for the price): the manifest has ${String(currentType)}`,
     ],
   }
 }
@@ -123,31 +127,40 @@ const gpuLabels: ReadonlySet<string> = new Set([
 ])
 
 /**
+ * Whether a label names a GPU other than the tuned one. `nvidia.com/gpu.product` is set separately,
+ * unless no GPU is tuned.
+ */
+function contradictsGpu(
+  [label, value]: readonly [string, unknown],
+  tunedGpu: string | undefined,
+): boolean {
+  const isChecked = gpuLabels.has(label) || (label === productLabel && tunedGpu === undefined)
+  return isChecked && (tunedGpu === undefined || !matchesProduct(String(value), tunedGpu))
+}
+
+/**
  * Selects nodes with the GPU: in the user's nodeSelector if that names the GPU product, otherwise
  * by affinity if the manifest has none.
  */
 function listNodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
   const { object, podPath } = target
-  const { gpu: wanted } = serving.resources
+  const { gpu: tunedGpu } = serving.resources
   const selector = listEntriesAt(object.value, [...podPath, 'nodeSelector'])
-  const remaining = selector
-    .filter(([label, value]) => {
-      if (!gpuLabels.has(label) && !(label === productLabel && wanted === undefined)) return false
-      return wanted === undefined || !matchesProduct(String(value), wanted)
-    })
+  const conflicts = selector
+    .filter((entry) => contradictsGpu(entry, tunedGpu))
     .map(
       ([label, value]) =>
-        `nodeSelector ${label} = ${String(value)} of ${object.title}: the tuned value is ${wanted ?? 'no GPU'}`,
+        `nodeSelector ${label} = ${String(value)} of ${object.title}: the tuned value is ${tunedGpu ?? 'no GPU'}`,
     )
   const product = selector.find(([label]) => label === productLabel)?.[1]
-  if (product !== undefined && wanted !== undefined) {
+  if (product !== undefined && tunedGpu !== undefined) {
     const allowed = gpu.requirements.find(({ key }) => key === productLabel)?.values
-    const fits = allowed?.includes(String(product)) ?? matchesProduct(String(product), wanted)
-    const value = allowed?.[0] ?? listProducts(wanted)[0]!
+    const fits = allowed?.includes(String(product)) ?? matchesProduct(String(product), tunedGpu)
+    const value = allowed?.[0] ?? listProducts(tunedGpu)[0]!
     const path = [...podPath, 'nodeSelector', productLabel]
-    return { edits: fits ? [] : [{ object, path, value }], unplaced: [], remaining }
+    return { edits: fits ? [] : [{ object, path, value }], unappliedValues: [], conflicts }
   }
-  return { ...listAffinityEdits(target, serving, gpu), remaining }
+  return { ...listAffinityEdits(target, serving, gpu), conflicts }
 }
 
 function listAffinityEdits(
@@ -155,32 +168,32 @@ function listAffinityEdits(
   { resources }: Serving,
   { requirements }: GpuSelection,
 ): Edits {
-  if (requirements.length === 0) return wrapEdits([])
-  const wanted = JSON.parse(JSON.stringify(requirements)) as YamlValue[]
+  if (requirements.length === 0) return noEdits
+  const requestedExpressions = JSON.parse(JSON.stringify(requirements)) as YamlValue[]
   const path = [...podPath, 'affinity', 'nodeAffinity']
   const required = 'requiredDuringSchedulingIgnoredDuringExecution'
-  const present = getValueAt(object.value, path)
-  const terms = listAt(present, [required, 'nodeSelectorTerms'])
-  if (present === undefined || present === null)
-    return wrapEdits([
+  const currentAffinity = getValueAt(object.value, path)
+  const terms = listAt(currentAffinity, [required, 'nodeSelectorTerms'])
+  if (currentAffinity === undefined || currentAffinity === null)
+    return withoutConflicts([
       {
         object,
         path,
-        value: { [required]: { nodeSelectorTerms: [{ matchExpressions: wanted }] } },
+        value: { [required]: { nodeSelectorTerms: [{ matchExpressions: requestedExpressions }] } },
       },
     ])
   const hasRequirements = (term: YamlValue) =>
-    wanted.every((one) =>
+    requestedExpressions.every((one) =>
       listAt(term, ['matchExpressions']).some((other) => isDeepStrictEqual(other, one)),
     )
-  if (terms.length > 0 && terms.every(hasRequirements)) return wrapEdits([])
+  if (terms.length > 0 && terms.every(hasRequirements)) return noEdits
   const requirementTexts = requirements.map(
     ({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`,
   )
   return {
-    ...wrapEdits([]),
-    unplaced: [
-      `nodes with a ${resources.gpu} = ${requirementTexts.join(' and ')}: the manifest has a nodeAffinity of its own`,
+    ...noEdits,
+    unappliedValues: [
+      `node affinity for ${resources.gpu} (${requirementTexts.join(' and ')}): not added, because the manifest has a nodeAffinity of its own`,
     ],
   }
 }

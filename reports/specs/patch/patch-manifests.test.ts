@@ -204,19 +204,19 @@ describe('patching a manifest', () => {
         '        spec:\n',
         `        spec:\n            schedulerName: mine\n            affinity: {${affinity}}\n`,
       )
-      const { text, unplaced } = patch(own, 'server', under('nvidia'))
+      const { text, unappliedValues } = patch(own, 'server', under('nvidia'))
       expect(podOf(text).spec).toMatchObject({ schedulerName: 'mine' })
       expect(text).toContain(affinity)
-      expect(unplaced).toEqual([
+      expect(unappliedValues).toEqual([
         newFlag,
         expect.stringMatching(
-          /^nodes with a T4 = nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/,
+          /^node affinity for T4 \(nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/,
         ),
       ])
-      expect(patch(own, 'server', under('volcano', half)).unplaced).toContain(
-        'schedulerName = volcano: the manifest has mine, and volcano gives the share of the GPU',
+      expect(patch(own, 'server', under('volcano', half)).unappliedValues).toContain(
+        'schedulerName = volcano: the manifest uses mine, but only volcano can allocate a share of a GPU',
       )
-      expect(patch(patch(manifest, 'server').text, 'server').unplaced).toEqual([newFlag])
+      expect(patch(patch(manifest, 'server').text, 'server').unappliedValues).toEqual([newFlag])
     })
   })
 
@@ -228,7 +228,7 @@ describe('patching a manifest', () => {
     expect(result.text).toContain('cpu: "2"')
     // Of Triton nothing was measured.
     expect(result.text).toContain('minReplicas: 1')
-    expect(result.unplaced).toContainEqual(
+    expect(result.unappliedValues).toContainEqual(
       expect.stringMatching(/^minReplicas = 6 of InferenceService bert: .*--min-replicas/),
     )
     const own = patch(
@@ -310,13 +310,13 @@ describe('patching a manifest', () => {
       foreign.changes.map(({ where, to }) => [where.split('.').slice(-3).join('.'), to]),
     ).toContainEqual(['env.0.value', '8'])
     expect(foreign.text).not.toMatch(/MODEL|ENGINE|PORT|MAX_DELAY_MS|HOST/)
-    expect(foreign.unplaced).toEqual([
+    expect(foreign.unappliedValues).toEqual([
       newFlag,
       'MAX_DELAY_MS = 2: this container is not the built-in predictor that was measured',
     ])
     for (const own of ['image: "registry.example/tune-predictor:0.1.0"', 'image: "tune:1"']) {
       const ours = patch(manifest.replace('image: "registry.example/bert:7"', own), 'server', of)
-      expect(ours.unplaced).toEqual([newFlag])
+      expect(ours.unappliedValues).toEqual([newFlag])
       expect(ours.text).toContain('MAX_DELAY_MS')
       expect(ours.text).not.toMatch(/ENGINE|HOST|PORT/)
     }
@@ -328,7 +328,7 @@ describe('patching a manifest', () => {
       'valueFrom: {configMapKeyRef: {name: c, key: k}}',
     )
     const result = patch(elsewhere, 'server')
-    expect(result.unplaced).toEqual([
+    expect(result.unappliedValues).toEqual([
       newFlag,
       'BATCH_SIZE = 8: the manifest takes BATCH_SIZE from elsewhere (valueFrom)',
     ])

@@ -39,9 +39,9 @@ interface PatchResult {
   readonly container: string
   readonly changes: readonly Change[]
   /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
-  readonly unplaced: readonly string[]
+  readonly unappliedValues: readonly string[]
   /** Settings that conflict with the tuned values and were left in place. */
-  readonly remaining: readonly string[]
+  readonly conflicts: readonly string[]
   /** Whether the measurement's figures hold of the container that the manifest has. */
   readonly figures: Figures
 }
@@ -64,7 +64,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     ...(requested !== undefined && { requested }),
   })
   const figures = classifyPatchedFigures(target, serving)
-  const { edits, unplaced, remaining } = joinEdits([
+  const { edits, unappliedValues, conflicts } = joinEdits([
     listReplicaEdits(objects, target, serving, figures.apply),
     listResourceEdits(target, serving),
     listSettingEdits(target, serving),
@@ -80,8 +80,8 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
       from: getValueAt(object.value, path),
       to: value,
     })),
-    unplaced,
-    remaining,
+    unappliedValues,
+    conflicts,
     figures,
   }
 }
@@ -111,18 +111,18 @@ function classifyPatchedFigures(
  * @throws SharedValueError if a value is still shared
  */
 function applyEdits(text: string, edits: readonly Edit[], file: string): string {
-  const waiting: Edit[] = []
-  let [edited, shared] = [text, undefined as SharedValueError | undefined]
+  const conflictingEdits: Edit[] = []
+  let [edited, sharedValueError] = [text, undefined as SharedValueError | undefined]
   for (const edit of edits)
     try {
       edited = applyEdit(edited, edit, file)
     } catch (error) {
       if (!(error instanceof SharedValueError)) throw error
-      waiting.push(edit)
-      shared = error
+      conflictingEdits.push(edit)
+      sharedValueError = error
     }
-  if (waiting.length === edits.length && shared !== undefined) throw shared
-  return waiting.length === 0 ? edited : applyEdits(edited, waiting, file)
+  if (conflictingEdits.length === edits.length && sharedValueError !== undefined) throw sharedValueError
+  return conflictingEdits.length === 0 ? edited : applyEdits(edited, conflictingEdits, file)
 }
 
 function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {
@@ -164,12 +164,12 @@ function findFirstDifference(
   if (!bothLists && !(isYamlMap(a) && isYamlMap(b))) return path
   const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
   for (const key of keys) {
-    const found = findFirstDifference(
+    const difference = findFirstDifference(
       (a as Record<string, YamlValue>)[key],
       (b as Record<string, YamlValue>)[key],
       [...path, key],
     )
-    if (found) return found
+    if (difference) return difference
   }
   return path
 }

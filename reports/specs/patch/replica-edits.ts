@@ -21,10 +21,10 @@ export function listReplicaEdits(
       one.kind === 'VerticalPodAutoscaler' &&
       isReferenceTo(getValueAt(one.value, ['spec', 'targetRef']), one, target.object),
   )
-  const remaining = verticals.map(
+  const conflicts = verticals.map(
     ({ title }) => `${title}: it overrides cores and memory of ${target.object.title}`,
   )
-  return { ...listSizeEdits(objects, target, serving, isMeasured), remaining }
+  return { ...listSizeEdits(objects, target, serving, isMeasured), conflicts }
 }
 
 function listSizeEdits(
@@ -50,12 +50,12 @@ function listSizeEdits(
   const { replicas } = serving
   const hpaPath = [...target.podPath.slice(0, -1), 'hpaSpec']
   if (getValueAt(target.object.value, hpaPath) !== undefined)
-    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`] }
+    return { ...noEdits, unappliedValues: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`] }
   const path = findReplicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
       ? noEdits
-      : { ...noEdits, unplaced: [`replicas = ${replicas}: ${owner.title} has no field for them`] }
+      : { ...noEdits, unappliedValues: [`replicas = ${replicas}: ${owner.title} has no field for them`] }
   if (getValueAt(owner.value, path) === replicas) return noEdits
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }
@@ -107,29 +107,29 @@ function listBoundEdits(
     (requested, i) => requested ?? (isCapacityMeasured ? computed[i] : undefined),
   )
   const describeBound = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
-  const present = paths.map((path) => getValueAt(object.value, path))
-  const [min = present[0], max = present[1]] = requestedOrComputed
+  const currentValues = paths.map((path) => getValueAt(object.value, path))
+  const [min = currentValues[0], max = currentValues[1]] = requestedOrComputed
   if (typeof min === 'number' && typeof max === 'number' && min > max)
     return {
       ...noEdits,
-      unplaced: [
+      unappliedValues: [
         `${describeBound(0, min)} of ${object.title}: ${describeBound(1, max)} is below it; give --min-replicas and --max-replicas`,
       ],
     }
   const edits = paths.flatMap((path, i) =>
-    requestedOrComputed[i] === undefined || present[i] === requestedOrComputed[i]
+    requestedOrComputed[i] === undefined || currentValues[i] === requestedOrComputed[i]
       ? []
       : [{ object, path, value: requestedOrComputed[i] }],
   )
   const why = figures.provenance === 'measured' ? 'from another server' : figures.provenance
-  const unplaced = requestedOrComputed.flatMap((value, i) =>
-    value !== undefined || present[i] === computed[i]
+  const unappliedValues = requestedOrComputed.flatMap((value, i) =>
+    value !== undefined || currentValues[i] === computed[i]
       ? []
       : [
           `${describeBound(i, computed[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
         ],
   )
-  return { edits, unplaced, remaining: [] }
+  return { edits, unappliedValues, conflicts: [] }
 }
 
 /** Kinds with the field spec.replicas. */

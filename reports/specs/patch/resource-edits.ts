@@ -21,7 +21,7 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const remaining = readPodResources(target, Object.keys(tunedQuantities))
+  const conflicts = readPodResources(target, Object.keys(tunedQuantities))
   const gpus = tunesGpu(serving) ? resolveGpuResources(target, serving) : undefined
   return {
     edits: [
@@ -34,17 +34,17 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
       // Last, so that no block is empty in between.
       ...(gpus ? listRemovedGpus(target, gpus.limits) : []),
     ],
-    unplaced: gpus?.unplaced ?? [],
-    remaining: [...remaining, ...(gpus?.remaining ?? [])],
+    unappliedValues: gpus?.unappliedValues ?? [],
+    conflicts: [...conflicts, ...(gpus?.conflicts ?? [])],
   }
 }
 
 function listQuantityEdits(
   { object, path }: ServerContainer,
   field: 'requests' | 'limits',
-  wanted: Readonly<Record<string, string>>,
+  requestedQuantities: Readonly<Record<string, string>>,
 ): Edit[] {
-  return Object.entries(wanted).flatMap(([name, value]) => {
+  return Object.entries(requestedQuantities).flatMap(([name, value]) => {
     const quantityPath: Path = [...path, 'resources', field, name]
     return isSameQuantity(getValueAt(object.value, quantityPath), value)
       ? []
@@ -53,9 +53,9 @@ function listQuantityEdits(
 }
 
 /** Whether two quantities are equal: 2, '2' and '2000m' are. */
-function isSameQuantity(present: YamlValue | undefined, wanted: string): boolean {
-  if (present === undefined || present === null) return false
-  return String(present) === wanted || parseAmount(String(present)) === parseAmount(wanted)
+function isSameQuantity(current: YamlValue | undefined, requested: string): boolean {
+  if (current === undefined || current === null) return false
+  return String(current) === requested || parseAmount(String(current)) === parseAmount(requested)
 }
 
 const units: Readonly<Record<string, number>> = {
@@ -79,31 +79,31 @@ function parseAmount(text: string): number | string {
 
 interface GpuResources {
   readonly limits: Readonly<Record<string, string>>
-  readonly unplaced: readonly string[]
-  readonly remaining: readonly string[]
+  readonly unappliedValues: readonly string[]
+  readonly conflicts: readonly string[]
 }
 
 function resolveGpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
   const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
   const pods = countPodsPerReplica(target)
-  const wanted = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
+  const requestedLimits = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
   const claims = listAt(target.value, ['resources', 'claims']).map((one) =>
     String(getValueAt(one, ['name'])),
   )
-  const remaining = claims.map(
+  const conflicts = claims.map(
     (name) =>
       `resources.claims ${name} of ${target.label}: it claims a device in addition to the tuned GPU`,
   )
   if (pods > 1)
     return {
       limits: listPresentGpus(target),
-      unplaced: wanted.map(
+      unappliedValues: requestedLimits.map(
         (one) => `${one}: ${target.object.title} spreads each replica over ${pods} pods`,
       ),
-      remaining,
+      conflicts,
     }
-  return { limits: gpu.limits, unplaced: [], remaining }
+  return { limits: gpu.limits, unappliedValues: [], conflicts }
 }
 
 /** Number of pods that make up one replica. */

@@ -31,7 +31,7 @@ import { getValueAt, listAt, type Path, type YamlValue } from './yaml-values.ts'
 export function listSettingEdits(target: ServerContainer, serving: Serving): Edits {
   const settings = listTunedSettings(serving, target.server, countPodsPerReplica(target) === 1)
   const change = new ContainerChange(target)
-  const unplaced = [
+  const unappliedValues = [
     ...settings.flags.flatMap((flag) => setFlag(change, flag)),
     ...settings.variables.flatMap((variable) =>
       setVariable(change, variable, settings.readsVariables, serving),
@@ -50,7 +50,7 @@ export function listSettingEdits(target: ServerContainer, serving: Serving): Edi
     }),
     ...settings.elsewhere,
   ]
-  return joinEdits([{ edits: change.listEdits(), unplaced, remaining: [] }])
+  return joinEdits([{ edits: change.listEdits(), unappliedValues, conflicts: [] }])
 }
 
 /** Gets the text around a value, for messages. */
@@ -141,13 +141,13 @@ const addSpans = (content: string, spans: readonly Span[]): string =>
 function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
   const { value } = flag
   if (value === undefined) return setSwitch(change, flag)
-  const found = findValues(change.texts, flag)
-  const problems = found.flatMap((one) => setValue(change, one, value))
+  const flagValues = findValues(change.texts, flag)
+  const problems = flagValues.flatMap((one) => setValue(change, one, value))
   const variables = change.findVariableIndexes((name) =>
     flag.names.some((flagName) => isNamedAfter(name, flagName)),
   )
   const inVariables = variables.flatMap((i) => setWholeVariable(change, i, value))
-  const placeCount = found.length + variables.length
+  const placeCount = flagValues.length + variables.length
   if (placeCount === 0)
     return flag.isOptional ? [] : [`${flag.text}: the container has no such argument: add it`]
   return [...problems, ...inVariables].map((why) => `${flag.text}: ${why}`)
@@ -161,12 +161,12 @@ const isNamedAfter = (variable: string, flag: string): boolean =>
   flag.length > 2 &&
   isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
 
-function setValue(change: ContainerChange, found: FlagValue, value: string, depth = 0): string[] {
-  const variable = findVariable(found.written)
+function setValue(change: ContainerChange, flagValue: FlagValue, value: string, depth = 0): string[] {
+  const variable = findVariable(flagValue.written)
   if (variable === undefined) {
-    if (isSameValue(stripQuotes(found.written), value)) return []
-    const isSet = change.replace(found.text, createReplacement(found, value))
-    return isSet ? [] : [`${getLine(found)} is shared with another value`]
+    if (isSameValue(stripQuotes(flagValue.written), value)) return []
+    const isSet = change.replace(flagValue.text, createReplacement(flagValue, value))
+    return isSet ? [] : [`${getLine(flagValue)} is shared with another value`]
   }
   const { name, hasDefault } = variable
   const indexes = change.findVariableIndexes((other) => other === name)
@@ -175,8 +175,8 @@ function setValue(change: ContainerChange, found: FlagValue, value: string, dept
   if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
   const isFromElsewhere = listAt(change.target.value, ['envFrom']).length > 0
   if (hasDefault && !isFromElsewhere)
-    return change.replace(found.text, createReplacement(found, value)) ? [] : ['it is set twice']
-  return [`it is written as ${found.written}, which the container does not set`]
+    return change.replace(flagValue.text, createReplacement(flagValue, value)) ? [] : ['it is set twice']
+  return [`it is written as ${flagValue.written}, which the container does not set`]
 }
 
 function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
@@ -192,9 +192,9 @@ const isText = (change: ContainerChange, index: number): boolean =>
   typeof getValueAt(change.variables[index], ['value']) === 'string'
 
 /** '0.90' and '0.9' are the same. */
-const isSameValue = (present: string, wanted: string): boolean =>
-  present === wanted ||
-  (present.trim() !== '' && !Number.isNaN(Number(present)) && Number(present) === Number(wanted))
+const isSameValue = (current: string, requested: string): boolean =>
+  current === requested ||
+  (current.trim() !== '' && !Number.isNaN(Number(current)) && Number(current) === Number(requested))
 
 /** '--enable-x' and '--no-enable-x' exclude each other. */
 function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
@@ -202,9 +202,9 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
   const isOn = !name!.startsWith('no-')
   const positive = isOn ? name! : name!.slice('no-'.length)
   const positiveFlag = { ...flag, names: [positive] }
-  const found = findSwitches(change.texts, { ...flag, names: [positive, `no-${positive}`] })
-  if (found.length === 0) return [`${flag.text}: the container has no such argument: add it`]
-  return found.flatMap((one) => {
+  const switches = findSwitches(change.texts, { ...flag, names: [positive, `no-${positive}`] })
+  if (switches.length === 0) return [`${flag.text}: the container has no such argument: add it`]
+  return switches.flatMap((one) => {
     const isPositive =
       findSwitches([{ ...one.text, content: one.written }], positiveFlag).length > 0
     const span = one.value

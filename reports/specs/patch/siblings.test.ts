@@ -61,7 +61,7 @@ describe('requests and limits of a GPU agree', () => {
     )
     const patched = patchWith(language(), text)
     expect(patched.text).toContain('          requests: {}\n')
-    expect(patched.remaining).toEqual([
+    expect(patched.conflicts).toEqual([
       expect.stringMatching(/^resources\.claims gpu /),
       expect.stringMatching(/^annotation nvidia\.com\/use-gputype = T4 /),
     ])
@@ -172,10 +172,10 @@ describe('autoscalers', () => {
     '%s of %s: replicas are written where none scales them, bounds not from simulated figures',
     (kind, reference, bounds, isOurs) => {
       const manifest = deployment(ours) + scaler(kind, reference, bounds)
-      const { text, unplaced } = patchWith(bert(), manifest)
+      const { text, unappliedValues } = patchWith(bert(), manifest)
       expect(text).toContain(`{${bounds}, scaleTargetRef`)
       expect(text.includes('  replicas: 2\n')).toBe(isOurs)
-      expect(unplaced.length).toBe(isOurs ? 2 : 0)
+      expect(unappliedValues.length).toBe(isOurs ? 2 : 0)
       const asked = patchWith(bert({ minReplicas: 4, maxReplicas: 9 }), manifest).text
       expect(/: 4, max\w+: 9, scale/.test(asked)).toBe(isOurs)
     },
@@ -241,17 +241,17 @@ describe('arguments', () => {
       '"--max-num-seqs", "64"',
     ],
   ])('in %s', (_, fields, set) => {
-    const { text, unplaced } = patchWith(language(), deployment(vllm + fields))
+    const { text, unappliedValues } = patchWith(language(), deployment(vllm + fields))
     expect(text).toContain(set)
     expect(text.includes('# --max-num-seqs 9')).toBe(fields.includes('seqs 9'))
-    expect(unplaced).toEqual([
+    expect(unappliedValues).toEqual([
       '--max-num-batched-tokens=2048: the container has no such argument: add it',
     ])
   })
 
   test('switches, contrary values and GPUs that a model is split over', () => {
     const tuned = { enablePrefixCaching: 'off', enableChunkedPrefill: 'on', kvCacheDtype: 'auto' }
-    const { text, unplaced } = patchWith(
+    const { text, unappliedValues } = patchWith(
       language(tuned),
       deployment(
         `${vllm}args: [--max-num-seqs=1, --max-num-batched-tokens=1, --enable-prefix-caching, --enable-chunked-prefill=False, --kv-cache-dtype, fp8, -tp, "4"]`,
@@ -260,7 +260,7 @@ describe('arguments', () => {
     expect(text).toContain(
       '[--max-num-seqs=64, --max-num-batched-tokens=2048, --no-enable-prefix-caching, --enable-chunked-prefill=True, --kv-cache-dtype, fp8, -tp, "1"]',
     )
-    expect(unplaced).toEqual([
+    expect(unappliedValues).toEqual([
       'kvCacheDtype = auto: the container has --kv-cache-dtype fp8: remove it',
     ])
   })
@@ -275,7 +275,7 @@ describe('arguments', () => {
       '{name: NUM_SHARD, value: "4"}',
     )
     const from = `${vllm}args: [--max-num-seqs, $(N)]\nenvFrom: [{configMapRef: {name: c}}]`
-    expect(patchWith(language(), deployment(from)).unplaced).toContain(
+    expect(patchWith(language(), deployment(from)).unappliedValues).toContain(
       '--max-num-seqs=64: it is written as $(N), which the container does not set',
     )
   })

@@ -83,8 +83,8 @@ export function replaceWithin(
 function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span): string {
   const { node, remainingPath } = findNode(text, place, path)
   const content = String(getValueAt(readDocumentValue(text, place), path))
-  const wanted = content.slice(0, span.start) + span.insert + content.slice(span.end)
-  if (remainingPath.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
+  const newContent = content.slice(0, span.start) + span.insert + content.slice(span.end)
+  if (remainingPath.length > 0 || !isScalar(node)) return setAt(text, place, path, newContent)
   const [from, to] = getRange(node)
   const old = escapeForScalar(node, content.slice(span.start, span.end))
   const precedingCount = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
@@ -98,14 +98,14 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
       [position, position + old.length],
       escapeForScalar(node, span.insert),
     )
-    if (readsAs(edited, place, path, wanted)) return edited
+    if (readsAs(edited, place, path, newContent)) return edited
   }
   if (isBlock(node))
     throw new SpecError(
       `${describePath(place, path)} cannot be edited in its block`,
       'edit it by hand',
     )
-  return replaceScalar(text, node, wanted)
+  return replaceScalar(text, node, newContent)
 }
 
 /**
@@ -220,9 +220,9 @@ function writeOutAlias(
 const readDocumentValue = (text: string, { index }: DocumentPlace): YamlValue =>
   parseDocuments(text)[index]!.toJS() as YamlValue
 
-function readsAs(text: string, place: DocumentPlace, path: Path, wanted: string): boolean {
+function readsAs(text: string, place: DocumentPlace, path: Path, expected: string): boolean {
   try {
-    return getValueAt(readDocumentValue(text, place), path) === wanted
+    return getValueAt(readDocumentValue(text, place), path) === expected
   } catch {
     return false // No longer a document that can be read.
   }

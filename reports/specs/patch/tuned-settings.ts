@@ -61,32 +61,32 @@ export function listTunedSettings(
   const measured = recogniseCommandServer(serving.evidence.measured.command ?? [])
   const startedServer =
     server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
-  const known = listKnownSettings(serving, startedServer, isOnePod && tunesGpu(serving))
+  const knownSettings = listKnownSettings(serving, startedServer, isOnePod && tunesGpu(serving))
   const isOwnStart = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
   const unsetNames = listNonResources(serving.configuration).filter(
     (name) =>
-      !known.setParameters.has(name) &&
+      !knownSettings.setParameters.has(name) &&
       (container.tunedElsewhere?.includes(name) ?? !isPassed(name, serving)),
   )
   return {
     flags: [
-      ...known.flags,
+      ...knownSettings.flags,
       ...passed.flags.filter(
         ({ names }) =>
-          !known.flags.some((flag) => flag.names.some((one) => isSame(one, names[0]!))),
+          !knownSettings.flags.some((flag) => flag.names.some((one) => isSame(one, names[0]!))),
       ),
     ],
     variables: [
-      ...known.variables,
+      ...knownSettings.variables,
       ...passed.variables.filter(
-        ({ name }) => ![...known.setParameters].some((one) => isSame(one, name)),
+        ({ name }) => ![...knownSettings.setParameters].some((one) => isSame(one, name)),
       ),
     ],
     readsVariables:
-      known.variables.length > 0 ||
+      knownSettings.variables.length > 0 ||
       server === 'builtin' ||
       (isOwnStart && deployed.server === 'command'),
-    contrary: known.contrary,
+    contrary: knownSettings.contrary,
     elsewhere: unsetNames.map(
       (name) =>
         `${name} = ${serving.configuration[name]}: ${startedServer === undefined ? 'the server' : serverTitles[startedServer]} accepts it neither as an argument nor as a variable`,
@@ -163,7 +163,7 @@ function listKnownSettings(
     const possibleFlags = listPossibleFlags(name, configuration, listFlags)
     return possibleFlags.length === 0 ? [] : [[name, possibleFlags] as const]
   })
-  const taken = listNonResources(configuration).filter(
+  const setNames = listNonResources(configuration).filter(
     (name) =>
       listFlagsChangedBy(name, configuration, listFlags).length > 0 ||
       contrary.some(([other]) => other === name),
@@ -178,7 +178,7 @@ function listKnownSettings(
       `${name} = ${configuration[name]}`,
       { names: possibleFlags.flatMap(listSpellings), isLoose: true },
     ]),
-    setParameters: new Set(taken),
+    setParameters: new Set(setNames),
   }
 }
 

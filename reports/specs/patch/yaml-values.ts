@@ -23,35 +23,35 @@ export function getValueAt(value: YamlValue | undefined, path: Path): YamlValue 
 
 /** Lists the list at a path; empty if there is none. */
 export const listAt = (value: YamlValue | undefined, path: Path): readonly YamlValue[] => {
-  const found = getValueAt(value, path)
-  return Array.isArray(found) ? found : []
+  const list = getValueAt(value, path)
+  return Array.isArray(list) ? list : []
 }
 
-/** Names and values of the map at a path; empty if there is none. */
+/** Lists the names and values of the map at a path; empty if there is none. */
 export const listEntriesAt = (value: YamlValue | undefined, path: Path): [string, YamlValue][] => {
-  const found = getValueAt(value, path)
-  return isYamlMap(found) ? Object.entries(found) : []
+  const map = getValueAt(value, path)
+  return isYamlMap(map) ? Object.entries(map) : []
 }
 
 /**
- * A copy with the value at a path; a whole number makes a list where there is none. Undefined
+ * Copies a value with another value at a path; a whole number creates a list. Undefined
  * removes a named value.
  */
 export function setValueAt(
-  present: YamlValue | undefined,
+  current: YamlValue | undefined,
   path: Path,
   value: YamlValue | undefined,
 ): YamlValue {
   const [key, ...rest] = path
   if (key === undefined) return value as YamlValue
   if (typeof key === 'number') {
-    const list = Array.isArray(present) ? [...(present as YamlValue[])] : []
+    const list = Array.isArray(current) ? [...(current as YamlValue[])] : []
     list[key] = setValueAt(list[key], rest, value)
     return list
   }
-  const named = isYamlMap(present) ? present : {}
+  const currentMap = isYamlMap(current) ? current : {}
   if (rest.length > 0 || value !== undefined)
-    return { ...named, [key]: setValueAt(named[key], rest, value) }
-  const { [key]: _, ...others } = named
+    return { ...currentMap, [key]: setValueAt(currentMap[key], rest, value) }
+  const { [key]: _, ...others } = currentMap
   return others
 }

@@ -26,7 +26,7 @@ export function resolveBatchingKnobs(
   }
 }
 
-/** For a server that takes these values only together with a batch size. */
+/** Resolves the knobs of a server that takes these values only together with a batch size. */
 export const resolveBatchSizeKnobs = (serving: Serving): BatchingKnobs =>
   resolveGatheredBatch(serving) === undefined
     ? { knobs: new Knobs(serving.configuration), notes: [] }

@@ -1,6 +1,4 @@
-/**
- * KServe's Hugging Face runtime, which contains vLLM and passes on the flags that it does not know.
- */
+/** KServe's Hugging Face runtime, which contains vLLM and forwards unknown flags to it. */
 import { formatFlag, parseHubName } from '../../../trials/servers/language-servers.ts'
 import { checkPlatformUri } from '../model-storage.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
@@ -13,8 +11,8 @@ import {
 } from './language.ts'
 
 /**
- * Resolves the address as KServe fetches it: names on the Hub become hf://.
- * @throws SpecError for a path, or an unknown kind of address
+ * Returns the storage URI for KServe. A name on the Hugging Face Hub becomes hf://NAME.
+ * @throws SpecError for a local path, and for storage that only a pod can mount
  */
 export function resolveKserveUri({ modelUri, deployed }: Serving): string {
   const hub =
@@ -23,12 +21,13 @@ export function resolveKserveUri({ modelUri, deployed }: Serving): string {
 }
 
 /**
- * KServe's storage initializer fetches the weights, with the credentials of the service account.
+ * Notes that a private or gated model needs HF_TOKEN: KServe's storage initializer downloads it with
+ * the credentials of the service account.
  */
 export const describeHubToken = ({ modelUri }: Serving): string[] =>
   modelUri !== undefined && parseHubName(modelUri) !== undefined
     ? [
-        'a model of the Hub that is not public needs HF_TOKEN from a Secret of the service account of the pod (kubernetes.pod, or the default of the namespace)',
+        'a private or gated model of the Hub needs HF_TOKEN in a Secret of the service account of the pod (kubernetes.pod; otherwise the default one of the namespace)',
       ]
     : []
 
@@ -36,6 +35,7 @@ export function buildHuggingFaceContainer(serving: Serving, port: number): Serve
   const knobs = resolveLanguageKnobs('vllm', serving)
   return {
     ...serving.container,
+    // The image has its own entry point.
     command: undefined,
     args: [`--model_name=${serving.model}`, ...buildVllmFlags(knobs, serving).map(formatFlag)],
     files: [],
@@ -47,7 +47,7 @@ export function buildHuggingFaceContainer(serving: Serving, port: number): Serve
     notes: [
       ...describeLanguageServer(knobs, serving),
       ...describeNodeSize(serving),
-      'the runtime serves below /openai: use tune verify --path /openai/v1/completions',
+      'the runtime serves the OpenAI API under /openai: use tune verify --path /openai/v1/completions',
       ...describeHubToken(serving),
     ],
     sharedMemory: true,

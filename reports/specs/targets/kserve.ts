@@ -41,7 +41,7 @@ import {
   buildServerFields,
   mountVolumes,
 } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import { fullFleetNote, fullFleetStrategy } from '../replica-schedule.ts'
 import {
@@ -66,7 +66,7 @@ export const target: SpecTarget = {
   scaledBy:
     '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...selectableServers],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
   needsModelUri: usesRuntime,
@@ -165,7 +165,7 @@ function renderInferenceService(
       ...describeGpuNeeds(gpu),
       ...(storage?.notes ?? []),
       ...container.notes,
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       ...scaling.notes,
       ...(replicaPlan ? [fullFleetNote] : []),
     ],

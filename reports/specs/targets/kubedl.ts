@@ -14,7 +14,7 @@ import { buildPlatformContainer } from '../container.ts'
 import { omitEmpty } from '../manifest.ts'
 import { buildPodStorage, modelFolder, resolveStorage } from '../model-storage.ts'
 import { buildConfigMaps, buildResources, buildServerFields, mountVolumes } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import { buildScheduling, describeGpuNeeds, refuseClaim, selectServingGpus } from '../scheduling.ts'
 import { tfservingProgram } from '../servers/tfserving.ts'
@@ -28,7 +28,7 @@ export const target: SpecTarget = {
   needs: 'KubeDL, and for the autoscaler a metrics adapter',
   scaledBy: 'request rate, by a HorizontalPodAutoscaler',
   servers: ['tfserving', 'triton'],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: renderInference,
@@ -115,7 +115,7 @@ function renderInference(serving: Serving, { backend }: SpecOptions): SpecConten
       ...describeGpuNeeds(gpu),
       ...container.notes,
       ...storage.notes,
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       ...scaling.notes,
     ],
   }

@@ -32,7 +32,7 @@ export const target: SpecTarget = {
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   takesPools: true,
-  namespaced: true,
+  isNamespaced: true,
   host: ({ name }) => name,
   stageUrl: ({ name }) => `http://${name}`,
   render: (serving, options) => ({

@@ -6,7 +6,7 @@ import { wasMeasured } from '../../figures.ts'
 import { buildDisruptionBudget, buildLifetime, lifecycle } from '../availability.ts'
 import { omitEmpty } from '../manifest.ts'
 import { buildResources, formatMemory } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import {
   buildClaimTemplates,
@@ -102,7 +102,7 @@ export function renderLlmInferenceService(serving: Serving): SpecContent {
       ...describeLanguageServer(knobs, serving),
       ...describeNodeSize(serving),
       ...describeHubToken(serving),
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       'needs KServe 0.16 or later with its LLMInferenceService controller, and a Gateway; the number of replicas is fixed',
       ...(wasMeasured(serving.evidence.measured, 'vllm')
         ? ['the controller chooses the release of vLLM, unless --image names one']

@@ -27,7 +27,7 @@ export const target: SpecTarget = {
   scaledBy: 'a fixed number of replicas',
   servers: ['vllm'],
   takes: ['gpusPerNode'],
-  namespaced: true,
+  isNamespaced: true,
   host: nameService,
   render: renderLeaderWorkerSet,
 }

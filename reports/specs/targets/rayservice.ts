@@ -8,7 +8,7 @@ import { buildDisruptionBudget, buildLabels, buildLifetime } from '../availabili
 import { formatYaml, type Manifest, omitEmpty } from '../manifest.ts'
 import { describeImage, imagePlaceholder } from '../placeholders.ts'
 import { buildResources } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import {
   buildClaimTemplates,
@@ -28,7 +28,7 @@ export const target: SpecTarget = {
   scaledBy: 'requests in flight, by Ray itself',
   servers: ['ray'],
   implies: 'ray',
-  namespaced: true,
+  isNamespaced: true,
   takes: ['importPath'],
   refusesModelUri: {
     why: 'the application loads its own weights',
@@ -131,7 +131,7 @@ function renderRayService(serving: Serving, { importPath }: SpecOptions): SpecCo
           ]
         : [describeFixedReplicas(serving)]),
       ...describeImage(image),
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       'needs KubeRay 1.1 or later; head and workers use the Ray release of the image',
     ],
   }

@@ -23,7 +23,7 @@ export const target: SpecTarget = {
   needsModelUri: plainKubernetes.needsModelUri,
   takes: ['backend', 'tunerImage'],
   takesOwnPod: true,
-  namespaced: true,
+  isNamespaced: true,
   host: ({ name }) => name,
   render: renderRollout,
 }
@@ -50,14 +50,14 @@ function renderRollout(serving: Serving, { backend, tunerImage }: SpecOptions): 
       'the analysis of a canary loads the rate that the headroom leaves free, and the headroom is 0',
       'set a headroom, such as --headroom 20%',
     )
-  const plain = renderDeployment(serving, { autoscaler: 'none', backend })
-  const service = plain.body.find(({ kind }) => kind === 'Service')!
+  const deployment = renderDeployment(serving, { autoscaler: 'none', backend })
+  const service = deployment.body.find(({ kind }) => kind === 'Service')!
   const { body } = buildVerifyTarget(serving, name, 1)
   return {
-    ...plain,
+    ...deployment,
     name: 'rollout.yaml',
     body: [
-      ...plain.body.map((object) =>
+      ...deployment.body.map((object) =>
         object.kind === 'Deployment' ? convertDeployment(serving, object) : object,
       ),
       ...[`${name}-stable`, `${name}-canary`].map((copy) => ({
@@ -72,7 +72,7 @@ function renderRollout(serving: Serving, { backend, tunerImage }: SpecOptions): 
       'needs the controller of Argo Rollouts 1.6 or later; the first apply replaces nothing, so no analysis runs',
       `clients use Service ${name}, which has new and old pods; tune verify loads ${name}-canary, which has only the new ones`,
       'the analysis adds only the rate that the headroom leaves free at the planned peak: roll out at a busy hour, or raise the rates',
-      ...(plain.notes ?? []),
+      ...(deployment.notes ?? []),
     ],
   }
 }

@@ -10,7 +10,7 @@ import { buildPlatformContainer } from '../container.ts'
 import { omitEmpty } from '../manifest.ts'
 import { checkPlatformUri } from '../model-storage.ts'
 import { buildConfigMaps, buildResources, buildServerFields, mountVolumes } from '../pod.ts'
-import { applyOverlay, describeOverlay } from '../pod-overlay.ts'
+import { applyOverlay, describeIgnoredFields } from '../pod-overlay.ts'
 import { buildAnnotations } from '../provenance.ts'
 import { buildScheduling, describeGpuNeeds, refuseClaim, selectServingGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
@@ -23,7 +23,7 @@ export const target: SpecTarget = {
   needs: 'Seldon Core v1, and for its autoscaler a metrics adapter',
   scaledBy: "request rate, by the SeldonDeployment's own `hpaSpec`",
   servers: ['tfserving', 'triton'],
-  namespaced: true,
+  isNamespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: renderSeldon,
@@ -118,7 +118,7 @@ function renderSeldon(serving: Serving, { backend }: SpecOptions): SpecContent {
     notes: [
       ...describeGpuNeeds(gpu),
       ...container.notes,
-      ...describeOverlay(serving),
+      ...describeIgnoredFields(serving),
       ...(hasRange ? scalingNotes : []),
     ],
   }

@@ -12,7 +12,7 @@ export const target: SpecTarget = {
   needs: '`tensorflow_model_server` on the PATH',
   servers: ['tfserving'],
   implies: 'tfserving',
-  imageless: true,
+  hasNoImage: true,
   render: renderScript,
 }
 

@@ -17,7 +17,7 @@ export const target: SpecTarget = {
   servers: ['triton'],
   implies: 'triton',
   takes: ['backend'],
-  imageless: true,
+  hasNoImage: true,
   render: renderConfig,
 }
 

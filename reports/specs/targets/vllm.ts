@@ -19,7 +19,7 @@ export const target: SpecTarget = {
   needs: '`vllm` on the PATH',
   servers: ['vllm'],
   implies: 'vllm',
-  imageless: true,
+  hasNoImage: true,
   render: renderScript,
 }
 

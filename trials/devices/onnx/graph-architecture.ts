@@ -101,9 +101,9 @@ export function countGraphItem(
 export function describeCount(architecture: GraphArchitecture): string {
   const { inputKind, fixedSize, imageSize, parameters, precision, name } = architecture
   const count = countGraphItem(architecture, {})
-  const open = listDynamicAxes(architecture.graph)
+  const dynamicAxes = listDynamicAxes(architecture.graph)
   const item =
-    open.length === 0 ? 'an item' : `an item with ${open.join(' and ')} of ${defaultSequenceLength}`
+    dynamicAxes.length === 0 ? 'an item' : `an item with ${dynamicAxes.join(' and ')} of ${defaultSequenceLength}`
   const of = {
     text: `a text of ${fixedSize ?? defaultSequenceLength} tokens`,
     image: `an image of ${imageSize} pixels`,

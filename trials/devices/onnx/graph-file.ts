@@ -199,10 +199,10 @@ function convertTensor(tensor: Tensor): GraphTensor {
 
 function readValues(tensor: Tensor): readonly number[] | undefined {
   const { raw_data: raw, data_type: type } = tensor
-  const plain = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find(
+  const listedValues = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find(
     (list) => list.length > 0,
   )
-  if (plain !== undefined || raw.length === 0) return plain
+  if (listedValues !== undefined || raw.length === 0) return listedValues
   const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength)
   const each = (size: number, at: (offset: number) => number) =>
     Array.from({ length: raw.length / size }, (_, i) => at(i * size))

@@ -97,17 +97,17 @@ export function bindInputShapes(
 
 /** Names of dynamic axes other than the batch. They are assumed to be as long as a text. */
 export const listDynamicAxes = (graph: OnnxGraph): string[] => {
-  const open = graph.inputs.flatMap((input) =>
+  const openAxes = graph.inputs.flatMap((input) =>
     input.shape.flatMap((size, axis) =>
       typeof size === 'number' || isBatchAxis(graph, input, axis, size)
         ? []
         : [size.replace(/^\?/, 'axis ')],
     ),
   )
-  return [...new Set(open)]
+  return [...new Set(openAxes)]
 }
 
-/** Of images whose file leaves them open: RGB. */
+/** RGB, for images whose file leaves the number of channels open. */
 const assumedChannels = 3
 
 function chooseSize(

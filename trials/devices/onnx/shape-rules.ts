@@ -175,13 +175,13 @@ const unsqueeze: ShapeRule = inferOne((node, { shape, values }, inputs) => {
 const gather: ShapeRule = inferOne((node, { shape, values }, [, indices]) => {
   if (indices === undefined) return undefined
   const axis = normaliseAxis(readNumber(node, 'axis', 0), shape.length)
-  const picked =
+  const pickedValues =
     shape.length === 1 && values
       ? indices.values?.map((i) => values[normaliseAxis(i, values.length)]!)
       : undefined
   return {
     shape: [...shape.slice(0, axis), ...indices.shape, ...shape.slice(axis + 1)],
-    values: picked,
+    values: pickedValues,
   }
 })
 
@@ -221,20 +221,20 @@ const slice: ShapeRule = inferOne((node, { shape, values }, [, starts, ends, axe
   ]
   if (from === undefined || to === undefined) return undefined
   const along = readNumbersOrInput(node, 'axes', axes) ?? from.map((_, i) => i)
-  const by = steps?.values ?? from.map(() => 1)
+  const stepSizes = steps?.values ?? from.map(() => 1)
   const sizes = [...shape]
-  let cut = values
+  let slicedValues = values
   along.forEach((named, i) => {
     const axis = normaliseAxis(named, shape.length)
     const size = shape[axis]!
     const within = (at: number) =>
-      Math.min(size, Math.max(by[i]! < 0 ? -1 : 0, at < 0 ? at + size : at))
-    const [begin, end] = [Math.min(within(from[i]!), by[i]! < 0 ? size - 1 : size), within(to[i]!)]
-    sizes[axis] = Math.max(0, Math.ceil((end - begin) / by[i]!))
-    if (shape.length === 1 && cut)
-      cut = Array.from({ length: sizes[axis] }, (_, k) => values![begin + k * by[i]!]!)
+      Math.min(size, Math.max(stepSizes[i]! < 0 ? -1 : 0, at < 0 ? at + size : at))
+    const [begin, end] = [Math.min(within(from[i]!), stepSizes[i]! < 0 ? size - 1 : size), within(to[i]!)]
+    sizes[axis] = Math.max(0, Math.ceil((end - begin) / stepSizes[i]!))
+    if (shape.length === 1 && slicedValues)
+      slicedValues = Array.from({ length: sizes[axis] }, (_, k) => values![begin + k * stepSizes[i]!]!)
   })
-  return { shape: sizes, values: shape.length === 1 ? cut : undefined }
+  return { shape: sizes, values: shape.length === 1 ? slicedValues : undefined }
 })
 
 const pad: ShapeRule = inferOne((node, { shape }, inputs) => {
@@ -264,13 +264,13 @@ const resize: ShapeRule = inferOne((node, { shape }, inputs) => {
 })
 
 const expand: ShapeRule = inferOne((_, { shape, values }, [, asked]) => {
-  const wide = asked?.values && broadcast(shape, asked.values)
+  const expandedShape = asked?.values && broadcast(shape, asked.values)
   return (
-    wide && {
-      shape: wide,
+    expandedShape && {
+      shape: expandedShape,
       values:
-        values?.length === 1 && wide.length === 1
-          ? Array.from({ length: wide[0]! }, () => values[0]!)
+        values?.length === 1 && expandedShape.length === 1
+          ? Array.from({ length: expandedShape[0]! }, () => values[0]!)
           : undefined,
     }
   )
@@ -572,9 +572,9 @@ function inferTopK(
   const count = k?.values?.[0] ?? readNumber(node, 'k', 0)
   if (x === undefined || !(count > 0)) return undefined
   const axis = normaliseAxis(readNumber(node, 'axis', -1), x.shape.length)
-  const made = {
+  const tensor = {
     shape: x.shape.map((size, i) => (i === axis ? Math.min(count, size) : size)),
     constant: false,
   }
-  return [made, made]
+  return [tensor, tensor]
 }

@@ -1,4 +1,4 @@
-/** What is known about tensors while a graph is walked with bound dimensions. */
+/** Facts about tensors that are derived while a graph is walked with bound dimensions. */
 import type { GraphAttribute, GraphNode, GraphTensor } from './graph.ts'
 
 export interface TensorInfo {
@@ -72,9 +72,9 @@ export function broadcast(...shapes: readonly (readonly number[])[]): number[] |
   const result: number[] = []
   for (let i = 0; i < rank; i++) {
     const sizes = shapes.map((shape) => shape[i - rank + shape.length] ?? 1)
-    const wide = sizes.find((size) => size !== 1) ?? 1
-    if (sizes.some((size) => size !== 1 && size !== wide)) return undefined
-    result.push(wide)
+    const broadcastSize = sizes.find((size) => size !== 1) ?? 1
+    if (sizes.some((size) => size !== 1 && size !== broadcastSize)) return undefined
+    result.push(broadcastSize)
   }
   return result
 }

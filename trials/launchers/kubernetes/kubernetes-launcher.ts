@@ -79,8 +79,8 @@ export interface KubernetesLauncher extends Launcher {
   close(): Promise<void>
 }
 
-export function createKubernetesLauncher(given: KubernetesLauncherOptions): KubernetesLauncher {
-  const options = { ...given, runDirectory: resolve(given.runDirectory) }
+export function createKubernetesLauncher(launcherOptions: KubernetesLauncherOptions): KubernetesLauncher {
+  const options = { ...launcherOptions, runDirectory: resolve(launcherOptions.runDirectory) }
   const { api, experimentId } = options
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
   const watch = new PodWatch(api, experimentSelector, `${formatOwnerName(experimentId)}-`)

@@ -19,7 +19,7 @@ export interface AbandonedPredictor {
 /** Undefined if the machine shows no processes (no /proc). */
 export function findAbandoned(): AbandonedPredictor[] | undefined {
   if (!existsSync('/proc/self/environ')) return undefined
-  const found = new Map<
+  const entries = new Map<
     string,
     { experiment: string; folder: string; processes: { pid: number; command: string }[] }
   >()
@@ -39,7 +39,7 @@ export function findAbandoned(): AbandonedPredictor[] | undefined {
     )
       continue
     if (isOwned(join(folder, `${cookie}.json`))) continue
-    const entry = found.get(cookie) ?? {
+    const entry = entries.get(cookie) ?? {
       experiment: environment.get(experimentVariable) ?? '',
       folder,
       processes: [],
@@ -48,9 +48,9 @@ export function findAbandoned(): AbandonedPredictor[] | undefined {
       pid,
       command: (readProcess(pid, 'cmdline') ?? '').replaceAll('\0', ' ').trim(),
     })
-    found.set(cookie, entry)
+    entries.set(cookie, entry)
   }
-  return [...found].map(([cookie, entry]) => ({ cookie, ...entry }))
+  return [...entries].map(([cookie, entry]) => ({ cookie, ...entry }))
 }
 
 /**
@@ -68,6 +68,7 @@ export async function endAbandoned(all: readonly AbandonedPredictor[]): Promise<
   }
 }
 
+/** Time from SIGTERM to SIGKILL. Assumed. */
 const graceMs = 1_000
 
 const readEnvironment = (pid: number): ReadonlyMap<string, string> =>

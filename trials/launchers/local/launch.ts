@@ -55,6 +55,7 @@ interface StageOptions {
   readonly urls: ReadonlyMap<string, string>
 }
 
+/** Default time from SIGTERM to SIGKILL. Assumed. */
 export const defaultGraceMs = 5_000
 export const host = '127.0.0.1'
 

@@ -19,16 +19,16 @@ export interface LeftGroup {
  * container and are left out.
  */
 export function findLeftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts): LeftGroup[] {
-  const found = new Map<string, string[]>()
+  const pathsByName = new Map<string, string[]>()
   for (const parent of new Set([cpuParent, memoryParent, holdParent])) {
     if (parent === undefined) continue
     for (const name of readdirSync(parent)) {
       const tuner = parseTunerPid(name)
       if (tuner === undefined || readProcessStat(tuner) !== undefined) continue
-      found.set(name, [...(found.get(name) ?? []), join(parent, name)])
+      pathsByName.set(name, [...(pathsByName.get(name) ?? []), join(parent, name)])
     }
   }
-  return [...found.values()]
+  return [...pathsByName.values()]
     .map((folders) => ({
       folders,
       pids: [...new Set(folders.flatMap(listPids))].sort((a, b) => a - b),
@@ -57,7 +57,7 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
   }
 }
 
-/** From SIGTERM to SIGKILL. Assumed. */
+/** Time from SIGTERM to SIGKILL. Assumed. */
 const graceMs = 1_000
 
 /** The kernel shows a process of another namespace as 0. */

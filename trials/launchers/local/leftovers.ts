@@ -68,7 +68,7 @@ interface PortListener {
 
 /** Processes that are known only by the port of a killed tuner's predictor. */
 export const findLeftListeners = async (folder: string): Promise<PortListener[]> => {
-  const found: PortListener[] = []
+  const listeners: PortListener[] = []
   for (const name of readNotes(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
@@ -78,9 +78,9 @@ export const findLeftListeners = async (folder: string): Promise<PortListener[]>
       listener !== undefined &&
       !listMembers(note.predictor, false).some(({ pid }) => pid === listener.pid)
     )
-      found.push(listener)
+      listeners.push(listener)
   }
-  return found
+  return listeners
 }
 
 const findListener = async ({ port, predictor }: Note): Promise<PortListener | undefined> => {

@@ -188,12 +188,12 @@ function createPredictor(
     provenance,
     isolation: launched.describeIsolation(reservation),
     ...(provenance === 'emulated' && {
-      move: async (other, until) => {
+      moveToCores: async (other, until) => {
         const newReservation = await launch.changeReservation(other, until)
         await pinProcesses(options.machine, newReservation, listGroupPids())
         return launched.describeIsolation(newReservation)
       },
-      rest: launch.release,
+      releaseCores: launch.release,
     }),
     ...(prepared && { prepared: { seconds: prepared.seconds, reused: prepared.reused } }),
     logPath: log.path,

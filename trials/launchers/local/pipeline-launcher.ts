@@ -83,11 +83,11 @@ export function countPipelineCores(
 ): number {
   return countCores(
     pipeline.stages.toReversed().flatMap(({ name }) => {
-      const found = findStage(configuration, name)
-      if (found === undefined) return []
+      const stageConfiguration = findStage(configuration, name)
+      if (stageConfiguration === undefined) return []
       const { defaults, ownGpus } = stages.get(name)!
-      const { cpuCores } = readResources(found.configuration, defaults, ownGpus)
-      return Array.from({ length: found.replicas }, () => cpuCores)
+      const { cpuCores } = readResources(stageConfiguration.configuration, defaults, ownGpus)
+      return Array.from({ length: stageConfiguration.replicas }, () => cpuCores)
     }),
   )
 }
@@ -123,16 +123,16 @@ async function launchStage(
 ): Promise<ServingStage> {
   const { options, pool, trialNumber, signal, onWaiting, callable, cleanup } = launch
   const stageOptions = options.stages.get(name)!
-  const found = findStage(configuration, name)
-  if (found === undefined)
+  const stageConfiguration = findStage(configuration, name)
+  if (stageConfiguration === undefined)
     throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
   const urls = new Map(callable.map((stage) => [stage.name, stage.relay!.url]))
   const replicas: Predictor[] = []
-  for (let number = 1; number <= found.replicas; number++) {
-    const folder = found.replicas === 1 ? name : `${name}-${number}`
+  for (let number = 1; number <= stageConfiguration.replicas; number++) {
+    const folder = stageConfiguration.replicas === 1 ? name : `${name}-${number}`
     const launcher = createLocalLauncher({ ...stageOptions, stage: { folder, pool, urls } })
     try {
-      const predictor = await launcher.launch(found.configuration, trialNumber, signal, onWaiting)
+      const predictor = await launcher.launch(stageConfiguration.configuration, trialNumber, signal, onWaiting)
       cleanup.add(() => predictor.stop())
       replicas.push(predictor)
     } catch (error) {

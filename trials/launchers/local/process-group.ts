@@ -136,12 +136,12 @@ const waitForLeaderExit = async (child: ChildProcess): Promise<Exit> => {
 export const endGroup = async (
   group: GroupIdentity,
   graceMs: number,
-  held: boolean,
+  isHeld: boolean,
 ): Promise<void> => {
   const startedMs = performance.now()
   const signalled = new Set<number>()
   const listRemaining = () => {
-    const members = listMembers(group, held)
+    const members = listMembers(group, isHeld)
     return members.length > 0 ? members : listStrays(group)
   }
   for (let members = listRemaining(); members.length > 0; members = listRemaining()) {

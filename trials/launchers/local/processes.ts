@@ -87,13 +87,13 @@ export const isRunning = (identity: ProcessIdentity): boolean =>
 
 /**
  * Living members of a group: the leader's process group and session, and processes with its cookie.
- * @param held the caller has followed the group since its start, so it is the same group even
+ * @param isHeld the caller has followed the group since its start, so it is the same group even
  * without its leader (Linux reuses an id only when no process, group or session has it). Otherwise
  * only the cookie identifies a group without its leader.
  */
-export const listMembers = (group: GroupIdentity, held: boolean): ProcessStat[] => {
+export const listMembers = (group: GroupIdentity, isHeld: boolean): ProcessStat[] => {
   if (group.bootId !== readBootId()) return []
-  const trusted = held || isAlive(group.leader, group.leaderStartTicks)
+  const trusted = isHeld || isAlive(group.leader, group.leaderStartTicks)
   const inside = new Set(group.controlGroups?.flatMap(listPids))
   return listProcesses().filter((process) => {
     if (isDead(process) || process.startTicks < group.leaderStartTicks) return false
@@ -139,8 +139,8 @@ export const countListeningSockets = (
 ): { total: number; byCandidates: number } | undefined => {
   const sockets = listListeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
-  const own = new Set(candidates.flatMap(listSockets))
-  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
+  const candidateSockets = new Set(candidates.flatMap(listSockets))
+  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => candidateSockets.has(name)).length }
 }
 
 /** They listen for containers and units that they start. */
@@ -166,9 +166,9 @@ export const areListenersForeign = (port: number, group: GroupIdentity): boolean
 
 /** TCP ports on which processes listen, ascending. */
 export const listPorts = (pids: readonly number[]): number[] => {
-  const own = new Set(pids.flatMap(listSockets))
+  const ownSockets = new Set(pids.flatMap(listSockets))
   const ports = (listListeningSockets() ?? [])
-    .filter(({ name }) => own.has(name))
+    .filter(({ name }) => ownSockets.has(name))
     .map(({ port }) => port)
   return [...new Set(ports)].sort((a, b) => a - b)
 }

@@ -163,7 +163,7 @@ function releaseShare(reserved: Map<number, ReservedCore>, core: number, share: 
   else reserved.delete(core)
 }
 
-/** Of sums of shares. */
+/** Tolerance for sums of shares. */
 const roundingError = 1e-9
 
 /**
@@ -171,15 +171,15 @@ const roundingError = 1e-9
  * in the order of the predictors.
  */
 export function countCores(predictors: readonly number[]): number {
-  const shared: number[] = []
-  let whole = 0
+  const sharedCores: number[] = []
+  let wholeCores = 0
   for (const cores of predictors) {
-    const at = shared.findIndex((share) => share + cores <= 1 + roundingError)
-    if (cores >= 1) whole += Math.ceil(cores)
-    else if (at < 0) shared.push(cores)
-    else shared[at]! += cores
+    const at = sharedCores.findIndex((share) => share + cores <= 1 + roundingError)
+    if (cores >= 1) wholeCores += Math.ceil(cores)
+    else if (at < 0) sharedCores.push(cores)
+    else sharedCores[at]! += cores
   }
-  return whole + shared.length
+  return wholeCores + sharedCores.length
 }
 
 /**

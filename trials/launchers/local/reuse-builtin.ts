@@ -14,7 +14,7 @@ import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { parseResources } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { chooseEngine, createPredictorEnvironment, getBuiltinProtocol } from '../builtin.ts'
-import { loadPath, readErrorMessage } from '../model-loading.ts'
+import { getModelLoadPath, readErrorMessage } from '../model-loading.ts'
 import { reuseServers } from '../reuse-servers.ts'
 import { type BuiltinTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { applyVariant } from '../variants.ts'
@@ -27,6 +27,9 @@ interface ReuseBuiltinOptions {
   readonly machine: MachineFacts
   readonly ownGpus?: readonly Gpu[]
 }
+
+/** HTTP status for a model that does not fit the memory. */
+const insufficientStorageStatus = 507
 
 /**
  * Parameters of the device model and of the batcher that the predictor's model-load endpoint
@@ -55,7 +58,7 @@ export function canReuseBuiltin({
   machine,
   ownGpus,
 }: Omit<ReuseBuiltinOptions, 'protocol' | 'payload'>): boolean {
-  const { transport, streams } = protocolTable[getBuiltinProtocol(template)]
+  const { transport, streams: isStreaming } = protocolTable[getBuiltinProtocol(template)]
   const gpus = parameters.flatMap((parameter) =>
     parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
   )
@@ -63,15 +66,15 @@ export function canReuseBuiltin({
     chooseEngine(template, parseResources({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
   return (
     transport === 'http' &&
-    !streams &&
+    !isStreaming &&
     gpus.length > 0 &&
     gpus.every((gpu) => gpu !== 'none' && isEmulated(gpu))
   )
 }
 
 /**
- * False for fractions of cores: they need a control group, which a process can enter only at its
- * start.
+ * Whether all values are whole cores. Fractions need a control group, which a process enters only
+ * at its start.
  */
 const hasWholeCores = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
@@ -88,11 +91,12 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
   return reuseServers<undefined>(inner, {
     parameterNames: new Set(reconfigurable.map(({ name }) => name)),
     changeDescription: 'reconfigured',
+    // A rejected configuration leaves the server unchanged.
     survivesRejection: true,
     prepareServer: async () => undefined,
-    reconfigure: async ({ predictor, url }, requested, signal) => {
-      const { template, configuration } = applyVariant(options.template, requested)
-      const isolation = await predictor.move?.(configuration, signal)
+    reconfigure: async ({ predictor, url }, trialConfiguration, signal) => {
+      const { template, configuration } = applyVariant(options.template, trialConfiguration)
+      const isolation = await predictor.moveToCores?.(configuration, signal)
       const settings = createPredictorEnvironment(
         template,
         configuration,
@@ -129,14 +133,14 @@ async function loadConfiguration(
   signal: AbortSignal,
   logPath: string | undefined,
 ): Promise<void> {
-  const response = await fetch(new URL(loadPath(model), url), {
+  const response = await fetch(new URL(getModelLoadPath(model), url), {
     method: 'POST',
     body: JSON.stringify({ parameters }),
     signal,
   })
   const answer = await readAnswer(response.body)
   if (response.ok) return
-  if (response.status === insufficientStorage)
+  if (response.status === insufficientStorageStatus)
     throw new InfeasibleError('out-of-memory', readErrorMessage(answer), logPath)
   throw new LaunchError(
     `the predictor rejects its configuration: ${readErrorMessage(answer)}`,
@@ -144,6 +148,3 @@ async function loadConfiguration(
     logPath,
   )
 }
-
-/** HTTP status for a model that does not fit the memory. */
-const insufficientStorage = 507

@@ -38,13 +38,13 @@ function countRequests(client: Socket, replica: Socket): void {
 }
 
 const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
-  const chosen = connections.indexOf(Math.min(...connections))
-  connections[chosen]!++
-  const replica = connect({ ...replicas[chosen]!, allowHalfOpen: true, noDelay: true })
+  const leastBusy = connections.indexOf(Math.min(...connections))
+  connections[leastBusy]!++
+  const replica = connect({ ...replicas[leastBusy]!, allowHalfOpen: true, noDelay: true })
   let openDirections = 2
   const endDirection = () => {
     openDirections--
-    if (openDirections === 0) connections[chosen]!--
+    if (openDirections === 0) connections[leastBusy]!--
   }
   countRequests(client, replica)
   // An error of one direction destroys both sockets, so the other direction ends too.

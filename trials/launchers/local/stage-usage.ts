@@ -10,9 +10,9 @@ import type { RelayTotals, StageRelay } from './stage-relay.ts'
 export interface ServingStage {
   readonly name: string
   readonly replicas: readonly Predictor[]
-  /** Of one replica. */
+  /** Resources of one replica. */
   readonly resources: Resources
-  /** Before all but the entry. */
+  /** Relay before the stage; the entry has none. */
   readonly relay?: StageRelay
 }
 
@@ -52,15 +52,15 @@ export class StageUsageMeter {
   computeUsage(usages: ReadonlyMap<string, readonly Usage[]>): StageUsage[] {
     const ownMs = computeOwnTimes(this.pipeline, this.lastVisits)
     return this.stages.flatMap(({ name, resources }) => {
-      const seen = this.lastVisits.get(name)
-      if (seen === undefined) return []
+      const visits = this.lastVisits.get(name)
+      if (visits === undefined) return []
       const replicas = usages.get(name)!
       const cpuShare = mean(replicas.map(({ cpuCores = 0 }) => cpuCores)) / resources.cpuCores
       const gpuShare = mean(replicas.map(({ gpuUtilization = 0 }) => gpuUtilization))
       return [
         {
           stage: name,
-          visits: seen.visits,
+          visits: visits.visits,
           meanMs: ownMs.get(name)!,
           busyShare: Math.max(cpuShare, gpuShare),
           busier: gpuShare > cpuShare ? 'gpu' : 'cpu',
@@ -97,18 +97,18 @@ function compare(
  */
 function computeOwnTimes(
   pipeline: Pipeline,
-  seen: ReadonlyMap<string, StageVisits>,
+  visitsByStage: ReadonlyMap<string, StageVisits>,
 ): ReadonlyMap<string, number> {
   const declared = computeVisitRatios(pipeline)
   const callMs = ({ stage, ratio }: { stage: string; ratio: number }): number => {
-    const called = seen.get(stage)
+    const called = visitsByStage.get(stage)
     return called === undefined
       ? 0
       : ((ratio * called.visits) / declared.get(stage)!) * called.totalMs
   }
   return new Map(
     pipeline.stages.flatMap(({ name, calls, parallelCalls }) => {
-      const visits = seen.get(name)
+      const visits = visitsByStage.get(name)
       if (visits === undefined) return []
       const times = calls.map(callMs)
       const callsMs = parallelCalls ? Math.max(0, ...times) : sum(times)

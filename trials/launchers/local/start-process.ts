@@ -153,6 +153,6 @@ const getMemoryLimitMiB = ({ configuration, resources }: Launch): number | undef
 const wasKilledForMemory = (controlGroup: ControlGroup): boolean =>
   (controlGroup.memoryKills() ?? 0) > 0
 
-/** How to install the template's server, where that is known. */
+/** Finds how to install the template's server, if that is known. */
 export const findInstallHint = (template: LocalLauncherOptions['template']): string | undefined =>
   template.kind === 'command' ? getServerInstall(template.server) : undefined

@@ -115,7 +115,7 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
 const computeCores = (ticks: number, ms: number): number =>
   ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0
 
-/** The same process now; [] when it has ended. */
+/** Reads the process again; [] if it has ended. */
 const rereadProcess = (member: ProcessStat): ProcessStat[] => {
   const now = readProcessStat(member.pid)
   return now?.startTicks === member.startTicks ? [now] : []

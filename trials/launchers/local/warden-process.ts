@@ -7,7 +7,7 @@ import { sweepLeftovers } from './leftovers.ts'
 
 /** A killed tuner takes a moment to end, and a restarted one sweeps by itself. */
 const sweepDelayMs = 500
-/** From SIGTERM to SIGKILL of the predictors. */
+/** Time from SIGTERM to SIGKILL of the predictors. */
 const graceMs = 1_000
 /** Twice: at the first sweep the tuner may not have ended yet. */
 const sweeps = 2

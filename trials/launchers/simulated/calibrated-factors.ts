@@ -9,7 +9,7 @@ import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type CalibratedServer, predictDeviceLatency } from '../../devices/device-model.ts'
 import { predictServerMs, sampleServerFit } from '../../devices/server-fit.ts'
 import { createCalibratedStage } from './cpu-stage.ts'
-import type { ModelledServer } from './device.ts'
+import type { ModelledServer } from './modelled-server.ts'
 import { predictTimedCapacity, softenCapacity, type TimedModel } from './estimated-capacity.ts'
 
 interface PriorContext {

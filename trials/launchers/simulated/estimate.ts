@@ -12,7 +12,7 @@ import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
 import { createCalibratedFactors, shareExponentSd } from './calibrated-factors.ts'
 import { createCpuStage, type MachineCores } from './cpu-stage.ts'
-import { cpuError, type ModelledServer, modelServer } from './device.ts'
+import { cpuError, type ModelledServer, modelServer } from './modelled-server.ts'
 import {
   type PredictedCapacity,
   predictCapacity,
@@ -312,7 +312,7 @@ function propagateErrors(
   slo: EstimatorOptions['slo'],
 ): number {
   const model = createQueueingModel(modelled)
-  const deviceError = modelled.batchLatency(modelled.serving.batchSize).relativeError
+  const deviceError = modelled.predictBatchLatency(modelled.serving.batchSize).relativeError
   const computeChange = (deviceFactor: number, cpuFactor: number) => {
     const shifted = predictCapacity(
       {

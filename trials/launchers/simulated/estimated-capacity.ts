@@ -60,7 +60,7 @@ function interpolateTime({ sizes, times }: TimedModel, batch: number): number {
  * arrivals during a batch.
  */
 const batchSizeZScore = 1.6
-/** The same for a batch that waits for the whole delay. */
+/** Standard deviations for a batch that waits for the whole delay. */
 const delayedBatchZScore = 2.6
 /** Maximum number of iterations of the fixed point of the batch size. */
 const maxBatchIterations = 6
@@ -162,7 +162,7 @@ export const predictCapacity = (
  */
 const saturatedShare = 0.8
 
-/** Like `predictCapacity`, with tabulated device times. */
+/** Predicts the capacity like `predictCapacity`, with tabulated device times. */
 export function predictTimedCapacity(
   model: TimedModel,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,

@@ -1,7 +1,6 @@
 /**
- * Capacity of a language-model server under an SLO in closed form: an approximation of the
- * simulation, in microseconds of computing time. The capacity is the highest rate at which the
- * predicted latencies meet the SLO.
+ * Capacity of a language-model server under an SLO in closed form: the highest rate at which the
+ * predicted latencies meet the SLO. It approximates the simulation in microseconds.
  */
 
 import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
@@ -12,14 +11,14 @@ import { predictPoolLatencies, predictPrefillMs, solveDecodeState } from './llm-
 import {
   type LlmQueueing,
   predictAdmissionMs,
-  predictRestOfStepMs,
-  predictSlowTokenMs,
+  predictResidualStepMs,
+  predictTpotAtZ,
   solveSteadyState,
 } from './llm-steady-state.ts'
 import { computeNormalQuantile, computeWaitQuantileMs } from './queue-waits.ts'
 
 /**
- * Quantiles q of the latencies, ms; undefined beyond saturation.
+ * Predicts the q-quantiles of TTFT, TPOT and end-to-end latency, ms; undefined above saturation.
  * @param lengths lengths of the requests whose latencies are predicted, e.g. of one class
  */
 function predictLlmLatencies(
@@ -33,47 +32,52 @@ function predictLlmLatencies(
     return predictPoolLatencies(model, server.pools, rateRps, q, lengths)
   const state = solveSteadyState(model, rateRps)
   if (state === undefined) return undefined
-  const { arrivalsPerMs, sequences, tokenMs, promptShare, groupSize, steps } = state
+  // See `SteadyState`: prefill takes `prefillShare` of the time, in batches of `prefillBatchSize`.
+  const { arrivalsPerMs, sequences, tokenMs, prefillShare, prefillBatchSize, steps } = state
   const { meanOutputTokens, meanPromptTokens, promptCv2 } = load
-  const { promptsApart } = server.limits
+  const { separatePrefill } = server.limits
   const z = computeNormalQuantile(q)
 
-  // Prompt groups interrupt an answer. Their number is taken for a Poisson variable, so its
-  // standard deviation is the root of its mean.
-  const groupMs = steps.promptGroupMs(groupSize * meanPromptTokens, groupSize, sequences)
-  const groupsPerAnswer = Math.max(0, (arrivalsPerMs * meanOutputTokens * tokenMs) / groupSize)
-  const promptsExtraMs = (z * groupMs * Math.sqrt(groupsPerAnswer)) / meanOutputTokens
-  const tpot = predictSlowTokenMs(state, z, promptsExtraMs)
+  // Prefill batches interrupt an answer. Their number per answer is modelled as a Poisson variable,
+  // so its standard deviation is the root of its mean.
+  const batchMs = steps.prefillBatchMs(prefillBatchSize * meanPromptTokens, prefillBatchSize, sequences)
+  const batchesPerAnswer = Math.max(0, (arrivalsPerMs * meanOutputTokens * tokenMs) / prefillBatchSize)
+  /** Prefill time per output token that an answer has above the mean, at z standard deviations. */
+  const prefillExtraMs = (z * batchMs * Math.sqrt(batchesPerAnswer)) / meanOutputTokens
+  const tpot = predictTpotAtZ(state, z, prefillExtraMs)
 
-  // Requests queue for the host, and then prompt groups for the GPU.
-  const { frontMs } = server
-  const hostQueue = { serviceMs: frontMs, utilization: arrivalsPerMs * frontMs, serviceCv2: 0 }
-  const promptQueue = { serviceMs: groupMs, utilization: promptShare, serviceCv2: promptCv2 }
+  // Two queues in series: requests at the host, then prefill batches at the GPU.
+  const { hostMs } = server
+  const hostQueue = { serviceMs: hostMs, utilization: arrivalsPerMs * hostMs, serviceCv2: 0 }
+  const promptQueue = { serviceMs: batchMs, utilization: prefillShare, serviceCv2: promptCv2 }
   const waitsMs = computeWaitQuantileMs(promptQueue, q) + computeWaitQuantileMs(hostQueue, q)
-  // A server with separate prompt steps waits until the group is complete. The first prompt of the
-  // group waits longest: a request waits the share q of its time.
-  const gatheringMs = promptsApart && groupSize > 1 ? (q * (groupSize - 1)) / arrivalsPerMs : 0
-  // A long prompt, with mean ones in its group.
-  const longGroupTokens = getQuantile(lengths.prompts, q) + (groupSize - 1) * meanPromptTokens
-  const longGroupMs = steps.promptGroupMs(longGroupTokens, groupSize, sequences)
-  // With chunked prefill, the time of the group is an extension of a decoding step.
-  const decodingMs = promptsApart ? 0 : steps.decodeMs(sequences)
+  // A server with separate prefill steps waits until the batch is complete: its first prompt for
+  // the prefillBatchSize - 1 that follow. A request at quantile q waits the share q of that.
+  const gatheringMs = separatePrefill && prefillBatchSize > 1 ? (q * (prefillBatchSize - 1)) / arrivalsPerMs : 0
+  // Prefill time of a batch with one q-quantile prompt and otherwise mean prompts.
+  const longBatchTokens = getQuantile(lengths.prompts, q) + (prefillBatchSize - 1) * meanPromptTokens
+  const longBatchMs = steps.prefillBatchMs(longBatchTokens, prefillBatchSize, sequences)
+  // With chunked prefill, the batch only extends a decoding step, whose own time is added.
+  const decodingMs = separatePrefill ? 0 : steps.decodeMs(sequences)
   const ttft =
-    frontMs +
-    predictRestOfStepMs(state, q) +
+    hostMs +
+    predictResidualStepMs(state, q) +
     decodingMs +
-    longGroupMs +
+    longBatchMs +
     waitsMs +
     gatheringMs +
     predictAdmissionMs(state, meanOutputTokens, q)
   return { ttft, tpot, e2e: ttft + Math.max(0, getQuantile(lengths.outputs, q) - 1) * tokenMs }
 }
 
-/** A rate at which requests do not meet: latencies are those of an unloaded server. */
+/** At this rate requests do not overlap: latencies are those of an unloaded server. */
 const unloadedRps = 1e-4
 const maxRps = 1e5
 
-/** Bisects the highest rate with a property that all lower rates have too, to 0.5 %. */
+/**
+ * Bisects to 0.5 % for the highest rate with a monotone property: if a rate has it, so do all lower
+ * rates.
+ */
 function bisectMaxRate(hasProperty: (rateRps: number) => boolean): number {
   let [low, high] = [unloadedRps, maxRps]
   while (high / low > 1.005) {
@@ -96,13 +100,13 @@ export function findSaturationRps(model: LlmQueueing): number {
   )
 }
 
-/** From this share of the saturation rate on, the GPU limits the capacity rather than the SLO. */
+/** From this share of the saturation rate on, the GPU rather than the SLO limits the capacity. */
 const gpuBoundShare = 0.8
 
 /**
- * Predicts the capacity by slowdown of the whole server: with everything s times as slow, rate r /
- * s has s times the latencies of rate r, so all slowdowns share their results. Under a joint SLO,
- * the same requests are assumed to violate all limits.
+ * Returns the capacity as a function of a slowdown factor s. A server s times slower has, at
+ * rate r / s, s times the latencies of rate r, so one cache of latencies by rate serves every s.
+ * Under a joint SLO, the same requests are assumed to violate all limits.
  */
 export function predictLlmCapacities(
   model: LlmQueueing,
@@ -117,7 +121,7 @@ export function predictLlmCapacities(
       : computeSloLatency(latencies, slo, className)
   }
   const sloMsByRate = new Map<number, number>()
-  /** Gets the latency that the SLO counts, of its worst class; infinite beyond saturation. */
+  /** Gets the SLO latency of the worst class; infinite above saturation. */
   const getSloMs = (rateRps: number): number => {
     const cachedMs = sloMsByRate.get(rateRps)
     if (cachedMs !== undefined) return cachedMs

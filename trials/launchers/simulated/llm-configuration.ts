@@ -1,6 +1,6 @@
 /**
- * A configuration of a language-model server as input of the simulation and the closed form, parsed
- * as by the built-in predictor.
+ * Converts a configuration of a language-model server to the model that the simulation and the
+ * closed form use. Values are parsed as by the built-in predictor.
  */
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
@@ -18,7 +18,7 @@ import { createLlmPools, getTensorParallel, type ModelledLlm } from './llm-pools
 export interface LlmRequest {
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Hashes of the prompt's full blocks (see the scheduler). */
+  /** Hashes of the full blocks of the prompt, for prefix-cache hits. */
   readonly prefix: readonly number[]
   /** Name of its class, where it has one. */
   readonly requestClass?: string
@@ -39,10 +39,12 @@ export interface LlmModelOptions {
 }
 
 /**
- * @throws DeviceModelError for values that the model cannot read, or that the GPU does not have
+ * Builds the server model of a configuration. With pools it is that of the prefill servers, and also
+ * has the decode servers.
+ * @throws DeviceModelError for invalid values, and for features that the GPU does not have
  * @throws OutOfMemoryError if weights and one sequence do not fit
  */
-export function modelLlm(
+export function buildLlmModel(
   architecture: Decoder,
   configuration: Configuration,
   {
@@ -69,33 +71,33 @@ export function modelLlm(
       'MIG slices are not modelled for language models',
       'use whole GPUs, or gpuMemoryPercent',
     )
-  const all: Configuration = { ...llmDefaults, ...defaults, ...configuration }
-  const drafting = {
-    tokens: Number(all.speculativeTokens),
-    method: readChoice(all, 'speculativeMethod', speculativeMethods),
-    model: all.speculativeModel === undefined ? undefined : String(all.speculativeModel),
+  const values: Configuration = { ...llmDefaults, ...defaults, ...configuration }
+  const speculativeSettings = {
+    tokens: Number(values.speculativeTokens),
+    method: readChoice(values, 'speculativeMethod', speculativeMethods),
+    model: values.speculativeModel === undefined ? undefined : String(values.speculativeModel),
     acceptance,
   }
-  const serving = {
+  const serverSettings = {
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
     engine,
-    quantization: readChoice(all, 'quantization', quantizations),
-    kvCacheDtype: readChoice(all, 'kvCacheDtype', kvCacheDtypes),
+    quantization: readChoice(values, 'quantization', quantizations),
+    kvCacheDtype: readChoice(values, 'kvCacheDtype', kvCacheDtypes),
     tensorParallel: getTensorParallel(resources),
-    maxSequences: Number(all.maxNumSeqs),
-    maxBatchedTokens: Number(all.maxNumBatchedTokens),
-    maxModelLength: Number(all.maxModelLen),
-    memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
+    maxSequences: Number(values.maxNumSeqs),
+    maxBatchedTokens: Number(values.maxNumBatchedTokens),
+    maxModelLength: Number(values.maxModelLen),
+    memoryShare: Number(values.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
-    prefixCaching: readChoice(all, 'enablePrefixCaching', ['on', 'off']) === 'on',
-    speculation: planSpeculation(drafting, architecture, ownArchitectures),
+    prefixCaching: readChoice(values, 'enablePrefixCaching', ['on', 'off']) === 'on',
+    speculation: planSpeculation(speculativeSettings, architecture, ownArchitectures),
   }
-  const server = planLlmServer(architecture, serving)
+  const server = planLlmServer(architecture, serverSettings)
   const { pools } = resources
   if (pools === undefined) return server
   const decodePoolServer = planLlmServer(architecture, {
-    ...serving,
+    ...serverSettings,
     tensorParallel: pools.decodeGpus,
   })
   return {
@@ -110,15 +112,15 @@ export function modelLlm(
   }
 }
 
-/** Why a server refuses requests longer than its longest sequence; undefined: it accepts all. */
-export function explainRefusal(
+/** Explains that a server rejects requests that are too long for it; undefined: it accepts all. */
+export function explainRejection(
   requests: readonly LlmRequest[],
   { maxModelLength }: ModelledLlm,
 ): string | undefined {
-  const long = requests
+  const tooLong = requests
     .map(({ promptTokens, outputTokens }) => promptTokens + outputTokens)
     .filter((tokens) => tokens > maxModelLength)
-  if (long.length === 0) return undefined
-  const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
-  return `rejects requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}; the longest has ${longest} tokens`
+  if (tooLong.length === 0) return undefined
+  const longest = tooLong.reduce((max, tokens) => Math.max(max, tokens), 0)
+  return `rejects requests: ${tooLong.length} of ${requests.length} are longer than max-model-len ${maxModelLength}; the longest has ${longest} tokens`
 }

@@ -14,10 +14,10 @@ import type { Estimator } from './estimate.ts'
 import { type PredictedCapacity, softenCapacity } from './estimated-capacity.ts'
 import { predictLlmCapacities } from './llm-capacity.ts'
 import {
-  explainRefusal,
+  explainRejection,
   type LlmModelOptions,
   type LlmRequest,
-  modelLlm,
+  buildLlmModel,
 } from './llm-configuration.ts'
 import { type LlmLoad, summariseLlmLoad } from './llm-load.ts'
 import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
@@ -69,9 +69,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   }
   const modelConfiguration = (configuration: Configuration): ModelResult => {
     try {
-      const server = modelLlm(architecture, configuration, options)
-      const refusal = options.keepOverlongPrompts ? explainRefusal(requests(), server) : undefined
-      if (refusal !== undefined) return { reason: refusal, isCertain: true }
+      const server = buildLlmModel(architecture, configuration, options)
+      const rejection = options.keepOverlongPrompts ? explainRejection(requests(), server) : undefined
+      if (rejection !== undefined) return { reason: rejection, isCertain: true }
       return { server, capacityAt: predictLlmCapacities({ server, load: getLoad(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)

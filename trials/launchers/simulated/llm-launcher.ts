@@ -15,7 +15,7 @@ import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { explainRefusal, type LlmModelOptions, modelLlm } from './llm-configuration.ts'
+import { explainRejection, type LlmModelOptions, buildLlmModel } from './llm-configuration.ts'
 import { formatTransfer, type ModelledLlm } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
@@ -39,8 +39,8 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
         acceptance,
         kvTransfer,
       })
-      const refused = explainRefusal(load.requests, modelled)
-      if (refused !== undefined) throw new InfeasibleError('crashed', refused)
+      const rejection = explainRejection(load.requests, modelled)
+      if (rejection !== undefined) throw new InfeasibleError('crashed', rejection)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
         target: { kind: 'virtual', server },
@@ -62,7 +62,7 @@ function createServerOrThrow(
   options: LlmModelOptions,
 ): ModelledLlm {
   try {
-    return modelLlm(architecture, configuration, options)
+    return buildLlmModel(architecture, configuration, options)
   } catch (error) {
     if (error instanceof OutOfMemoryError)
       throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))

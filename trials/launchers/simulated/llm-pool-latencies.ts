@@ -9,8 +9,8 @@ import type { LlmPools } from './llm-pools.ts'
 import {
   type LlmQueueing,
   predictAdmissionMs,
-  predictRestOfStepMs,
-  predictSlowTokenMs,
+  predictResidualStepMs,
+  predictTpotAtZ,
   type SteadyState,
   solveSteadyState,
 } from './llm-steady-state.ts'
@@ -40,7 +40,7 @@ const addIndependent = (a: TimeSummary, b: TimeSummary): number =>
  * @param longTokens quantile q of the prompt lengths
  */
 export function predictPrefillMs(
-  { server: { limits, stepMs, frontMs }, load }: LlmQueueing,
+  { server: { limits, stepMs, hostMs }, load }: LlmQueueing,
   servers: number,
   rateRps: number,
   longTokens: number,
@@ -65,7 +65,7 @@ export function predictPrefillMs(
     groupMs(prompts, longTokens + (prompts - 1) * meanPromptTokens)
   const maxGroup = Math.max(1, limits.maxBatchedTokens / meanPromptTokens)
   const utilization = (arrivalsPerMs * groupMs(maxGroup)) / maxGroup
-  if (arrivalsPerMs * frontMs >= 1 || utilization >= 1) return undefined
+  if (arrivalsPerMs * hostMs >= 1 || utilization >= 1) return undefined
 
   const summariseWait = (serviceMs: number): TimeSummary => {
     const queue: Queue = {
@@ -106,8 +106,8 @@ export function predictPrefillMs(
         )
       : Number.POSITIVE_INFINITY
 
-  const hostQueue = { serviceMs: frontMs, utilization: arrivalsPerMs * frontMs, serviceCv2: 0 }
-  return frontMs + computeWaitQuantileMs(hostQueue, q) + Math.min(lowLoadMs, highLoadMs)
+  const hostQueue = { serviceMs: hostMs, utilization: arrivalsPerMs * hostMs, serviceCv2: 0 }
+  return hostMs + computeWaitQuantileMs(hostQueue, q) + Math.min(lowLoadMs, highLoadMs)
 }
 
 /** Solves the steady state of one of the decode servers, which compute no prompts. */
@@ -148,14 +148,14 @@ export function predictPoolLatencies(
   const firstTokenMs =
     pools.handOver === 'pushed'
       ? 0
-      : pools.decoder.frontMs +
-        predictRestOfStepMs(decode, q) +
+      : pools.decoder.hostMs +
+        predictResidualStepMs(decode, q) +
         decode.steps.decodeMs(decode.sequences)
   const ttft =
     prefillMs + transferMs + firstTokenMs + predictAdmissionMs(decode, load.meanOutputTokens, q)
   return {
     ttft,
-    tpot: predictSlowTokenMs(decode, computeNormalQuantile(q)),
+    tpot: predictTpotAtZ(decode, computeNormalQuantile(q)),
     e2e: ttft + Math.max(0, getQuantile(lengths.outputs, q) - 1) * decode.tokenMs,
   }
 }

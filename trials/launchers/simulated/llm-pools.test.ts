@@ -5,7 +5,7 @@ import type { Configuration } from '../../../search/types.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { countGpus } from '../../resources.ts'
 import { predictLlmCapacities } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, modelLlm } from './llm-configuration.ts'
+import { type LlmModelOptions, type LlmRequest, buildLlmModel } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
 import { summariseLlmLoad } from './llm-load.ts'
@@ -30,7 +30,7 @@ const simulated = (
   options: LlmModelOptions = {},
   architecture = small,
 ) => {
-  const server = modelLlm(architecture, configuration, options)
+  const server = buildLlmModel(architecture, configuration, options)
   return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
@@ -76,7 +76,7 @@ describe('a lone request', () => {
     const { server, ttftMs, tpotMs, prefillMs, decodeMs } = lone({ engine: 'vllm' })
     expect(server.pools!.transfer).toEqual({ gbPerS: 200, latencyMs: 2 })
     expect(ttftMs).toBeCloseTo(
-      2 * server.frontMs + prefillMs + movedMs(200) + 2 + decodeMs(prompt),
+      2 * server.hostMs + prefillMs + movedMs(200) + 2 + decodeMs(prompt),
       6,
     )
     expect(tpotMs).toBeCloseTo(decodeMs(prompt + output / 2), 2)
@@ -88,7 +88,7 @@ describe('a lone request', () => {
       kvTransfer: { gbPerS: 10 },
     })
     expect(server.pools!.transfer).toEqual({ gbPerS: 10, latencyMs: 2 })
-    expect(ttftMs).toBeCloseTo(server.frontMs + prefillMs + movedMs(10) + 2, 6)
+    expect(ttftMs).toBeCloseTo(server.hostMs + prefillMs + movedMs(10) + 2, 6)
     expect(tpotMs).toBeCloseTo(decodeMs(prompt + output / 2), 2)
   })
 
@@ -99,9 +99,9 @@ describe('a lone request', () => {
     })
     const { ttft, tpot } = simulation.play({ kind: 'closed', connections: 1, durationS: 0.001 })
       .stream!.latenciesMs
-    const alone = (gpus: number) => modelLlm(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
+    const alone = (gpus: number) => buildLlmModel(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
     const prefillMs = alone(2).stepMs({ prefillTokens: prompt, decodes: 0, decodeContext: 0 })
-    expect(ttft[0]).toBeCloseTo(server.frontMs + prefillMs + movedMs(200) + 2, 6)
+    expect(ttft[0]).toBeCloseTo(server.hostMs + prefillMs + movedMs(200) + 2, 6)
     expect(tpot[0]).toBeCloseTo(
       alone(4).stepMs({ prefillTokens: 0, decodes: 1, decodeContext: prompt + output / 2 }),
       2,
@@ -112,7 +112,7 @@ describe('a lone request', () => {
 
   test('of decode servers of fewer GPUs: SGLang gathers, vLLM 0.11 does not; of numbers that do not divide neither', () => {
     const of = (gpus: number, decodeGpus: number, engine: 'vllm' | 'sglang') => () =>
-      modelLlm(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
+      buildLlmModel(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
     expect(of(4, 2, 'sglang')().pools!.decoder.device.tensorParallel).toBe(2)
     expect(of(4, 2, 'vllm')).toThrow(
       /decode servers with 2 GPUs cannot continue requests of prefill servers with 4; the supported version of vllm/,
@@ -122,7 +122,7 @@ describe('a lone request', () => {
     )
     // Each must hold the weights.
     expect(() =>
-      modelLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),
+      buildLlmModel(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),
     ).toThrow(/out of memory/)
     const estimator = createLlmEstimator({
       architecture: large,
@@ -144,9 +144,9 @@ describe('a lone request', () => {
   })
 
   test('goes over the network where one machine does not hold both pools, and where its GPUs have no NVLink', () => {
-    expect(modelLlm(small, pools(4, 4)).pools!.transfer.gbPerS).toBe(200)
-    expect(modelLlm(small, pools(5, 4)).pools!.transfer.gbPerS).toBe(25)
-    expect(modelLlm(small, { ...pools(1, 1), gpu: 'L40S' }).pools!.transfer.gbPerS).toBe(25)
+    expect(buildLlmModel(small, pools(4, 4)).pools!.transfer.gbPerS).toBe(200)
+    expect(buildLlmModel(small, pools(5, 4)).pools!.transfer.gbPerS).toBe(25)
+    expect(buildLlmModel(small, { ...pools(1, 1), gpu: 'L40S' }).pools!.transfer.gbPerS).toBe(25)
   })
 })
 
@@ -375,7 +375,7 @@ describe('the closed form', () => {
   ])(
     'puts the capacity of pools where the simulation does, within 25 %%: %j %j',
     (configuration, options) => {
-      const server = modelLlm(large, configuration, options)
+      const server = buildLlmModel(large, configuration, options)
       const { capacityRps, saturationRps } = predictLlmCapacities({ server, load }, slo)()
       const simulatedRps =
         goodputPerGpu(configuration, requests, slo, options) * countGpus(configuration)
@@ -388,7 +388,7 @@ describe('the closed form', () => {
     const capacityOf = (prefill: number, decode: number) =>
       predictLlmCapacities(
         {
-          server: modelLlm(large, pools(prefill, decode, 4), { kvTransfer: { gbPerS: 200 } }),
+          server: buildLlmModel(large, pools(prefill, decode, 4), { kvTransfer: { gbPerS: 200 } }),
           load,
         },
         slo,

@@ -25,6 +25,7 @@ export const assumedTransfers = {
   /** PCIe 4 x16, or a network of 200 Gb/s a GPU, as Splitwise's machines with A100 have it. */
   network: { gbPerS: 25, latencyMs: 2 },
 } as const satisfies Record<string, KvTransfer>
+/** GPUs of one machine, as in HGX systems. */
 export const gpusOfMachine = 8
 
 /** NVLink if the GPUs have it and fit in one machine, else the network. */
@@ -74,7 +75,7 @@ export function createLlmPools(
   server: LlmServer,
   decoder: LlmServer,
   resources: Resources & { readonly pools: NonNullable<Resources['pools']> },
-  said: Partial<KvTransfer> = {},
+  userTransfer: Partial<KvTransfer> = {},
 ): LlmPools {
   const { engine, device } = server
   const handOver = handOvers[engine]
@@ -84,13 +85,13 @@ export function createLlmPools(
       `use ${pooledEngines.join(' or ')}`,
     )
   const { prefill, decode, prefillGpus, decodeGpus } = resources.pools
-  const fault = splitFault(engine, prefillGpus, decodeGpus)
+  const fault = findSplitFault(engine, prefillGpus, decodeGpus)
   if (fault !== undefined)
     throw new DeviceModelError(
       `decode servers with ${decodeGpus} GPUs cannot continue requests of prefill servers with ${prefillGpus}`,
       fault,
     )
-  const transfer = { ...assumeTransfer(device.gpu, resources.gpus), ...said }
+  const transfer = { ...assumeTransfer(device.gpu, resources.gpus), ...userTransfer }
   // The end with fewer GPUs has fewer links.
   const bytesEach = countKvBytes(architecture, device) / Math.min(prefillGpus, decodeGpus)
   const transferMs = (tokens: number) => (tokens * bytesEach) / (transfer.gbPerS * 1e6)
@@ -105,8 +106,8 @@ export function createLlmPools(
  */
 const gathering: ReadonlySet<LlmEngineName> = new Set(['sglang'])
 
-/** Why servers with these numbers of GPUs cannot transfer to each other; undefined: they can. */
-function splitFault(
+/** Explains why servers with these numbers of GPUs cannot transfer to each other, if so. */
+function findSplitFault(
   engine: LlmEngineName,
   prefillGpus: number,
   decodeGpus: number,
@@ -117,8 +118,8 @@ function splitFault(
   return `the supported version of ${engine} does not allow decode servers with fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
 }
 
-/** The same as a condition of a search space. */
-export const splitCondition = (engine: LlmEngineName): string =>
+/** Formats the rule of `findSplitFault` as a condition of the search space. */
+export const formatSplitCondition = (engine: LlmEngineName): string =>
   `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
 /** Bytes of keys and values of a token, over all GPUs of a server. */
@@ -130,6 +131,6 @@ export const getTensorParallel = ({ gpus, pools }: Resources): number => pools?.
 
 /** A decode server has no separate prefill steps. */
 function decodeServer(server: LlmServer): LlmServer {
-  const { promptsApart: _, ...limits } = server.limits
+  const { separatePrefill: _, ...limits } = server.limits
   return { ...server, limits }
 }

@@ -36,7 +36,7 @@ interface ReplicaUsage {
 }
 
 export class LlmReplica {
-  readonly #server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
+  readonly #server: Pick<LlmServer, 'limits' | 'stepMs' | 'hostMs'>
   /** Shared by all runs, with its prefix cache. */
   readonly #batcher: ContinuousBatcher
   readonly usage: ReplicaUsage = {
@@ -55,7 +55,7 @@ export class LlmReplica {
   #hostFreeMs = 0
   #runningSteps: RunningSteps | undefined
 
-  constructor(server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>) {
+  constructor(server: Pick<LlmServer, 'limits' | 'stepMs' | 'hostMs'>) {
     this.#server = server
     this.#batcher = new ContinuousBatcher(server.limits)
   }
@@ -86,7 +86,7 @@ export class LlmReplica {
    * time, in the order of the calls.
    */
   computeAcceptedMs(arrivalMs: number): number {
-    this.#hostFreeMs = Math.max(this.#hostFreeMs, arrivalMs) + this.#server.frontMs
+    this.#hostFreeMs = Math.max(this.#hostFreeMs, arrivalMs) + this.#server.hostMs
     return this.#hostFreeMs
   }
 

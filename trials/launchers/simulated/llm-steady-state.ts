@@ -2,10 +2,10 @@
  * Steady state of continuous batching at a rate λ of requests. In these equations, O is the mean
  * number of tokens of an answer, and k the number that a decoding step adds to each answer.
  *
- * - Little's law: N = λ O T sequences decode at once, with T the time per output token.
+ * - Little's law: N = λ O T sequences decode concurrently, with T the time per output token.
  * - T = D(N) / k (1 − u): a decoding step takes D(N), and prompts take the share u of the time.
- * - u = λ G(m) / m: prompts are computed in groups of m, each of which takes G(m).
- * - m = λ k T: the prompts that arrive during one step form a group.
+ * - u = λ G(m) / m: prompts are prefilled in batches of m, each of which takes G(m).
+ * - m = λ k T: the prompts that arrive during one step form a batch.
  */
 
 import { computeMeanTokens, computeTokensVariance } from '../../predictor/llm/speculation.ts'
@@ -15,22 +15,22 @@ import { computeMultiServerWaitMs } from './queue-waits.ts'
 
 /** A server and its load. */
 export interface LlmQueueing {
-  readonly server: Pick<ModelledLlm, 'limits' | 'stepMs' | 'frontMs' | 'pools'>
+  readonly server: Pick<ModelledLlm, 'limits' | 'stepMs' | 'hostMs' | 'pools'>
   readonly load: LlmLoad
 }
 
 export interface SteadyState {
   readonly arrivalsPerMs: number
-  /** N: sequences that decode at once. */
+  /** N: sequences that decode concurrently. */
   readonly sequences: number
   /** Maximum of N: by the number of sequences that the server admits, or by its cache. */
   readonly maxSequences: number
   /** T: time per output token, ms. */
   readonly tokenMs: number
-  /** u: share of the time that prompts take. */
-  readonly promptShare: number
-  /** m: prompts that are computed together. */
-  readonly groupSize: number
+  /** u: share of the time that prefill takes. */
+  readonly prefillShare: number
+  /** m: prompts in a prefill batch. */
+  readonly prefillBatchSize: number
   readonly steps: StepTimes
   readonly tokensPerStep: TokensPerStep
 }
@@ -44,7 +44,7 @@ interface TokensPerStep {
   readonly stepsCv: number
 }
 
-/** With speculative decoding, a step verifies drafts of each answer and accepts some of them. */
+/** Describes steps: with speculative decoding, they verify drafts and accept some of them. */
 function describeTokensPerStep(
   { limits: { speculation } }: LlmQueueing['server'],
   meanOutputTokens: number,
@@ -66,15 +66,15 @@ interface StepTimes {
   /** D(N): a step without prompts, ms. */
   decodeMs(sequences: number): number
   /**
-   * G: time that a group of prompts adds, ms: own steps, or the extension of decoding steps that
-   * compute them too (chunked prefill).
+   * G: time that a prefill batch adds, ms: own steps, or the extension of decoding steps that
+   * also compute its prompts (chunked prefill).
    */
-  promptGroupMs(tokens: number, prompts: number, sequences: number): number
+  prefillBatchMs(tokens: number, prompts: number, sequences: number): number
 }
 
 function createStepTimes({ server, load }: LlmQueueing, drafts: number): StepTimes {
   const { limits, stepMs } = server
-  const { promptsApart, maxBatchedTokens } = limits
+  const { separatePrefill, maxBatchedTokens } = limits
   const describeDecoding = (sequences: number) => {
     const decodes = Math.max(1, Math.round(sequences))
     return {
@@ -85,43 +85,43 @@ function createStepTimes({ server, load }: LlmQueueing, drafts: number): StepTim
   }
   const decodeMs = (sequences: number) =>
     stepMs({ prefillTokens: 0, ...describeDecoding(sequences) })
-  const promptGroupMs = (tokens: number, prompts: number, sequences: number) => {
+  const prefillBatchMs = (tokens: number, prompts: number, sequences: number) => {
     if (tokens === 0) return 0
-    const decodingTokens = promptsApart ? 0 : sequences * (1 + drafts)
+    const decodingTokens = separatePrefill ? 0 : sequences * (1 + drafts)
     const tokensPerStep = Math.max(1, maxBatchedTokens - decodingTokens)
     const steps = Math.max(1, Math.ceil(tokens / tokensPerStep))
     const work = { prefillTokens: tokens / steps, prompts: Math.max(1, prompts / steps) }
-    if (promptsApart)
+    if (separatePrefill)
       return (
-        steps * stepMs({ ...work, decodes: 0, decodeContext: 0, heldUp: Math.round(sequences) })
+        steps * stepMs({ ...work, decodes: 0, decodeContext: 0, delayedDecodes: Math.round(sequences) })
       )
     return steps * (stepMs({ ...work, ...describeDecoding(sequences) }) - decodeMs(sequences))
   }
-  return { decodeMs, promptGroupMs }
+  return { decodeMs, prefillBatchMs }
 }
 
 /**
- * m: the prompts that arrive during one step. A server with separate prompt steps waits
- * for more of them: for a share of the decoding sequences, or for a number of decoding steps.
+ * m: the prompts that arrive during one step. A server with separate prefill steps waits for more
+ * of them: for a share of the decoding sequences, or for a number of decoding steps.
  */
-function computeGroupSize(
-  promptsApart: LlmQueueing['server']['limits']['promptsApart'],
+function computePrefillBatchSize(
+  separatePrefill: LlmQueueing['server']['limits']['separatePrefill'],
   arrivalsPerStep: number,
   sequences: number,
 ): number {
-  if (promptsApart === undefined) return Math.max(1, arrivalsPerStep)
-  const byShare = Math.max(arrivalsPerStep, promptsApart.waitingShare * sequences)
-  const bySteps = arrivalsPerStep * Math.max(1, promptsApart.decodingSteps)
+  if (separatePrefill === undefined) return Math.max(1, arrivalsPerStep)
+  const byShare = Math.max(arrivalsPerStep, separatePrefill.waitingShare * sequences)
+  const bySteps = arrivalsPerStep * Math.max(1, separatePrefill.decodingSteps)
   return Math.max(1, Math.min(byShare, bySteps))
 }
 
 /** Solves the equations by damped iteration; undefined beyond saturation. */
 export function solveSteadyState(model: LlmQueueing, rateRps: number): SteadyState | undefined {
-  const { limits, frontMs } = model.server
+  const { limits, hostMs } = model.server
   const { meanPromptTokens, meanOutputTokens, meanCacheTokens, meanFinalCacheTokens } = model.load
-  const { promptsApart, maxBatchedTokens } = limits
+  const { separatePrefill, maxBatchedTokens } = limits
   const arrivalsPerMs = rateRps / 1000
-  if (arrivalsPerMs * frontMs >= 1) return undefined
+  if (arrivalsPerMs * hostMs >= 1) return undefined
   const maxSequences = Math.min(
     limits.maxSequences,
     limits.cacheTokens / (limits.reserves ? meanFinalCacheTokens : meanCacheTokens),
@@ -132,14 +132,14 @@ export function solveSteadyState(model: LlmQueueing, rateRps: number): SteadySta
     maxSequences,
     (arrivalsPerMs * meanOutputTokens * steps.decodeMs(1)) / tokensPerStep.mean,
   )
-  let [tokenMs, promptShare, groupSize] = [steps.decodeMs(sequences) / tokensPerStep.mean, 0, 1]
+  let [tokenMs, prefillShare, prefillBatchSize] = [steps.decodeMs(sequences) / tokensPerStep.mean, 0, 1]
   for (let i = 0; i < 40; i++) {
     const arrivalsPerStep = arrivalsPerMs * tokenMs * tokensPerStep.mean
-    groupSize = computeGroupSize(promptsApart, arrivalsPerStep, sequences)
-    const groupMs = steps.promptGroupMs(groupSize * meanPromptTokens, groupSize, sequences)
-    promptShare = (arrivalsPerMs * groupMs) / groupSize
-    if (promptShare >= 1) return undefined
-    tokenMs = steps.decodeMs(sequences) / tokensPerStep.mean / (1 - promptShare)
+    prefillBatchSize = computePrefillBatchSize(separatePrefill, arrivalsPerStep, sequences)
+    const batchMs = steps.prefillBatchMs(prefillBatchSize * meanPromptTokens, prefillBatchSize, sequences)
+    prefillShare = (arrivalsPerMs * batchMs) / prefillBatchSize
+    if (prefillShare >= 1) return undefined
+    tokenMs = steps.decodeMs(sequences) / tokensPerStep.mean / (1 - prefillShare)
     const next = arrivalsPerMs * meanOutputTokens * tokenMs
     // The iteration diverges.
     if (next > 4 * maxSequences) return undefined
@@ -150,41 +150,41 @@ export function solveSteadyState(model: LlmQueueing, rateRps: number): SteadySta
   const stepTokens =
     arrivalsPerMs * meanPromptTokens * tokenMs * tokensPerStep.mean +
     sequences * (1 + tokensPerStep.drafts)
-  if (!promptsApart && stepTokens >= maxBatchedTokens) return undefined
+  if (!separatePrefill && stepTokens >= maxBatchedTokens) return undefined
   return {
     arrivalsPerMs,
     sequences,
     maxSequences,
     tokenMs,
-    promptShare,
-    groupSize,
+    prefillShare,
+    prefillBatchSize,
     steps,
     tokensPerStep,
   }
 }
 
 /**
- * Time per output token, ms, of an answer z standard deviations above the mean.
- * @param promptsExtraMs time per token that more prompts than the mean add to such an answer
+ * Predicts the time per output token, ms, of an answer z standard deviations above the mean.
+ * @param prefillExtraMs prefill time per token that such an answer has above the mean
  */
-export function predictSlowTokenMs(
-  { sequences, maxSequences, tokenMs, promptShare, steps, tokensPerStep }: SteadyState,
+export function predictTpotAtZ(
+  { sequences, maxSequences, tokenMs, prefillShare, steps, tokensPerStep }: SteadyState,
   z: number,
-  promptsExtraMs = 0,
+  prefillExtraMs = 0,
 ): number {
   // The number of decoding sequences is taken for a Poisson variable.
   const crowdedSequences = Math.min(maxSequences, sequences + z * Math.sqrt(sequences))
-  const crowdedMs = steps.decodeMs(crowdedSequences) / tokensPerStep.mean / (1 - promptShare)
+  const crowdedMs = steps.decodeMs(crowdedSequences) / tokensPerStep.mean / (1 - prefillShare)
   // Crowding and prompts slow all answers alike, so their deviations add up. The number of accepted
   // drafts varies from answer to answer: independent deviations add up in squares.
-  const commonMs = crowdedMs + promptsExtraMs - tokenMs
+  const commonMs = crowdedMs + prefillExtraMs - tokenMs
   const draftsMs = z * tokensPerStep.stepsCv * tokenMs
   return tokenMs + Math.sign(z) * Math.hypot(commonMs, draftsMs)
 }
 
 /**
- * Quantile q of the wait until a sequence is admitted, ms: a queue with a server for each sequence
- * that can decode at once.
+ * Predicts quantile q of the wait until a sequence is admitted, ms: a queue with a server for each
+ * sequence that can decode concurrently.
  */
 export const predictAdmissionMs = (
   { sequences, maxSequences, tokenMs }: SteadyState,
@@ -197,6 +197,6 @@ export const predictAdmissionMs = (
     q,
   )
 
-/** Quantile q, ms, of the rest of the decoding step under way, if there is one. */
-export const predictRestOfStepMs = ({ steps, sequences }: SteadyState, q: number): number =>
+/** Predicts quantile q, ms, of what remains of the decoding step under way, if there is one. */
+export const predictResidualStepMs = ({ steps, sequences }: SteadyState, q: number): number =>
   steps.decodeMs(sequences) * q * Math.min(1, sequences)

@@ -5,7 +5,7 @@ import { inferAcceptance } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
 import { InfeasibleError } from '../../types.ts'
 import { predictLlmCapacities } from './llm-capacity.ts'
-import { type LlmRequest, modelLlm } from './llm-configuration.ts'
+import { type LlmRequest, buildLlmModel } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
 import { summariseLlmLoad } from './llm-load.ts'
@@ -35,7 +35,7 @@ const simulated = (
   configuration: Record<string, number | string>,
   requests: readonly LlmRequest[],
 ) => {
-  const server = modelLlm(llama, configuration)
+  const server = buildLlmModel(llama, configuration)
   return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
@@ -56,7 +56,7 @@ describe('a server in virtual time', () => {
     const { latenciesMs, tokens } = run.stream!
     const { ttft: ttftMs, tpot: tpotMs, e2e: e2eMs } = latenciesMs
     expect(ttftMs[0]).toBeCloseTo(
-      server.frontMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }),
+      server.hostMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }),
       6,
     )
     expect(tpotMs[0]).toBeCloseTo(
@@ -110,7 +110,7 @@ describe('a server in virtual time', () => {
   })
 
   test('refused requests are failures, and a closed loop goes on', () => {
-    const server = modelLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
+    const server = buildLlmModel(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
     const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)] })
     const run = simulation.play({ kind: 'closed', connections: 4, durationS: 1 })
     const failed = run.latencyMs.filter((ms) => Number.isNaN(ms)).length
@@ -179,7 +179,7 @@ describe('the closed form', () => {
     { gpu: 'H100', maxNumSeqs: 128, quantization: 'fp8', maxNumBatchedTokens: 4096 },
   ])('puts the capacity where the simulation does, within 20 %: %j', (configuration) => {
     const { capacityRps, saturationRps } = predictLlmCapacities(
-      { server: modelLlm(llama, configuration), load },
+      { server: buildLlmModel(llama, configuration), load },
       slo,
     )()
     expect(goodAt(configuration, 0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
@@ -190,10 +190,10 @@ describe('the closed form', () => {
   test.each([0.4, 1.3, 2])(
     'a slowdown of %d is a server whose every part takes as much longer',
     (slowdown) => {
-      const server = modelLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
+      const server = buildLlmModel(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
       const slower = {
         ...server,
-        frontMs: slowdown * server.frontMs,
+        hostMs: slowdown * server.hostMs,
         stepMs: (work: StepWork) => slowdown * server.stepMs(work),
       }
       const [scaled, own] = [
@@ -212,7 +212,7 @@ describe('the closed form', () => {
       limits: [{ metric: 'ttft', limitMs: 400 } as const, { metric: 'tpot', limitMs: 3 } as const],
     }
     expect(
-      predictLlmCapacities({ server: modelLlm(llama, { gpu: 'H100' }), load }, strict)(),
+      predictLlmCapacities({ server: buildLlmModel(llama, { gpu: 'H100' }), load }, strict)(),
     ).toMatchObject({
       capacityRps: 0,
       binding: 'slo',
@@ -303,7 +303,7 @@ describe('speculative decoding', () => {
           speculativeTokens,
           speculativeMethod: 'eagle3',
         }
-        const server = modelLlm(llama, configuration, { engine: 'sglang' })
+        const server = buildLlmModel(llama, configuration, { engine: 'sglang' })
         return new SimulatedLlmServer({ server, requests: answers }).play({
           kind: 'closed',
           connections,
@@ -334,7 +334,7 @@ describe('speculative decoding', () => {
 
   test("none is as if nothing were said of it, and the user's word counts", () => {
     const tpot = (configuration: Record<string, number | string>, acceptance?: number) => {
-      const server = modelLlm(llama, configuration, { acceptance })
+      const server = buildLlmModel(llama, configuration, { acceptance })
       const run = new SimulatedLlmServer({ server, requests }).play({
         kind: 'closed',
         connections: 1,
@@ -379,7 +379,7 @@ describe('speculative decoding', () => {
   ])(
     'the closed form puts the capacity where the simulation does, within 20 %%: %j',
     (configuration, acceptance) => {
-      const server = modelLlm(llama, configuration, { acceptance })
+      const server = buildLlmModel(llama, configuration, { acceptance })
       const { capacityRps, saturationRps } = predictLlmCapacities(
         { server, load: summariseLlmLoad(mixed) },
         slo,

@@ -32,6 +32,7 @@ export interface PredictedPipeline extends CapacityPrediction {
 const utilisations = [0.02, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97] as const
 /** Requests of each of these simulations; long queues need more of them to become stationary. */
 const simulatedRequests = { plain: 2000, long: 10_000 } as const
+/** From this utilisation on, the `long` number of requests is simulated. */
 const minLongUtilisation = 0.8
 /** Share of the requests before the queue is stationary, which do not count. */
 const warmUpShare = 0.1
@@ -145,7 +146,8 @@ interface VisitNode {
 }
 
 /**
- * The same requests for every configuration and rate, so that predictions differ in these alone.
+ * Samples the same requests for every configuration and rate, so that predictions differ only in
+ * these.
  */
 class PipelineDraws {
   readonly #root: VisitNode

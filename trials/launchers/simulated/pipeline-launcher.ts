@@ -16,7 +16,7 @@ import {
   type Usage,
 } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
-import { modelServer } from './device.ts'
+import { modelServer } from './modelled-server.ts'
 import { createPipelinePredictor, type PredictedPipeline } from './pipeline-estimate.ts'
 import { PipelineServer, type SimulatedStage } from './pipeline-server.ts'
 import { createBatchQueueOptions } from './queueing-model.ts'
@@ -108,7 +108,7 @@ function createStages(
   )
 }
 
-/** At the measured rate: the last load is the one at the capacity, or of the confirmation. */
+/** Reads the usage during the last load, which is at the capacity, or the confirmation. */
 function readUsage(
   { lastPlay: { elapsedMs, requests, stages: played } }: PipelineServer,
   stages: ReadonlyMap<string, SimulatedStage>,

@@ -89,7 +89,7 @@ interface Visit {
 }
 
 const failure = 'status 429'
-/** In place of the number of a visit: the next request of a closed load. */
+/** Stands for the next request of a closed load, in place of the number of a visit. */
 const newRequest = -1
 
 export class PipelineServer implements VirtualServer {

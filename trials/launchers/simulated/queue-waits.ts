@@ -15,7 +15,7 @@ export interface Queue {
   readonly utilization: number
   /** Squared coefficient of variation of the service times. */
   readonly serviceCv2: number
-  /** The same of the times between arrivals. Default 1: Poisson arrivals. */
+  /** Squared coefficient of variation of the times between arrivals. Default 1: Poisson. */
   readonly arrivalCv2?: number
 }
 

@@ -1,7 +1,7 @@
 /** Converts a modelled server into the queueing model of the closed form and of the simulation. */
 import type { BatchQueueOptions } from './batch-queue.ts'
 import { type CpuStage, createCalibratedStage, createCpuStage } from './cpu-stage.ts'
-import type { ModelledServer } from './device.ts'
+import type { ModelledServer } from './modelled-server.ts'
 
 /** Creates the queueing model of a server, for the closed form and for the simulation. */
 export const createQueueingModel = (
@@ -13,7 +13,7 @@ export const createQueueingModel = (
   maxBatchSize: modelled.serving.batchSize,
   maxDelayMs: modelled.serving.maxDelayMs,
   devices: countQueues(modelled),
-  batchMs: (batch: number) => modelled.batchLatency(batch).ms,
+  batchMs: (batch: number) => modelled.predictBatchLatency(batch).ms,
 })
 
 /** Creates the options of a simulated server's queue. */

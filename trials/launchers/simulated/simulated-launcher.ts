@@ -19,7 +19,7 @@ import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
-import { type ModelledServer, modelServer } from './device.ts'
+import { type ModelledServer, modelServer } from './modelled-server.ts'
 import { createBatchQueueOptions } from './queueing-model.ts'
 
 interface SimulatedLauncherOptions {
@@ -99,7 +99,7 @@ export function createServerOrThrow(
         'out-of-memory',
         `${architecture.name}, batch ${serving.batchSize}, ${serving.instances} instance(s) need ${Math.ceil(neededMiB)} MiB of GPU memory, but the share has ${Math.floor(availableMiB)} MiB (simulated)`,
       )
-    modelled.batchLatency(serving.batchSize)
+    modelled.predictBatchLatency(serving.batchSize)
     return modelled
   } catch (error) {
     if (error instanceof DeviceModelError)

@@ -10,7 +10,7 @@ import { InfeasibleError } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
 import { referenceCores } from './cpu-stage.ts'
-import { modelServer } from './device.ts'
+import { modelServer } from './modelled-server.ts'
 import { createEstimator } from './estimate.ts'
 import {
   computeLatencyPercentileMs,

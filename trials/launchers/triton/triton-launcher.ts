@@ -20,7 +20,7 @@ import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
 import { createTritonTuning, type TritonTuning } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
-import { loadPath, readErrorMessage } from '../model-loading.ts'
+import { getModelLoadPath, readErrorMessage } from '../model-loading.ts'
 import type { TunedParameter } from '../placeholders.ts'
 import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
@@ -95,7 +95,7 @@ const listReloadable = (
     template.cwd,
     template.prepare,
   ])
-  const taken = selectServerParameters(
+  const serverParameters = selectServerParameters(
     'triton',
     parameters.map(({ name }) => name),
   )
@@ -103,7 +103,7 @@ const listReloadable = (
     parameters
       .filter(
         ({ name, category }) =>
-          taken.has(name) &&
+          serverParameters.has(name) &&
           category !== 'args' &&
           category !== 'resource' &&
           !texts.includes(`\${${name}}`),
@@ -125,7 +125,7 @@ const reload = async (
 ): Promise<void> => {
   const body = { parameters: { config: JSON.stringify(applyTuning(state, tuning)) } }
   try {
-    await requestTriton(url, loadPath(model), signal, body)
+    await requestTriton(url, getModelLoadPath(model), signal, body)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
@@ -148,7 +148,7 @@ const reload = async (
  */
 export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
   const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
-  const { dynamic_batching: own, ...rest } = base
+  const { dynamic_batching: ownBatching, ...rest } = base
   const count = groups?.[0]?.count
   const ownGroups = Array.isArray(base.instance_group)
     ? (base.instance_group as readonly ModelConfig[])
@@ -160,8 +160,8 @@ export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfi
     ...(!isOff && {
       dynamic_batching:
         batching === undefined
-          ? own
-          : mergeConfigs(own as ModelConfig, convertToJson(batching) as ModelConfig),
+          ? ownBatching
+          : mergeConfigs(ownBatching as ModelConfig, convertToJson(batching) as ModelConfig),
     }),
     ...(count !== undefined && {
       instance_group: (ownGroups.length > 0
@@ -173,8 +173,8 @@ export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfi
 }
 
 /** Fields of both, recursively; `set` wins. */
-const mergeConfigs = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
-  const both: Record<string, Json | undefined> = { ...own }
+const mergeConfigs = (base: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
+  const both: Record<string, Json | undefined> = { ...base }
   for (const [field, value] of Object.entries(set)) {
     const isGroup = (one: unknown): one is ModelConfig =>
       typeof one === 'object' && one !== null && !Array.isArray(one)

@@ -5,7 +5,7 @@
 import { parentPort } from 'node:worker_threads'
 import { listLargeBuffers } from '../engine.ts'
 import { decodeRequest, encodeReply, loadCodec } from '../protocol/codec.ts'
-import { type Codecs, prepare } from '../protocol/prepare.ts'
+import { type Codecs, prepareInputs } from '../protocol/prepare.ts'
 import { RequestError, type ServedModelInfo } from '../protocol/tensors.ts'
 import type { CpuJob, CpuResult, DecodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 
@@ -75,5 +75,5 @@ async function run(job: CpuJob): Promise<CpuResult> {
 
 async function decode(job: DecodeJob, { model, codecs }: ServedVersion) {
   const { inputs, format } = decodeRequest(job.protocol, job.body, model, job.headerLength)
-  return { ...(await prepare(inputs, model, codecs)), format }
+  return { ...(await prepareInputs(inputs, model, codecs)), format }
 }

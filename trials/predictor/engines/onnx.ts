@@ -171,11 +171,11 @@ const countRows = (inputs: Tensors): number => Object.values(inputs)[0]!.shape[0
 function createFeeds(
   { Tensor: Onnx }: Runtime,
   { inputs }: OnnxModel,
-  given: Tensors,
+  tensors: Tensors,
 ): Record<string, OnnxTensor> {
   return Object.fromEntries(
     inputs.map(({ name, type }) => {
-      const { data, shape } = given[name] ?? createZeros(given.input_ids!)
+      const { data, shape } = tensors[name] ?? createZeros(tensors.input_ids!)
       return [name, new Onnx(type as 'float32', convertToOnnx(data, type) as Float32Array, shape)]
     }),
   )

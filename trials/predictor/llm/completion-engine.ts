@@ -1,16 +1,16 @@
 /** The interface of engines behind the OpenAI protocol: a language model, real or emulated. */
 
-/** Of one answer. */
+/** Request for one answer, with its callbacks. */
 export interface Completion {
   readonly maxTokens: number
-  /** The end that the model itself would make is not heeded: exactly `maxTokens` are produced. */
+  /** Ignores the model's end-of-sequence token: exactly `maxTokens` are produced. */
   readonly ignoreEos: boolean
   /**
    * Called for each token, or for several from one step, with their text. `end`: reason of the end,
    * with the last token.
    */
   token(text: string, end?: 'length' | 'stop', tokens?: number): void
-  /** Nothing more comes. */
+  /** Called if the answer fails; no token follows. */
   failed(error: Error): void
 }
 
@@ -27,7 +27,7 @@ export interface CompletionEngine<Prompt extends { readonly length: number }> {
    * @returns a function that cancels it; undefined if the queue is full
    */
   add(prompt: Prompt, completion: Completion): (() => void) | undefined
-  /** Resolves when nothing is under way. */
-  drained(): Promise<void>
+  /** Resolves when no request is queued or running. */
+  waitUntilIdle(): Promise<void>
   close(): void | Promise<void>
 }

@@ -118,7 +118,7 @@ describe('steps', () => {
     const { hostMs } = engineProfiles.tgi
     const stepMs = predictStepTimes(on('A10'), engineProfiles.tgi)
     const work = { prefillTokens: 64, prompts: 1, decodes: 0, decodeContext: 0 }
-    expect(stepMs({ ...work, heldUp: 10 }) - stepMs(work)).toBeCloseTo(10 * hostMs.join, 9)
+    expect(stepMs({ ...work, delayedDecodes: 10 }) - stepMs(work)).toBeCloseTo(10 * hostMs.join, 9)
     const without = predictStepTimes(on('A10'), {
       ...engineProfiles.tgi,
       hostMs: { ...hostMs, step: 0, sequence: 0, prefill: 0, prompt: 0 },

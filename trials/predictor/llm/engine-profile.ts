@@ -23,25 +23,25 @@ export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LlmEngineName = (typeof llmEngineNames)[number]
 
 export interface EngineProfile {
-  readonly order: Pick<SchedulerLimits, 'promptsApart' | 'reserves'>
-  /** ms that its host takes. */
+  readonly order: Pick<SchedulerLimits, 'separatePrefill' | 'reserves'>
+  /** Times of the host, ms. */
   readonly hostMs: {
     /**
      * Serial host time for each request before the scheduler, during which the GPU works on. All
      * other times delay the GPU.
      */
     readonly front: number
-    /** To every step. */
+    /** Added to every step. */
     readonly step: number
-    /** To one that several GPUs share. */
+    /** Added to a step that several GPUs share. */
     readonly split: number
-    /** For each sequence in it. */
+    /** Added for each sequence of a step. */
     readonly sequence: number
-    /** To a step with prompts in it. */
+    /** Added to a step with prompts. */
     readonly prefill: number
-    /** For each prompt in it. */
+    /** Added for each prompt of a step. */
     readonly prompt: number
-    /** For each sequence that prompts delay and then join. */
+    /** Added for each decoding sequence that a step with prompts delays. */
     readonly join: number
   }
   /**
@@ -52,7 +52,7 @@ export interface EngineProfile {
     readonly weights: number
     readonly cache: number
     readonly flops: number
-    /** The same in 8 bits. */
+    /** Slowdown of arithmetic in 8 bits. */
     readonly flops8: number
     /**
      * Memory transfers of a token's hidden state in each layer, in addition to those in the
@@ -92,7 +92,7 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
     },
   },
   sglang: {
-    order: { promptsApart: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
+    order: { separatePrefill: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
     hostMs: {
       front: 6.92,
       step: 0.677,
@@ -113,7 +113,7 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
     },
   },
   tgi: {
-    order: { promptsApart: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
+    order: { separatePrefill: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
     hostMs: {
       front: 1.72,
       step: 3.62,
@@ -157,9 +157,9 @@ export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
 }
 
 interface EngineErrors {
-  /** GPUs that it was measured on. */
+  /** GPUs on which the server was measured. */
   readonly gpus: readonly string[]
-  /** Several that share a model were among them. */
+  /** Whether measurements include GPUs that share a model. */
   readonly split: boolean
   /** Standard deviations of ln(simulated / measured) for a held-out model, and a held-out GPU. */
   readonly otherModel: number
@@ -182,7 +182,7 @@ export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
     otherGpu: 0.26,
   },
 }
-/** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
+/** Error of today's TGI, which no table measured: that of TGIS predicted by its operations only. */
 const successorError = 1.1
 
 /** Relative error (standard deviation) of step times. */
@@ -264,7 +264,7 @@ export function predictStepTimes(
   const split = device.tensorParallel > 1 ? hostMs.split : 0
   const exchange = hasNvlink(device.gpu) ? level.nvlink : level.pcie
   return (work) => {
-    const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, heldUp = 0 } = work
+    const { prefillTokens, decodes, prompts = prefillTokens > 0 ? 1 : 0, delayedDecodes = 0 } = work
     if (prefillTokens + decodes === 0) return 0
     const p = parts(work)
     return (
@@ -272,7 +272,7 @@ export function predictStepTimes(
       split +
       (prefillTokens > 0 ? hostMs.prefill : 0) +
       hostMs.prompt * prompts +
-      hostMs.join * heldUp +
+      hostMs.join * delayedDecodes +
       hostMs.sequence * (decodes + prompts) +
       c.layers * p.layers +
       level.weights * (c.weights * p.weights + c.weights8 * p.weights8) +

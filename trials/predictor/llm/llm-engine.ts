@@ -1,6 +1,6 @@
 /**
- * Runs the scheduler in real time: steps, and host time of requests, take as long as in the
- * server's profile. Marked as emulated.
+ * Emulates a language-model server in real time: steps, and the host's work on each request, take
+ * as long as in the server's profile.
  */
 import { EmulatedDevice } from '../engines/emulated.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'
@@ -11,67 +11,68 @@ export class LlmEngine {
   readonly #stepMs: (work: StepWork) => number
   readonly #device = new EmulatedDevice()
   #timer: NodeJS.Timeout | undefined
-  #idle: (() => void)[] = []
-  readonly #frontMs: number
-  /** When the host has taken in the last request that came. */
-  #frontFreeMs = 0
-  /** Requests that the host has not taken in yet. */
-  readonly #entering = new Map<Sequence, NodeJS.Timeout>()
-  /** Steps, and sequences over all of them: their ratio is the mean batch. */
+  readonly #idleResolvers: (() => void)[] = []
+  /** Host time of each request before the scheduler, ms. */
+  readonly #hostMs: number
+  /** Time at which the host has processed all requests so far. */
+  #hostFreeAtMs = 0
+  /** Timers of the requests that the host is still processing. */
+  readonly #hostTimers = new Map<Sequence, NodeJS.Timeout>()
+  /** Steps so far, and the sum of their sequences: the ratio is the mean batch size. */
   steps = 0
   stepSequences = 0
 
   constructor(
     private readonly limits: SchedulerLimits,
     stepMs: (work: StepWork) => number,
-    frontMs: number,
+    hostMs: number,
   ) {
     this.scheduler = new ContinuousBatcher(limits)
     this.#stepMs = stepMs
-    this.#frontMs = frontMs
+    this.#hostMs = hostMs
   }
 
   get busyMs(): number {
     return this.#device.busyMs
   }
 
-  /** False when too many wait. */
+  /** @returns false if the queue is full */
   add(sequence: Sequence): boolean {
-    if (this.#entering.size + this.scheduler.waiting >= this.limits.queueLimit) return false
+    if (this.#hostTimers.size + this.scheduler.waiting >= this.limits.queueLimit) return false
     const now = performance.now()
-    this.#frontFreeMs = Math.max(now, this.#frontFreeMs) + this.#frontMs
+    this.#hostFreeAtMs = Math.max(now, this.#hostFreeAtMs) + this.#hostMs
     const enter = () => {
-      this.#entering.delete(sequence)
+      this.#hostTimers.delete(sequence)
       this.scheduler.add(sequence)
       if (this.#timer === undefined) this.#startStep(performance.now())
     }
-    this.#entering.set(sequence, setTimeout(enter, this.#frontFreeMs - now))
+    this.#hostTimers.set(sequence, setTimeout(enter, this.#hostFreeAtMs - now))
     return true
   }
 
   remove(sequence: Sequence): void {
-    clearTimeout(this.#entering.get(sequence))
-    this.#entering.delete(sequence)
+    clearTimeout(this.#hostTimers.get(sequence))
+    this.#hostTimers.delete(sequence)
     this.scheduler.remove(sequence)
-    this.#tellIdle()
+    this.#resolveIdle()
   }
 
-  /** Resolves when nothing is under way. */
-  drained(): Promise<void> {
-    return this.#isIdle() ? Promise.resolve() : new Promise((resolve) => this.#idle.push(resolve))
+  /** Resolves when no request is queued or running. */
+  waitUntilIdle(): Promise<void> {
+    return this.#isIdle() ? Promise.resolve() : new Promise((resolve) => this.#idleResolvers.push(resolve))
   }
 
   close(): void {
     clearTimeout(this.#timer)
-    for (const entering of this.#entering.values()) clearTimeout(entering)
+    for (const timer of this.#hostTimers.values()) clearTimeout(timer)
   }
 
   #isIdle(): boolean {
-    return this.#timer === undefined && this.#entering.size === 0
+    return this.#timer === undefined && this.#hostTimers.size === 0
   }
 
-  #tellIdle(): void {
-    if (this.#isIdle()) for (const resolve of this.#idle.splice(0)) resolve()
+  #resolveIdle(): void {
+    if (this.#isIdle()) for (const resolve of this.#idleResolvers.splice(0)) resolve()
   }
 
   /** The device starts its next step where the last one ended, however late the timer was. */
@@ -79,7 +80,7 @@ export class LlmEngine {
     const step = this.scheduler.schedule()
     if (!step) {
       this.#timer = undefined
-      this.#tellIdle()
+      this.#resolveIdle()
       return
     }
     this.steps += 1

@@ -1,7 +1,7 @@
 /** The OpenAI protocol over a language model: chat and completions, streamed or whole. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { parseJson, RequestError } from '../protocol/tensors.ts'
-import { requestDeadline } from '../request-deadline.ts'
+import { createRequestTimeouts } from '../request-timeouts.ts'
 import type { CompletionEngine } from './completion-engine.ts'
 import { type CompletionRequest, checkLength, readCompletion } from './prompt.ts'
 
@@ -15,7 +15,7 @@ interface LlmServerOptions {
 }
 
 /**
- * As in the other predictors: longer than any idle time in windows with few requests. Node's
+ * Longer than any idle time in windows with few requests, as in the other predictors. Node's
  * default is 5 s.
  */
 const keepAliveMs = 72_000
@@ -34,7 +34,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
   let draining = false
   let answers = 0
   const server = createServer(
-    { ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keepAliveMs },
+    { ...createRequestTimeouts(options.requestTimeoutS), keepAliveTimeout: keepAliveMs },
     (request, response) => {
       handle(request, response).catch((error: unknown) => {
         const status = error instanceof RequestError ? error.status : 500

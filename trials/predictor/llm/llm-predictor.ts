@@ -35,11 +35,11 @@ export async function startLlmPredictor(
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
-    maxModelLength: asked,
+    maxModelLength: requestedModelLength,
   } = llm
   const speculation = planSpeculation(speculative, architecture, own.architectures)
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
-  const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = planLlmServer(architecture, {
+  const { limits, maxModelLength, memoryMiB, stepMs, hostMs } = planLlmServer(architecture, {
     engine: emulated,
     gpu,
     precision,
@@ -48,13 +48,13 @@ export async function startLlmPredictor(
     tensorParallel,
     maxSequences,
     maxBatchedTokens,
-    maxModelLength: asked,
+    maxModelLength: requestedModelLength,
     memoryShare,
     queueLimit: settings.queueLimit,
     prefixCaching: llm.prefixCaching,
     speculation,
   })
-  const engine = new LlmEngine(limits, stepMs, frontMs)
+  const engine = new LlmEngine(limits, stepMs, hostMs)
   const scheduler = engine.scheduler
   const drafts =
     speculation === undefined
@@ -159,8 +159,8 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
     return this.engine.add(sequence) ? () => this.engine.remove(sequence) : undefined
   }
 
-  drained(): Promise<void> {
-    return this.engine.drained()
+  waitUntilIdle(): Promise<void> {
+    return this.engine.waitUntilIdle()
   }
 
   close(): void {

@@ -11,6 +11,7 @@ export interface CompletionRequest {
   readonly includeUsage: boolean
 }
 
+/** Tokens of an answer if the request sets no maximum. Assumed. */
 const defaultMaxTokens = 128
 
 /**

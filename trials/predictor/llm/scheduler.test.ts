@@ -50,7 +50,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 0,
     decodes: 1,
     decodeContext: 11,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
   expect(step(batcher)).toEqual({
     prefillTokens: 37,
@@ -58,7 +58,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 63,
     decodes: 1,
     decodeContext: 12,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
   expect(step(batcher)).toEqual({
     prefillTokens: 0,
@@ -66,7 +66,7 @@ test('newcomers join between steps: decodes come first, prompts get what is left
     promptContext: 0,
     decodes: 2,
     decodeContext: 13 + 101,
-    heldUp: 0,
+    delayedDecodes: 0,
   })
 })
 
@@ -77,7 +77,7 @@ describe('prompts in steps of their own', () => {
       return (
         work &&
         (work.prefillTokens > 0
-          ? `${work.prompts} prompts, ${work.heldUp} held up`
+          ? `${work.prompts} prompts, ${work.delayedDecodes} held up`
           : `${work.decodes} decode`)
       )
     })
@@ -85,7 +85,7 @@ describe('prompts in steps of their own', () => {
   test('hold up those that decode, at once where they are a share of them', () => {
     const batcher = new ContinuousBatcher({
       ...limits,
-      promptsApart: { waitingShare: 0, decodingSteps: 0 },
+      separatePrefill: { waitingShare: 0, decodingSteps: 0 },
     })
     batcher.add(sequence(10, 5).made)
     expect(kinds(batcher, 2)).toEqual(['1 prompts, 0 held up', '1 decode'])
@@ -97,7 +97,7 @@ describe('prompts in steps of their own', () => {
   test('wait for company, and no longer than so many steps', () => {
     const batcher = new ContinuousBatcher({
       ...limits,
-      promptsApart: { waitingShare: 1, decodingSteps: 3 },
+      separatePrefill: { waitingShare: 1, decodingSteps: 3 },
     })
     batcher.add(sequence(10, 20).made)
     batcher.add(sequence(10, 20).made)
@@ -281,7 +281,7 @@ describe('with drafts', () => {
     const servers = [
       {},
       { reserves: true },
-      { reserves: true, promptsApart: { waitingShare: 0.2, decodingSteps: 6 } },
+      { reserves: true, separatePrefill: { waitingShare: 0.2, decodingSteps: 6 } },
     ]
     fc.assert(
       fc.property(

@@ -22,7 +22,7 @@ export interface SchedulerLimits {
    * Prompts run in separate steps, once waiting ones exceed this share of the decoding ones, or
    * after this many decoding steps. Absent: chunked prefill together with decoding.
    */
-  readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
+  readonly separatePrefill?: { readonly waitingShare: number; readonly decodingSteps: number }
   /** Admits a sequence only if its whole answer has room, so that none is preempted. */
   readonly reserves?: boolean
   /**
@@ -60,15 +60,15 @@ interface RunningSequence {
   /** Output tokens that exist. */
   produced: number
   blocks: number
-  /** Under way: not waiting, not removed, not done. */
-  active: boolean
+  /** Whether it is running: not waiting, not removed, not done. */
+  isActive: boolean
 }
 
 /** Work of one sequence in a step. */
 interface SequenceWork {
   readonly running: RunningSequence
   readonly tokens: number
-  /** Those of them that were only drafted. */
+  /** Draft tokens among them. */
   readonly drafts: number
 }
 
@@ -78,9 +78,9 @@ export interface Step {
   /** Sequences that take part. */
   readonly sequences: number
   /**
-   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or
-   * finds no room. 1 with prompts, drafts or first tokens in it. Its context grows by a token a
-   * sequence each time.
+   * Number of times in a row that the same step would be scheduled if no request arrived: until a
+   * sequence ends or finds no room. 1 with prompts, drafts or first tokens in it. Each time, the
+   * context of each sequence grows by a token.
    */
   repeats(): number
   /** Call at the end of the step, or of `times` equal steps; tokens in between are not reported. */
@@ -95,9 +95,9 @@ export class ContinuousBatcher {
   #freeBlocks: number
   #decodesSincePrompts = 0
   /** Blocks that the running sequences will have at their ends. */
-  #promised = 0
+  #reservedBlocks = 0
   /** Cached prefixes, least recently used first. */
-  readonly #known = new Set<number>()
+  readonly #cachedPrefixes = new Set<number>()
   /** A fixed seed: randomness must not rank configurations. */
   readonly #rng = createRng('speculative decoding')
   preemptions = 0
@@ -123,70 +123,73 @@ export class ContinuousBatcher {
     return 1 - this.#freeBlocks / this.#totalBlocks
   }
 
-  /** False when too many wait. The sequence must fit the cache alone. */
+  /**
+   * Adds a sequence, which must fit the cache alone.
+   * @returns false if the queue is full
+   */
   add(sequence: Sequence): boolean {
     if (this.#waiting.length >= this.#limits.queueLimit) return false
-    this.#waiting.push({ sequence, cached: 0, produced: 0, blocks: 0, active: false })
+    this.#waiting.push({ sequence, cached: 0, produced: 0, blocks: 0, isActive: false })
     return true
   }
 
   /** Removes a sequence whose client disconnected. */
   remove(sequence: Sequence): void {
     this.#waiting = this.#waiting.filter((each) => each.sequence !== sequence)
-    const found = this.#running.find((each) => each.sequence === sequence)
-    if (!found) return
-    this.#end(found)
+    const running = this.#running.find((each) => each.sequence === sequence)
+    if (!running) return
+    this.#end(running)
   }
 
   /** Schedules the next step; undefined without work. */
   schedule(): Step | undefined {
-    const apart = this.#limits.promptsApart
-    if (apart === undefined) return this.#step('both')
+    const separatePrefill = this.#limits.separatePrefill
+    if (separatePrefill === undefined) return this.#planStep('both')
     const decodes = this.#running.filter(isDecoding).length
     const decodesFirst =
-      this.#decodesSincePrompts < apart.decodingSteps &&
-      this.#waiting.length < apart.waitingShare * decodes
+      this.#decodesSincePrompts < separatePrefill.decodingSteps &&
+      this.#waiting.length < separatePrefill.waitingShare * decodes
     const step =
-      (decodesFirst ? undefined : this.#step('prompts')) ??
-      this.#step('decodes') ??
-      this.#step('prompts')
+      (decodesFirst ? undefined : this.#planStep('prompts')) ??
+      this.#planStep('decodes') ??
+      this.#planStep('prompts')
     this.#decodesSincePrompts = step && step.work.decodes > 0 ? this.#decodesSincePrompts + 1 : 0
     return step
   }
 
-  #step(of: 'prompts' | 'decodes' | 'both'): Step | undefined {
+  #planStep(kind: 'prompts' | 'decodes' | 'both'): Step | undefined {
     const { maxBatchedTokens, maxSequences, speculation } = this.#limits
     let budget = maxBatchedTokens
     let [prefillTokens, decodes, decodeContext, drafts, prompts, promptContext] = [0, 0, 0, 0, 0, 0]
     const parts: SequenceWork[] = []
     const preemptionsBefore = this.preemptions
-    const take = (running: RunningSequence): boolean => {
-      const missing = countKnownTokens(running) - running.cached
-      // Of a token that was made here: the first one, of a prompt that came computed, has none.
-      const drafted =
+    const addToStep = (running: RunningSequence): boolean => {
+      const uncachedTokens = countExistingTokens(running) - running.cached
+      // Drafts continue a generated token; after a prompt computed by another server, there is none.
+      const draftTokens =
         speculation !== undefined && running.produced > 0 && isDecoding(running)
           ? Math.min(speculation.tokens, countRemainingTokens(running) - 1)
           : 0
-      const tokens = Math.min(missing + drafted, budget)
+      const tokens = Math.min(uncachedTokens + draftTokens, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
-      const own = Math.max(0, tokens - missing)
+      const draftsInStep = Math.max(0, tokens - uncachedTokens)
       if (isDecoding(running)) {
         decodes += 1
         decodeContext += running.cached + 1
-        drafts += own
+        drafts += draftsInStep
       } else {
         prompts += 1
         promptContext += running.cached
         prefillTokens += tokens
       }
-      parts.push({ running, tokens, drafts: own })
+      parts.push({ running, tokens, drafts: draftsInStep })
       return true
     }
     for (const running of [...this.#running]) {
       if (budget === 0) break
-      if (of !== 'both' && isDecoding(running) !== (of === 'decodes')) continue
-      while (running.active && !take(running)) {
+      if (kind !== 'both' && isDecoding(running) !== (kind === 'decodes')) continue
+      while (running.isActive && !addToStep(running)) {
         const newest = this.#running.at(-1)!
         // Already part of this step: it cannot be preempted.
         if (budget === 0 || parts.some((part) => part.running === newest)) break
@@ -196,7 +199,7 @@ export class ContinuousBatcher {
       }
     }
     // Do not admit after a preemption: the preempted sequence would preempt others.
-    const admits = of !== 'decodes' && this.preemptions === preemptionsBefore
+    const admits = kind !== 'decodes' && this.preemptions === preemptionsBefore
     while (
       admits &&
       budget > 0 &&
@@ -205,28 +208,28 @@ export class ContinuousBatcher {
     ) {
       const next = this.#waiting[0]!
       if (!this.#hasRoom(next)) break
-      const hit = this.#hit(next.sequence)
+      const hitTokens = this.#countPrefixHits(next.sequence)
       // Transferred keys and values are lost with the blocks.
-      next.cached = next.produced > 0 ? hit : Math.max(hit, next.sequence.computedTokens ?? 0)
-      if (!take(next)) {
+      next.cached = next.produced > 0 ? hitTokens : Math.max(hitTokens, next.sequence.computedTokens ?? 0)
+      if (!addToStep(next)) {
         next.cached = 0
         break
       }
-      next.active = true
-      this.#promised += countFinalBlocks(next)
+      next.isActive = true
+      this.#reservedBlocks += countFinalBlocks(next)
       this.#running.push(next)
       this.#waiting.shift()
-      this.prefixHitTokens += hit
+      this.prefixHitTokens += hitTokens
     }
     if (parts.length === 0) return undefined
-    const heldUp = of === 'prompts' ? this.#running.filter(isDecoding).length : 0
+    const delayedDecodes = kind === 'prompts' ? this.#running.filter(isDecoding).length : 0
     const work = {
       prefillTokens,
       decodes,
       decodeContext,
       prompts,
       promptContext,
-      heldUp,
+      delayedDecodes,
       ...(drafts > 0 && { drafts }),
     }
     return {
@@ -239,13 +242,13 @@ export class ContinuousBatcher {
   }
 
   #countRepeats(parts: readonly SequenceWork[]): number {
-    const full =
+    const isFull =
       this.#waiting.length === 0 ||
       this.#running.length >= this.#limits.maxSequences ||
       !this.#hasRoom(this.#waiting[0]!)
     // First tokens are reported, so the step that computes them is not repeated.
     if (
-      !full ||
+      !isFull ||
       parts.length < this.#running.length ||
       parts.some(({ running }) => running.produced === 0)
     )
@@ -262,13 +265,13 @@ export class ContinuousBatcher {
   #finish(parts: readonly SequenceWork[], times: number): void {
     for (const { running, tokens, drafts } of parts) {
       // Removed while the step ran.
-      if (!running.active) continue
-      const kept = this.#countAccepted(drafts)
-      running.cached += tokens - drafts + kept + times - 1
-      running.produced += kept + times - 1
+      if (!running.isActive) continue
+      const accepted = this.#countAccepted(drafts)
+      running.cached += tokens - drafts + accepted + times - 1
+      running.produced += accepted + times - 1
       this.#grow(running, running.cached)
-      if (running.cached < countKnownTokens(running)) continue
-      if (running.produced === 0) this.#remember(running.sequence)
+      if (running.cached < countExistingTokens(running)) continue
+      if (running.produced === 0) this.#cachePrefix(running.sequence)
       running.produced += 1
       const last = running.produced >= running.sequence.outputTokens
       if (last) this.#end(running)
@@ -276,38 +279,38 @@ export class ContinuousBatcher {
     }
   }
 
-  /** Number of accepted draft tokens: those before the first rejected one. */
+  /** Counts the accepted draft tokens: those before the first rejected one. */
   #countAccepted(drafts: number): number {
     if (drafts === 0) return 0
-    let kept = 0
-    while (kept < drafts && this.#rng.next() < this.#limits.speculation!.acceptance) kept++
+    let accepted = 0
+    while (accepted < drafts && this.#rng.next() < this.#limits.speculation!.acceptance) accepted++
     this.draftings += 1
-    this.acceptedTokens += kept
-    return kept
+    this.acceptedTokens += accepted
+    return accepted
   }
 
   #grow(running: RunningSequence, tokens: number): boolean {
-    const more = Math.ceil(tokens / blockTokens) - running.blocks
-    if (more > this.#freeBlocks) return false
-    this.#freeBlocks -= more
-    running.blocks += more
+    const newBlocks = Math.ceil(tokens / blockTokens) - running.blocks
+    if (newBlocks > this.#freeBlocks) return false
+    this.#freeBlocks -= newBlocks
+    running.blocks += newBlocks
     return true
   }
 
   #hasRoom(next: RunningSequence): boolean {
-    return !this.#limits.reserves || this.#promised + countFinalBlocks(next) <= this.#totalBlocks
+    return !this.#limits.reserves || this.#reservedBlocks + countFinalBlocks(next) <= this.#totalBlocks
   }
 
-  /** Its place and its blocks are free again. */
+  /** Frees the slot and the blocks of a sequence. */
   #end(running: RunningSequence): void {
     this.#freeBlocks += running.blocks
-    this.#promised -= countFinalBlocks(running)
+    this.#reservedBlocks -= countFinalBlocks(running)
     running.blocks = 0
-    running.active = false
+    running.isActive = false
     this.#running.splice(this.#running.lastIndexOf(running), 1)
   }
 
-  /** Its output is preserved, and recomputed like a prompt. */
+  /** Preempts a sequence: its output is preserved, and recomputed like a prompt. */
   #preempt(running: RunningSequence): void {
     this.#end(running)
     running.cached = 0
@@ -315,37 +318,37 @@ export class ContinuousBatcher {
     this.preemptions += 1
   }
 
-  /** Tokens of the prompt's start that need not be computed; the last token always is. */
-  #hit({ prefix = [], promptTokens }: Sequence): number {
+  /** Counts the cached tokens at the start of a prompt; its last token is always computed. */
+  #countPrefixHits({ prefix = [], promptTokens }: Sequence): number {
     let blocks = 0
-    while (blocks < prefix.length && this.#known.has(prefix[blocks]!)) blocks++
+    while (blocks < prefix.length && this.#cachedPrefixes.has(prefix[blocks]!)) blocks++
     return Math.min(blocks * blockTokens, promptTokens - 1)
   }
 
-  #remember({ prefix = [] }: Sequence): void {
+  #cachePrefix({ prefix = [] }: Sequence): void {
     for (const hash of prefix) {
-      this.#known.delete(hash)
-      this.#known.add(hash)
+      this.#cachedPrefixes.delete(hash)
+      this.#cachedPrefixes.add(hash)
     }
-    for (const oldest of this.#known) {
-      if (this.#known.size <= this.#totalBlocks) break
-      this.#known.delete(oldest)
+    for (const oldest of this.#cachedPrefixes) {
+      if (this.#cachedPrefixes.size <= this.#totalBlocks) break
+      this.#cachedPrefixes.delete(oldest)
     }
   }
 }
 
-/** Existing tokens of a sequence, which must be in the cache. */
-const countKnownTokens = ({ sequence, produced }: RunningSequence): number =>
+/** Counts the existing tokens of a sequence, which must be in the cache. */
+const countExistingTokens = ({ sequence, produced }: RunningSequence): number =>
   sequence.promptTokens + produced
 
-/** Remaining tokens of the answer. */
+/** Counts the remaining tokens of the answer. */
 const countRemainingTokens = ({ sequence, produced }: RunningSequence): number =>
   sequence.outputTokens - produced
 
 /** Whether its next step generates a token from the last one only. */
 const isDecoding = (running: RunningSequence): boolean =>
   (running.produced > 0 || running.sequence.computedTokens !== undefined) &&
-  countKnownTokens(running) - running.cached === 1
+  countExistingTokens(running) - running.cached === 1
 
 const countFinalBlocks = ({ sequence }: RunningSequence): number =>
   Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)

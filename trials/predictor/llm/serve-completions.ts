@@ -7,10 +7,10 @@ import type { Settings } from '../settings.ts'
 import type { CompletionEngine } from './completion-engine.ts'
 import { createLlmServer } from './llm-http.ts'
 
-/** A gauge of /metrics. The names of the tensor predictor's metrics where they mean the same. */
+/** A gauge of /metrics. Metrics that the tensor predictor also has keep their names. */
 type EngineFigure = readonly [name: string, help: string, value: () => number]
 
-/** Rejects with the listen error; the engine is closed then. */
+/** @throws the error of listening, after closing the engine */
 export async function serveCompletions<Prompt extends { readonly length: number }>(
   engine: CompletionEngine<Prompt>,
   settings: Settings,
@@ -38,7 +38,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
     drain()
     let limit: NodeJS.Timeout | undefined
     await Promise.race([
-      engine.drained(),
+      engine.waitUntilIdle(),
       new Promise((resolve) => {
         limit = setTimeout(resolve, settings.drainTimeoutMs)
       }),
@@ -65,7 +65,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
   }
 }
 
-function formatMetrics(model: string, given: readonly EngineFigure[]) {
+function formatMetrics(model: string, engineFigures: readonly EngineFigure[]) {
   const registry = new Registry()
   const registers = [registry]
   const requests = new Counter({
@@ -76,7 +76,7 @@ function formatMetrics(model: string, given: readonly EngineFigure[]) {
   })
   const readyAt = performance.now()
   const figures: readonly EngineFigure[] = [
-    ...given,
+    ...engineFigures,
     ['predictor_ready_seconds', 'Time since ready', () => (performance.now() - readyAt) / 1000],
   ]
   for (const [name, help, value] of figures) {

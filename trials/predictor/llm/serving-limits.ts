@@ -60,7 +60,7 @@ export interface LlmServer {
   readonly memoryMiB: number
   readonly stepMs: (work: StepWork) => number
   /** Host time of each request before the scheduler, ms. */
-  readonly frontMs: number
+  readonly hostMs: number
   readonly prefixCaching: boolean
 }
 
@@ -108,24 +108,24 @@ export function planLlmServer(architecture: Decoder, serving: LlmServingOptions)
     maxModelLength,
     memoryMiB,
     stepMs,
-    frontMs: profile.hostMs.front,
+    hostMs: profile.hostMs.front,
     prefixCaching,
   }
 }
 
-/** Settings of drafting. */
+/** Settings of speculative decoding. */
 interface DraftingOptions {
-  /** 0: none. */
+  /** Draft tokens per step; 0: no speculative decoding. */
   readonly tokens: number
   readonly method: SpeculativeMethod
-  /** The draft model, where the method has one that is named. */
+  /** The draft model, if the method needs a named one. */
   readonly model?: string
-  /** Absent: the assumption for the method. */
+  /** Acceptance probability of draft tokens; absent: the assumption for the method. */
   readonly acceptance?: number
 }
 
 /**
- * Undefined without drafts.
+ * Plans speculative decoding; undefined without drafts.
  * @throws DeviceModelError for a draft model that is not named, or not known
  */
 export function planSpeculation(

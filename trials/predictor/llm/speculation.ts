@@ -56,7 +56,7 @@ export function inferAcceptance(accepted: number, tokens: number): number {
   return (low + high) / 2
 }
 
-/** Of EAGLE-3's published drafts for Llama 3: the words that they choose among. */
+/** Vocabulary size of EAGLE-3's published draft models for Llama 3. */
 const eagleVocabulary = 32_000
 
 /**

@@ -52,8 +52,8 @@ export interface StepWork {
   readonly prompts?: number
   /** Tokens of those prompts that are in the cache already, all together. */
   readonly promptContext?: number
-  /** Sequences that would decode, and wait for it. */
-  readonly heldUp?: number
+  /** Sequences whose decoding waits for this step. */
+  readonly delayedDecodes?: number
   /** Draft tokens of the decoding sequences that it verifies, all together. */
   readonly drafts?: number
 }
@@ -62,7 +62,7 @@ export interface StepWork {
 export interface StepParts {
   readonly layers: number
   readonly weights: number
-  /** The same where weights are in 8 bits, else 0. */
+  /** Reading the weights if they are in 8 bits, else 0. */
   readonly weights8: number
   readonly cache: number
   readonly flops16: number
@@ -89,7 +89,7 @@ export const stepCoefficients = {
 } as const
 
 /**
- * Of one all-reduce: ms, and the GB/s it moves. NVLink is fitted; for PCIe the tables are
+ * Latency of one all-reduce, ms, and its bandwidth. NVLink is fitted; for PCIe the tables are
  * inconsistent, hence its larger error.
  */
 export const links = {
@@ -104,12 +104,12 @@ export const hasNvlink = (gpu: Gpu): boolean =>
 /** Additional standard deviation of ln(time) for a group of GPUs, by its link. */
 export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)
 
-/** How the numbers of a device are stored and multiplied. */
+/** Storage and arithmetic of the numbers on a device. */
 interface Arithmetic {
   readonly weightBytes: number
   /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */
   readonly tflops: number
-  readonly eightBit: boolean
+  readonly isEightBit: boolean
   /**
    * Time of the products against that of 16-bit weights: 4-bit weights have to be widened first.
    */
@@ -128,7 +128,7 @@ export const fourBitBytes = 0.5 + 4 / 128
 const fourBitWidening = 1.1
 
 /**
- * Arithmetic precision and rate of a device.
+ * Resolves the arithmetic precision and rate of a device.
  * @throws DeviceModelError for a precision or quantisation that the GPU lacks
  */
 export function resolveArithmetic({
@@ -136,40 +136,40 @@ export function resolveArithmetic({
   precision,
   quantization = 'none',
 }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
-  const wide: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
-  const tflops = gpu.peakTflops[wide] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
-  const lacks = (what: string) =>
+  const computePrecision: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
+  const tflops = gpu.peakTflops[computePrecision] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
+  const createKernelError = (what: string) =>
     new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for ${what}`,
       'use quantization none, or a Turing or later GPU',
     )
   if (quantization === 'awq' || quantization === 'gptq') {
-    if (gpu.peakTflops.int8 === undefined || countTokensBefore('Turing', gpu))
-      throw lacks(quantization)
-    return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
+    if (gpu.peakTflops.int8 === undefined || isBeforeGeneration('Turing', gpu))
+      throw createKernelError(quantization)
+    return { weightBytes: fourBitBytes, tflops, isEightBit: false, widening: fourBitWidening }
   }
-  const eight =
+  const eightBitPrecision =
     quantization === 'fp8'
       ? 'fp8'
       : precision === 'fp8' || precision === 'int8'
         ? precision
         : undefined
-  if (eight === undefined)
+  if (eightBitPrecision === undefined)
     return {
-      weightBytes: wide === 'fp32' || wide === 'tf32' ? 4 : 2,
+      weightBytes: computePrecision === 'fp32' || computePrecision === 'tf32' ? 4 : 2,
       tflops,
-      eightBit: false,
+      isEightBit: false,
       widening: 1,
     }
-  const peak = gpu.peakTflops[eight]
-  if (peak !== undefined) return { weightBytes: 1, tflops: peak, eightBit: true, widening: 1 }
+  const peak = gpu.peakTflops[eightBitPrecision]
+  if (peak !== undefined) return { weightBytes: 1, tflops: peak, isEightBit: true, widening: 1 }
   if (quantization !== 'fp8')
     throw new DeviceModelError(
-      `${gpu.name} has no ${eight}`,
+      `${gpu.name} has no ${eightBitPrecision}`,
       'use precision fp16, or quantization fp8, which applies to weights only',
     )
-  if (countTokensBefore('Ampere', gpu)) throw lacks('fp8 weights')
-  return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
+  if (isBeforeGeneration('Ampere', gpu)) throw createKernelError('fp8 weights')
+  return { weightBytes: 1, tflops, isEightBit: false, widening: 1 }
 }
 
 const generations = [
@@ -183,23 +183,23 @@ const generations = [
   'Hopper',
   'Blackwell',
 ]
-const countTokensBefore = (generation: string, gpu: Gpu): boolean => {
-  const own = generations.indexOf(gpu.generation)
-  return own >= 0 && own < generations.indexOf(generation)
+const isBeforeGeneration = (generation: string, gpu: Gpu): boolean => {
+  const gpuIndex = generations.indexOf(gpu.generation)
+  return gpuIndex >= 0 && gpuIndex < generations.indexOf(generation)
 }
 
 /**
- * Weights of the layers' products, which quantisation narrows; embeddings and the last product are
- * unchanged.
+ * Counts the weights of the layers' products, which quantisation narrows. Embeddings and the last
+ * product are unchanged.
  */
 export const countLayerWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a)
 
-/** Of them those that a token is multiplied with. */
+/** Counts the weights that a token is multiplied with. */
 const countActiveWeights = (a: Decoder): number =>
   a.layers * countAttentionWeights(a) + countFeedForwardWeights(a, a.experts?.active)
 
-/** Layer weights read for a number of tokens: experts are chosen uniformly, and read once each. */
+/** Counts the layer weights that a number of tokens reads. Experts are chosen uniformly. */
 function readWeights(a: Decoder, tokens: number): number {
   if (a.experts === undefined) return countLayerWeights(a)
   const { count, active } = a.experts
@@ -210,7 +210,7 @@ function readWeights(a: Decoder, tokens: number): number {
 }
 
 /**
- * Bytes of one number of the cache.
+ * Counts the bytes of one number of the cache.
  * @throws DeviceModelError if the GPU cannot read it
  */
 export function countCacheBytes({
@@ -219,7 +219,7 @@ export function countCacheBytes({
   kvCacheDtype = 'auto',
 }: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
   if (kvCacheDtype === 'auto') return Math.max(2, getBytesPerElement(precision))
-  if (countTokensBefore('Ampere', gpu))
+  if (isBeforeGeneration('Ampere', gpu))
     throw new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for a cache in ${kvCacheDtype}`,
       'use kvCacheDtype auto, or an Ampere or later GPU',
@@ -230,7 +230,7 @@ export function countCacheBytes({
 /** Computes the parts of steps on a device. */
 export function computeStepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const { architecture: a, gpu, tensorParallel } = device
-  const { weightBytes, tflops, eightBit, widening } = resolveArithmetic(device)
+  const { weightBytes, tflops, isEightBit, widening } = resolveArithmetic(device)
   const tflops16 = gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const bytesPerMs = gpu.bandwidthGBs * 1e6 * tensorParallel
   const head = a.vocabulary * a.hidden
@@ -261,10 +261,10 @@ export function computeStepParts(device: LlmDevice): (work: StepWork) => StepPar
     return {
       layers: a.layers,
       weights: readMs,
-      weights8: eightBit ? readMs : 0,
+      weights8: isEightBit ? readMs : 0,
       cache: (kvBytes * (decodeContext + promptContext)) / bytesPerMs,
-      flops16: others + (eightBit ? 0 : products),
-      flops8: eightBit ? products : 0,
+      flops16: others + (isEightBit ? 0 : products),
+      flops8: isEightBit ? products : 0,
       activations: (2 * a.layers * a.hidden * tokens) / (gpu.bandwidthGBs * 1e6),
       exchanges: tensorParallel === 1 ? 0 : 2 * a.layers * link.ms,
       exchanged: (2 * a.layers * bytes) / (link.gbPerS * 1e6),

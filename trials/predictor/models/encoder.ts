@@ -30,8 +30,8 @@ const variants: Readonly<Record<string, EncoderVariant>> = {
   albert: { activation: 'gelu_new', tokenTypes: 2, pooler: 'tanh' },
 }
 
-/** Size of the built-in vocabulary; token ids of texts lie below it. */
-export const vocabularyOfTexts = 30522
+/** Size of the tokenizer's vocabulary: its token ids lie below it. */
+export const tokenizerVocabularySize = 30522
 export const classes = 2
 
 export const getVariant = ({ name }: Encoder): EncoderVariant => variants[name] ?? bert
@@ -54,7 +54,7 @@ interface Layer {
 /**
  * Builds an encoder with seeded weights (standard deviation 0.02, as BERT is initialised).
  * Inputs: input_ids and attention_mask, int32 B×S. Output: logits, B×2.
- * @throws RangeError for a sequence length that the position table does not hold.
+ * @throws RangeError for a sequence that is longer than the position table
  */
 export function buildEncoder(
   spec: Encoder,
@@ -82,7 +82,7 @@ export function buildEncoder(
   const { hidden, heads, layers } = spec
   const width = spec.embedding ?? hidden
   const words = weights.tensor<tf.Tensor2D>('embeddings/word', [spec.vocabulary, width], noise)
-  const places = embedPositions(weights, spec, variant, width, sequenceLength)
+  const positionEmbeddings = embedPositions(weights, spec, variant, width, sequenceLength)
   const embeddingNorm = norm('embeddings/norm', width)
   const projection = width === hidden ? undefined : dense('embeddings/projection', width, hidden)
   const layer = (name: string): Layer => ({
@@ -104,14 +104,14 @@ export function buildEncoder(
   const run = ({ input_ids, attention_mask }: tf.NamedTensorMap): tf.NamedTensorMap => {
     const batch = input_ids!.shape[0]!
     const ids = tf.reshape(input_ids!, [-1])
-    const known =
-      spec.vocabulary < vocabularyOfTexts ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32')) : ids
+    const foldedIds =
+      spec.vocabulary < tokenizerVocabularySize ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32')) : ids
     const embedded = tf.add(
-      tf.reshape(tf.gather(words, known), [batch, sequenceLength, width]),
-      places,
+      tf.reshape(tf.gather(words, foldedIds), [batch, sequenceLength, width]),
+      positionEmbeddings,
     )
     const normed = layerNorm(tf.reshape(embedded, [-1, width]), embeddingNorm)
-    // Devlin et al.'s code: hidden positions get -10000 before the softmax.
+    // Devlin et al.'s code: masked positions get -10000 before the softmax.
     const mask = tf.reshape(tf.mul(tf.sub(1, tf.cast(attention_mask!, 'float32')), -10000), [
       batch,
       1,
@@ -125,11 +125,11 @@ export function buildEncoder(
         attention(x, each, mask, batch, sequenceLength, heads),
       )
       const inner = layerNorm(tf.add(attended, x), each.attentionNorm)
-      const fed = apply(each.output, activate(apply(each.intermediate, inner)))
-      x = layerNorm(tf.add(fed, inner), each.outputNorm)
+      const feedForward = apply(each.output, activate(apply(each.intermediate, inner)))
+      x = layerNorm(tf.add(feedForward, inner), each.outputNorm)
     }
-    const first = tf.gather(x, tf.range(0, batch * sequenceLength, sequenceLength, 'int32'))
-    const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, first)) : apply(pooler, first)
+    const clsStates = tf.gather(x, tf.range(0, batch * sequenceLength, sequenceLength, 'int32'))
+    const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, clsStates)) : apply(pooler, clsStates)
     return { logits: apply(classifier, pooled) }
   }
 
@@ -147,8 +147,8 @@ export function buildEncoder(
 }
 
 /**
- * Position embeddings of the places in use plus the first token type's: S×width. All of a text's
- * tokens have type 0.
+ * Adds the position embeddings of the sequence and that of the first token type: S×width. All
+ * tokens of a text have type 0.
  */
 function embedPositions(
   weights: SeededWeights,
@@ -167,13 +167,13 @@ function embedPositions(
     variant.tokenTypes === 0
       ? undefined
       : weights.tensor<tf.Tensor2D>('embeddings/type', [variant.tokenTypes, width], noise)
-  const used = tf.tidy(() => {
-    const here = tf.slice(positions, [0, 0], [sequenceLength, width])
-    return types ? tf.add<tf.Tensor2D>(here, tf.slice(types, [0, 0], [1, width])) : here
+  const sum = tf.tidy(() => {
+    const sequencePositions = tf.slice(positions, [0, 0], [sequenceLength, width])
+    return types ? tf.add<tf.Tensor2D>(sequencePositions, tf.slice(types, [0, 0], [1, width])) : sequencePositions
   })
   weights.release(positions)
   if (types) weights.release(types)
-  return weights.keep(used)
+  return weights.keep(sum)
 }
 
 /** x W + b, with the layer's activation, in one operation: rows×from to rows×to. */
@@ -182,7 +182,7 @@ const apply = ({ kernel, bias, activation }: Dense, x: tf.Tensor): tf.Tensor2D =
 
 /**
  * softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1): (B S)×H to (B S)×H.
- * Keys are transposed as heads are parted.
+ * Keys are transposed as heads are split.
  */
 function attention(
   x: tf.Tensor,
@@ -194,11 +194,11 @@ function attention(
 ): tf.Tensor2D {
   const hidden = x.shape[1]!
   const size = hidden / heads
-  const part = (rows: tf.Tensor, order: number[]) =>
+  const splitHeads = (rows: tf.Tensor, order: number[]) =>
     tf.transpose(tf.reshape(rows, [batch, length, heads, size]), order)
-  const queries = part(tf.mul(apply(layer.query, x), 1 / Math.sqrt(size)), [0, 2, 1, 3])
-  const keys = part(apply(layer.key, x), [0, 2, 3, 1])
-  const values = part(apply(layer.value, x), [0, 2, 1, 3])
+  const queries = splitHeads(tf.mul(apply(layer.query, x), 1 / Math.sqrt(size)), [0, 2, 1, 3])
+  const keys = splitHeads(apply(layer.key, x), [0, 2, 3, 1])
+  const values = splitHeads(apply(layer.value, x), [0, 2, 1, 3])
   const probabilities = tf.softmax(tf.add(tf.matMul(queries, keys), mask))
   return tf.reshape(tf.transpose(tf.matMul(probabilities, values), [0, 2, 1, 3]), [
     batch * length,

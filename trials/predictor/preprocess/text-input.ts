@@ -83,9 +83,9 @@ function appendPieces(
   room: number,
   vocabulary: Vocabulary,
 ): number {
-  const whole = vocabulary.first.get(token)
-  if (whole !== undefined) {
-    ids[at] = whole
+  const wholeId = vocabulary.wordStarts.get(token)
+  if (wholeId !== undefined) {
+    ids[at] = wholeId
     return at + 1
   }
   const pieces = [...token].length > maxWordLength ? undefined : splitWordPieces(token, vocabulary)
@@ -99,12 +99,12 @@ function appendPieces(
 /** Greedy longest match first; undefined when some part is in no piece. */
 function splitWordPieces(
   token: string,
-  { first, next, longestPiece }: Vocabulary,
+  { wordStarts, continuations, longestPiece }: Vocabulary,
 ): number[] | undefined {
   const ids: number[] = []
   let start = 0
   while (start < token.length) {
-    const pieces = start === 0 ? first : next
+    const pieces = start === 0 ? wordStarts : continuations
     let end = Math.min(token.length, start + longestPiece)
     let id = pieces.get(token.slice(start, end))
     while (id === undefined && --end > start) id = pieces.get(token.slice(start, end))

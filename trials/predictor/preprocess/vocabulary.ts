@@ -3,9 +3,9 @@ import { readText } from '../../../profiler/bounded-reader.ts'
 
 export interface Vocabulary {
   /** Ids of pieces that begin a word. */
-  readonly first: ReadonlyMap<string, number>
+  readonly wordStarts: ReadonlyMap<string, number>
   /** Ids of pieces that continue a word, without their '##'. */
-  readonly next: ReadonlyMap<string, number>
+  readonly continuations: ReadonlyMap<string, number>
   /** UTF-16 units of the longest piece. */
   readonly longestPiece: number
   readonly unknown: number
@@ -13,19 +13,22 @@ export interface Vocabulary {
   readonly end: number
 }
 
-/** @param pieces in the order of their ids. Throws when [UNK], [CLS] or [SEP] is missing. */
+/**
+ * @param pieces in the order of their ids
+ * @throws Error if [UNK], [CLS] or [SEP] is missing
+ */
 export function createVocabulary(pieces: readonly string[]): Vocabulary {
-  const first = new Map<string, number>()
-  const next = new Map<string, number>()
+  const wordStarts = new Map<string, number>()
+  const continuations = new Map<string, number>()
   let longestPiece = 0
   for (const [id, piece] of pieces.entries()) {
-    const plain = piece.startsWith('##') && piece.length > 2 ? piece.slice(2) : undefined
-    if (plain === undefined) first.set(piece, id)
-    else next.set(plain, id)
-    longestPiece = Math.max(longestPiece, plain?.length ?? piece.length)
+    const continuation = piece.startsWith('##') && piece.length > 2 ? piece.slice(2) : undefined
+    if (continuation === undefined) wordStarts.set(piece, id)
+    else continuations.set(continuation, id)
+    longestPiece = Math.max(longestPiece, continuation?.length ?? piece.length)
   }
   const special = (piece: string) => {
-    const id = first.get(piece)
+    const id = wordStarts.get(piece)
     if (id === undefined)
       throw new Error(
         `the vocabulary of ${pieces.length} pieces has no ${piece}: it is not the vocabulary of a BERT model`,
@@ -33,8 +36,8 @@ export function createVocabulary(pieces: readonly string[]): Vocabulary {
     return id
   }
   return {
-    first,
-    next,
+    wordStarts,
+    continuations,
     longestPiece,
     unknown: special('[UNK]'),
     start: special('[CLS]'),
@@ -44,7 +47,7 @@ export function createVocabulary(pieces: readonly string[]): Vocabulary {
 
 /**
  * Reads a BERT model's vocab.txt: one piece a line, in the order of their ids.
- * @throws when it cannot be read or is no such file
+ * @throws Error if it cannot be read, or is not the vocabulary of a BERT model
  */
 export function readVocabulary(path: string): Vocabulary {
   let text: string
@@ -64,7 +67,7 @@ export function readVocabulary(path: string): Vocabulary {
 
 export const syntheticVocabularySize = 30_522
 
-/** The commonest English words, so that everyday texts do not fall apart wholly. */
+/** The commonest English words, so that they remain single tokens. */
 const commonWords =
   'the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two may first then do any like my now over such our man me even most made after also did many off before must well back through years where much your way down should because long each just state those people too mr how little good world make very year still see own work men day get here old life both between being under three never know same last another while us might great go come since against right came take used himself few house use during without again place american around however home small found thought went say part once general high upon school every'.split(
     ' ',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { prepare } from './prepare.ts'
+import { prepareInputs } from './prepare.ts'
 import type { ServedModelInfo, WireTensor } from './tensors.ts'
 
 const model: ServedModelInfo = {
@@ -20,7 +20,7 @@ const n: WireTensor = { name: 'n', shape: [2, 3], datatype: 'INT64', values: [1,
 
 describe("a user's own tensors", () => {
   test('are taken by name, in any order and number type that fits', async () => {
-    const { items, tensors } = await prepare([n, x], model, {})
+    const { items, tensors } = await prepareInputs([n, x], model, {})
     expect(items).toBe(2)
     expect(tensors.x).toEqual({
       datatype: 'FP32',
@@ -57,8 +57,8 @@ describe("a user's own tensors", () => {
     ['no dimension', [{ ...x, shape: [] }, n], /at least one item/],
     ['too many items', [{ ...x, shape: [9, 2] }, n], /may contain at most 8 items, not 9/],
   ])('refused: %s', async (_what, inputs, message) => {
-    await expect(prepare(inputs, model, {})).rejects.toThrow(message)
-    await expect(prepare(inputs, model, {})).rejects.toMatchObject({ status: 400 })
+    await expect(prepareInputs(inputs, model, {})).rejects.toThrow(message)
+    await expect(prepareInputs(inputs, model, {})).rejects.toMatchObject({ status: 400 })
   })
 })
 
@@ -79,7 +79,7 @@ test('texts are encoded one after the other, from strings or bytes', async () =>
     datatype: 'BYTES',
     values: ['one', new TextEncoder().encode('zwölf')],
   }
-  const { tensors } = await prepare([text], { ...model, task: 'text' }, { tokenizer })
+  const { tensors } = await prepareInputs([text], { ...model, task: 'text' }, { tokenizer })
   expect(asked).toEqual(['one/4', 'zwölf/4'])
   expect(tensors.input_ids).toEqual({
     datatype: 'INT32',

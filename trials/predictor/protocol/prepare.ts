@@ -1,9 +1,9 @@
-/** From the inputs of a request to the tensors that the engine declared. */
+/** Converts the inputs of a request to the tensors that the engine declares. */
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
 import type { DecodeImage, Tokenizer } from '../preprocess.ts'
 import { RequestError, type ServedModelInfo, type WireTensor } from './tensors.ts'
 
-/** Codecs for preparing inputs, by task. */
+/** Tokenizer of text models, image decoder of image models. */
 export interface Codecs {
   readonly tokenizer?: Tokenizer
   readonly decodeImage?: DecodeImage
@@ -13,7 +13,7 @@ export interface Codecs {
  * Tokenises, decodes or checks the inputs; resolves with tensors of `items` rows.
  * @throws RequestError 400
  */
-export async function prepare(
+export async function prepareInputs(
   inputs: readonly WireTensor[],
   model: ServedModelInfo,
   codecs: Codecs,
@@ -30,13 +30,13 @@ export async function prepare(
       400,
       `a request may contain at most ${model.maxItems} items, not ${items}`,
     )
-  const uneven = inputs.find((input) => input.shape[0] !== items)
-  if (uneven)
+  const mismatched = inputs.find((input) => input.shape[0] !== items)
+  if (mismatched)
     throw new RequestError(
       400,
-      `input '${uneven.name}' has ${uneven.shape[0] ?? 'no'} items, '${inputs[0]!.name}' has ${items}`,
+      `input '${mismatched.name}' has ${mismatched.shape[0] ?? 'no'} items, '${inputs[0]!.name}' has ${items}`,
     )
-  const tensors = await preparers[model.task](inputs, items, model, codecs)
+  const tensors = await preparersByTask[model.task](inputs, items, model, codecs)
   return { items, tensors }
 }
 
@@ -54,7 +54,7 @@ const prepareText: Preparer = async (inputs, items, model, { tokenizer }) => {
   const text = inputs.find((input) => input.name === 'text')
   if (text?.datatype === 'BYTES' && inputs.length === 1) {
     if (!tokenizer) throw new Error('no tokenizer was loaded for a text model')
-    checkOneEach(text, items)
+    requireOneValuePerItem(text, items)
     text.values.forEach((value, item) => {
       const encoded = tokenizer.encode(
         typeof value === 'string' ? value : new TextDecoder().decode(value),
@@ -78,11 +78,11 @@ function prepareTokens(
   mask: Int32Array,
 ): void {
   const accepted = ['input_ids', 'attention_mask', 'token_type_ids']
-  const strange = inputs.find(
+  const unsupportedInput = inputs.find(
     (input) => !accepted.includes(input.name) || !/^U?INT/.test(input.datatype),
   )
   const tokens = inputs.find((input) => input.name === 'input_ids')
-  if (strange || !tokens)
+  if (unsupportedInput || !tokens)
     throw new RequestError(
       400,
       `model '${model.name}' takes 'text' (BYTES [-1]), or 'input_ids' and optionally 'attention_mask' (INT64 [-1,-1]); got ${inputs.map((i) => `'${i.name}' (${i.datatype})`).join(', ')}`,
@@ -99,7 +99,7 @@ function prepareTokens(
         400,
         `'${other.name}' is [${other.shape}], 'input_ids' is [${tokens.shape}]`,
       )
-  const given = inputs.find((input) => input.name === 'attention_mask')
+  const attentionMask = inputs.find((input) => input.name === 'attention_mask')
   const types = inputs.find((input) => input.name === 'token_type_ids')
   if (types && Array.from(types.values as ArrayLike<number>).some((type) => type !== 0))
     throw new RequestError(400, "'token_type_ids' other than 0 (sentence pairs) are not supported")
@@ -109,8 +109,9 @@ function prepareTokens(
       if (id < 0 || id > 0x7fffffff)
         throw new RequestError(400, `'input_ids' contains ${id}, which is not a token`)
       ids[item * model.sequenceLength + i] = id
-      mask[item * model.sequenceLength + i] = given
-        ? Number(given.values[item * width + i] !== 0)
+      // Without an attention mask, id 0 ([PAD]) is padding.
+      mask[item * model.sequenceLength + i] = attentionMask
+        ? Number(attentionMask.values[item * width + i] !== 0)
         : Number(id !== 0)
     }
 }
@@ -126,7 +127,7 @@ const prepareImage: Preparer = async (inputs, items, model, { decodeImage }) => 
   if (input.datatype !== 'BYTES')
     return { [spec.name]: checkTensor({ ...input, name: spec.name }, spec) }
   if (!decodeImage) throw new Error('no image decoder was loaded for an image model')
-  checkOneEach(input, items)
+  requireOneValuePerItem(input, items)
   const [, height = 0, width = 0] = spec.shape
   const data = new Float32Array(items * height * width * 3)
   for (const [item, value] of input.values.entries()) {
@@ -154,22 +155,22 @@ const prepareTensors: Preparer = async (inputs, _items, model) => {
       )
     tensors[spec.name] = checkTensor(input, spec)
   }
-  const strange = inputs.find(({ name }) => tensors[name] === undefined)
-  if (strange)
+  const unknownInput = inputs.find(({ name }) => tensors[name] === undefined)
+  if (unknownInput)
     throw new RequestError(
       400,
-      `unknown input '${strange.name}'; model '${model.name}' takes ${model.inputs.map((i) => i.name).join(', ')}`,
+      `unknown input '${unknownInput.name}'; model '${model.name}' takes ${model.inputs.map((i) => i.name).join(', ')}`,
     )
   return tensors
 }
 
-const preparers: Readonly<Record<ServedModelInfo['task'], Preparer>> = {
+const preparersByTask: Readonly<Record<ServedModelInfo['task'], Preparer>> = {
   text: prepareText,
   image: prepareImage,
   tensor: prepareTensors,
 }
 
-function checkOneEach(input: WireTensor, items: number): void {
+function requireOneValuePerItem(input: WireTensor, items: number): void {
   if (input.values.length !== items)
     throw new RequestError(
       400,
@@ -194,11 +195,11 @@ function checkTensor(input: WireTensor, spec: TensorSpec): Tensor {
   if (spec.datatype === 'FP32')
     return { datatype: 'FP32', shape: input.shape, data: Float32Array.from(input.values) }
   const data = Int32Array.from(input.values)
-  const wide = data.findIndex((value, i) => value !== input.values[i])
-  if (wide >= 0)
+  const outOfRangeIndex = data.findIndex((value, i) => value !== input.values[i])
+  if (outOfRangeIndex >= 0)
     throw new RequestError(
       400,
-      `input '${input.name}' contains ${input.values[wide]}, which exceeds the model's INT32`,
+      `input '${input.name}' contains ${input.values[outOfRangeIndex]}, which exceeds the model's INT32`,
     )
   return { datatype: 'INT32', shape: input.shape, data }
 }

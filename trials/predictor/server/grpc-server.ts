@@ -223,7 +223,7 @@ function createPredictionMethods(repository: ModelRepository): Record<string, Me
  */
 const serving = { yes: 1, no: 2 }
 
-/** Of the whole server (no name), or of a model. Watch is not served. */
+/** Creates the methods for the health of the server (no name), or of a model, without Watch. */
 function createHealthMethods(repository: ModelRepository): Record<string, Method> {
   return {
     Check: (request) => {

@@ -6,7 +6,7 @@ import { createOipMetadata } from '../protocol/oip-http.ts'
 import type { TensorProtocol } from '../protocol/spoken.ts'
 import { RequestError } from '../protocol/tensors.ts'
 import { createTfServingMetadata, createTfServingStatus } from '../protocol/tfserving-http.ts'
-import { requestDeadline } from '../request-deadline.ts'
+import { createRequestTimeouts } from '../request-timeouts.ts'
 import { SettingsError } from '../settings.ts'
 import type { PredictorMetrics } from './metrics.ts'
 import type { ModelRepository } from './repository.ts'
@@ -35,12 +35,12 @@ export function createServer(
   metrics: PredictorMetrics,
   { maxBodyBytes, requestTimeoutS, load }: ServerOptions,
 ): FastifyInstance {
-  const deadline = requestDeadline(requestTimeoutS)
+  const timeouts = createRequestTimeouts(requestTimeoutS)
   const app = fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
-    http: deadline,
-    requestTimeout: deadline.requestTimeout,
+    http: timeouts,
+    requestTimeout: timeouts.requestTimeout,
     forceCloseConnections: 'idle',
     routerOptions: { caseSensitive: true },
     schemaController: {
@@ -122,7 +122,7 @@ function addOipRoutes(app: FastifyInstance, repository: ModelRepository): void {
   }
 }
 
-/** As Triton's explicit model control: one load after the other. */
+/** Adds Triton's explicit model control: one load after the other. */
 function addControlRoute(
   app: FastifyInstance,
   repository: ModelRepository,

@@ -21,7 +21,7 @@ export async function loadRecommendation(
   if (!/[./\\]/.test(idOrFile) && !existsSync(idOrFile))
     return toDocument((await reopenExperiment(idOrFile, flags)).recommendation)
   const text = readGivenFile(idOrFile, 'the recommendation', flag, 'data')
-  const wrong = (what: string) =>
+  const createFileError = (what: string) =>
     new UserError(
       `${idOrFile}: ${what}`,
       'use a recommendation.json of tune, or the output of --json',
@@ -31,12 +31,12 @@ export async function loadRecommendation(
   try {
     json = JSON.parse(text)
   } catch (error) {
-    throw wrong(`is not JSON: ${(error as Error).message}`)
+    throw createFileError(`is not JSON: ${(error as Error).message}`)
   }
   const parsed = recommendationDocument.safeParse(json)
   if (parsed.success) return parsed.data
   const faults = parsed.error.issues
     .slice(0, 5)
     .map(({ path, message }) => `${path.join('.') || 'document'}: ${message}`)
-  throw wrong(`is not a recommendation: ${faults.join('; ')}`)
+  throw createFileError(`is not a recommendation: ${faults.join('; ')}`)
 }

@@ -48,28 +48,28 @@ export async function findExperiment(
 
 /**
  * Finds the first that is not archived, or else the first.
- * @param known newest first
+ * @param records newest first
  */
-export const findNewest = (known: readonly ListedExperiment[]): ListedExperiment | undefined =>
-  known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
+export const findNewest = (experiments: readonly ListedExperiment[]): ListedExperiment | undefined =>
+  experiments.find((one) => one.annotation?.archivedAt === undefined) ?? experiments[0]
 
 /**
  * Creates the error for an unknown experiment, with the known ids.
- * @param known newest first
+ * @param records newest first
  */
 export function createUnknownExperimentError(
-  known: readonly ExperimentRecord[],
-  wanted: string | undefined,
+  records: readonly ExperimentRecord[],
+  requestedId: string | undefined,
 ): UserError {
-  const ids = known.slice(0, 5).map((e) => e.id)
+  const ids = records.slice(0, 5).map((e) => e.id)
   const hint =
     ids.length > 0
-      ? `the store has: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}`
+      ? `the store has: ${ids.join(', ')}${records.length > 5 ? ', ... (tune list)' : ''}`
       : 'the store is empty'
   return new UserError(
-    wanted === undefined
+    requestedId === undefined
       ? 'the store has no experiments'
-      : `no experiment "${wanted}" in the store`,
+      : `no experiment "${requestedId}" in the store`,
     hint,
     exitCodes.usage,
   )

@@ -58,8 +58,7 @@ export function formatTable(rows: readonly (readonly string[])[]): string[] {
   )
 }
 
-/** Wraps text at `columns` characters; further lines are indented. Leading blanks stay.
- */
+/** Wraps text at `columns` characters; further lines are indented. Leading blanks stay. */
 export function wrapText(text: string, columns: number, indent = '  '): string[] {
   const lines: string[] = []
   let line = ''
@@ -73,8 +72,7 @@ export function wrapText(text: string, columns: number, indent = '  '): string[]
   return [...lines, line]
 }
 
-/** Replaces the status line on a terminal; an empty text clears it.
- */
+/** Replaces the status line on a terminal; an empty text clears it. */
 export const showStatusLine = (what: string): void => {
   if (process.stderr.isTTY)
     process.stderr.write(`\r${what.slice(0, countColumns(process.stderr) - 1)}\u001b[K`)

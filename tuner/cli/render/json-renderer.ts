@@ -1,4 +1,4 @@
-/** For programs: one JSON document at the end, or every event as a line of JSON (NDJSON). */
+/** Output for programs: one JSON document at the end, or each event as a line (NDJSON). */
 import { toDocument } from '../../../reports/report/recommendation-json.ts'
 import { createPlainProgress } from './plain-renderer.ts'
 import { flush, type Renderer, type RenderIo } from './render-io.ts'

@@ -1,5 +1,4 @@
-/** Renders the manual page tune(1) from the commands, in roff with the man macros (man(7)).
- */
+/** Renders the manual page tune(1) from the commands, in roff with the man macros (man(7)). */
 import type { Command, Help } from 'commander'
 import { grouped } from '../../../trials/grouped.ts'
 

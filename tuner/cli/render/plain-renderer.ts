@@ -35,10 +35,10 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
       }
       case 'trial-started': {
         const eta = estimateRemainingSeconds(state, io.now())
-        const left = eta === undefined ? '' : `, about ${formatDuration(eta)} left`
-        const asked = countTrials(state) + state.running.length
+        const remainingTime = eta === undefined ? '' : `, about ${formatDuration(eta)} left`
+        const startedTrials = countTrials(state) + state.running.length
         say(
-          `trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${formatReason(event.suggestion.why, event.attempt)})${left}`,
+          `trial ${startedTrials} of at most ${state.maxTrials}: #${event.number} ${event.label} (${formatReason(event.suggestion.why, event.attempt)})${remainingTime}`,
         )
         break
       }

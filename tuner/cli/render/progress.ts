@@ -184,7 +184,8 @@ function createRow(
 export const countTrials = (state: Progress): number =>
   state.countedTrials + state.rows.filter(({ trial }) => countsAsTrial(trial)).length
 
-/** Warm-up and unloaded latency of a confirmation, and its launch until one was measured, seconds.
+/**
+ * Warm-up and unloaded latency of a confirmation, and its launch until one was measured, seconds.
  */
 const confirmLoopsS = 2
 const defaultStartS = 2
@@ -215,9 +216,9 @@ export function estimateRemainingSeconds(state: Progress, nowMs: number): number
   const confirmation = estimateConfirmationSeconds(state)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.turnSeconds, 0) / done
-  const left = Math.max(
+  const remainingTrials = Math.max(
     0,
     Math.min(state.maxTrials, state.expectedTrials ?? state.maxTrials) - countTrials(state),
   )
-  return Math.max(0, (left * mean) / state.maxParallel - inFlight) + confirmation
+  return Math.max(0, (remainingTrials * mean) / state.maxParallel - inFlight) + confirmation
 }

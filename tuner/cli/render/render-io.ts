@@ -1,5 +1,4 @@
-/** Interface of renderers. Results go to stdout, progress to stderr.
- */
+/** Interface of renderers. Results go to stdout, progress to stderr. */
 import type { TuneEvent } from '../../loop/events.ts'
 import type { Style } from './glyphs.ts'
 
@@ -19,8 +18,7 @@ export interface RenderIo {
   readonly now: () => number
 }
 
-/** Waits until the stream has taken all writes, or its reader is gone (EPIPE).
- */
+/** Waits until the stream has taken all writes, or its reader is gone (EPIPE). */
 export const flush = (stream: NodeJS.WritableStream): Promise<void> =>
   new Promise((resolve) => {
     if (!stream.writable) return resolve()

@@ -59,11 +59,11 @@ export function drawScatter(
     const label = i === 0 ? labels[0] : i === size.height - 1 ? labels[1] : ''
     return `${(label ?? '').padStart(gutter - 1)} ${vertical}${line.join('')}`.trimEnd()
   })
-  const left = `${money(Number(Math.exp(x0).toPrecision(3)))}/h`
+  const minLabel = `${money(Number(Math.exp(x0).toPrecision(3)))}/h`
   const right = `${money(Number(Math.exp(x1).toPrecision(3)))}/h`
   return [
     ...lines,
     `${' '.repeat(gutter)}${glyph('corner', style)}${glyph('horizontal', style).repeat(width)}`,
-    `${' '.repeat(gutter + 1)}${left}${right.padStart(Math.max(1, width - left.length))}`,
+    `${' '.repeat(gutter + 1)}${minLabel}${right.padStart(Math.max(1, width - minLabel.length))}`,
   ]
 }

@@ -191,9 +191,9 @@ function Live({ feed, io }: { feed: Feed; io: RenderIo }) {
 export function createScreenRenderer(io: RenderIo): Renderer {
   let state = initialProgress
   const listeners = new Set<() => void>()
-  let due: NodeJS.Timeout | undefined
+  let redrawTimer: NodeJS.Timeout | undefined
   const notify = () => {
-    due = undefined
+    redrawTimer = undefined
     for (const listener of listeners) listener()
   }
   const feed: Feed = {
@@ -227,10 +227,10 @@ export function createScreenRenderer(io: RenderIo): Renderer {
           io.outStyle,
           countColumns(io.stdout),
         )
-      due ??= setTimeout(notify, redrawMs)
+      redrawTimer ??= setTimeout(notify, redrawMs)
     },
     async close() {
-      clearTimeout(due)
+      clearTimeout(redrawTimer)
       notify()
       await new Promise((resolve) => setImmediate(resolve))
       app?.unmount()

@@ -213,7 +213,7 @@ function findTightestLimits(
 
 const takeFirstLine = (text: string) => text.split('\n')[0] ?? ''
 
-/** How long a predictor took to become ready. */
+/** Formats how long a predictor took to become ready. */
 export function formatReady({
   seconds,
   prepared,

@@ -6,7 +6,7 @@ import type { ConfigProblem, Origin } from '../types.ts'
 import type { Path } from '../yaml-file.ts'
 
 export interface Flag {
-  /** As commander takes it: '--max-trials <n>'. */
+  /** Text for commander: '--max-trials <n>'. */
   readonly flags: string
   readonly group: string
   readonly what: string

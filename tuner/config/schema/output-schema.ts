@@ -40,5 +40,5 @@ export const send = z.strictObject(
   ) as Record<OutputKind, z.ZodOptional<typeof target>>,
 )
 
-export const outputTargets = (entries: SendEntries = {}): OutputTarget[] =>
+export const listOutputTargets = (entries: SendEntries = {}): OutputTarget[] =>
   outputKinds.flatMap((kind) => (entries[kind] === undefined ? [] : [{ kind, ...entries[kind] }]))

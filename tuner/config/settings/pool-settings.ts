@@ -8,7 +8,7 @@ import {
   assumedTransfers,
   gpusOfMachine,
   pooledEngines,
-  splitCondition,
+  formatSplitCondition,
 } from '../../../trials/launchers/simulated/llm-pools.ts'
 import { isStarted, type PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
@@ -42,7 +42,7 @@ export function buildPoolConditions(
   )
   return [
     '(prefillReplicas == 0 and decodeReplicas == 0) or (prefillReplicas > 0 and decodeReplicas > 0)',
-    ...(split ? [splitCondition(server)] : []),
+    ...(split ? [formatSplitCondition(server)] : []),
   ]
 }
 

@@ -3,21 +3,21 @@ import { experimentItself } from '../../../../trials/annotation.ts'
 import { AnnotationEditor } from '../annotation-editor.tsx'
 import type { Answer } from '../answer.ts'
 import { ExperimentActions } from '../experiment-actions.tsx'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 
 export function Annotations({ answer }: { answer: Answer }) {
   const app = useApp()
-  const { experiment, trials, annotations, writable } = answer
+  const { experiment, trials, annotations, isWritable } = answer
   const annotation = annotations.get(experimentItself)
   return (
     <>
       <AnnotationEditor
         place={{ experimentId: experiment.id }}
         annotation={annotation}
-        writable={writable}
+        isWritable={isWritable}
         changed={(after) => app.setAnnotation(experimentItself, after)}
       />
-      {writable && (
+      {isWritable && (
         <ExperimentActions
           id={experiment.id}
           trials={trials.length}

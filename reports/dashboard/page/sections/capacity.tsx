@@ -15,7 +15,7 @@ const maxCompared = 3
 export function Capacity({ answer }: { answer: Answer }) {
   const { recommendation, candidates, planning, theme } = answer
   const { best } = recommendation
-  if (!best || planning.assumed)
+  if (!best || planning.isAssumed)
     return (
       <>
         <h2>Capacity plan</h2>

@@ -10,7 +10,7 @@ import { createCurvesOption } from '../../charts/curves-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 import { Table } from '../elements.tsx'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 
 export function CompareTrials({ answer }: { answer: Answer }) {
   const app = useApp()

@@ -36,7 +36,7 @@ import { AnnotationEditor } from '../annotation-editor.tsx'
 import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { type Fact, Facts, Table } from '../elements.tsx'
-import { useApp, useLiveApp } from '../part.tsx'
+import { useApp, useLiveApp } from '../section.tsx'
 
 /** The trial that is open, over the page. */
 export function TrialDialog() {
@@ -98,7 +98,7 @@ function TrialDetails({ answer, trial }: { answer: Answer; trial: FinishedTrial 
       <AnnotationEditor
         place={{ experimentId, trial: number }}
         annotation={answer.annotations.get(number)}
-        writable={answer.writable}
+        isWritable={answer.isWritable}
         changed={(after) => app.setAnnotation(number, after)}
       />
       {m && <LatencyByLoad answer={answer} trial={trial} />}

@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { renderTrialsCsv } from '../../../report/trials-csv.ts'
 import type { Answer } from '../answer.ts'
 import { download } from '../elements.tsx'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 
 /** Documents that the server writes; a saved page can export only CSV. */
 const documents = [

@@ -77,14 +77,14 @@ function useEffects(
     pair,
   ])
   useLayoutEffect(() => {
-    const { loading, printing } = answer
-    if (loading || key === last?.key || (key === requestedKey.current && !printing)) return
+    const { isLoading, isPrinting } = answer
+    if (isLoading || key === last?.key || (key === requestedKey.current && !isPrinting)) return
     requestedKey.current = key
     const done = (effects?: ParameterEffects) =>
       requestedKey.current === key && setLast({ key, effects })
     requestEffects(
       { parameters, feasiblePoints, seed, centre, surfaceParameters: pair },
-      printing,
+      isPrinting,
       done,
     )
   })

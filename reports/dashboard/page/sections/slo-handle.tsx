@@ -6,7 +6,7 @@ import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { sloName } from '../../../format.ts'
 import type { LatencyAxis } from '../../charts/pareto-chart.ts'
-import { useLiveApp } from '../part.tsx'
+import { useLiveApp } from '../section.tsx'
 import type { Plot } from '../plot.ts'
 
 /** Distance from the line within which a press grabs it, pixels. */

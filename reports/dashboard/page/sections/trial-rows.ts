@@ -57,8 +57,8 @@ const createNumberColumn = (
   },
 })
 
-/** Under several limits the part of them, short for a narrow column. */
-const partOrLatency = ({ limits, limitMs }: Slo) =>
+/** Chooses the format of latencies: under several limits, the share of them, which is short. */
+const chooseLatencyFormat = ({ limits, limitMs }: Slo) =>
   limits ? (ms: number) => percent(ms / limitMs) : latency
 
 export const listColumns = (
@@ -96,10 +96,10 @@ export const listColumns = (
     key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
     cell: ({ candidate: c }) =>
       c && Number.isFinite(c.sloMsAtCapacity)
-        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', unloaded: ' (unloaded)' }[c.sloMsFrom]}`
+        ? `${chooseLatencyFormat(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', unloaded: ' (unloaded)' }[c.sloMsFrom]}`
         : '',
   },
-  createNumberColumn('unloaded', (c) => c.unloadedMs, partOrLatency(slo)),
+  createNumberColumn('unloaded', (c) => c.unloadedMs, chooseLatencyFormat(slo)),
   createNumberColumn('$ / h', (c) => c.pricePerHour, money),
   createNumberColumn('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),

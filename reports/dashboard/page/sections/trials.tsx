@@ -5,7 +5,7 @@ import { sloName } from '../../../format.ts'
 import { hasAllWords, splitSearchField } from '../../../words-found.ts'
 import { maxSideBySide } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 import {
   absent,
   createRows,
@@ -148,10 +148,10 @@ function Rows({
 }) {
   const scroller = useRef<HTMLDivElement>(null)
   const [scrolled, setScrolled] = useState(0)
-  const { printing } = answer
+  const { isPrinting } = answer
   const rowsInView = Math.ceil((scroller.current?.clientHeight || 400) / rowHeightPx)
-  const count = printing ? maxRowsOnPaper : rowsInView + 2 * spareRows
-  const from = printing ? 0 : Math.max(0, Math.min(scrolled, view.length - count))
+  const count = isPrinting ? maxRowsOnPaper : rowsInView + 2 * spareRows
+  const from = isPrinting ? 0 : Math.max(0, Math.min(scrolled, view.length - count))
   const to = Math.min(view.length, from + count)
   return (
     <div
@@ -180,7 +180,7 @@ function Rows({
               sideBySide={answer.sideBySide}
             />
           ))}
-          <Spacer rows={printing ? 0 : view.length - to} />
+          <Spacer rows={isPrinting ? 0 : view.length - to} />
         </tbody>
       </table>
     </div>

@@ -47,7 +47,7 @@ export function ProvenanceBadge({ provenance }: { provenance: keyof typeof prove
 }
 
 export function Verdict({ answer }: { answer: Answer }) {
-  const { experiment, recommendation: r, trials, original } = answer
+  const { experiment, recommendation: r, trials, isUnchanged } = answer
   const notes = r.caveats
   return (
     <>
@@ -57,7 +57,7 @@ export function Verdict({ answer }: { answer: Answer }) {
       <p class="facts">
         <ProvenanceBadge provenance={r.provenance} />
         {` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length.toLocaleString('en-US')} trial${trials.length === 1 ? '' : 's'}`}
-        {!original && (
+        {!isUnchanged && (
           <strong class="asked">
             {' · what if: re-ranked from the measured load curves, no new trials'}
           </strong>
@@ -68,7 +68,7 @@ export function Verdict({ answer }: { answer: Answer }) {
         <summary>
           {`All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`}
         </summary>
-        <Facts class="tiles" facts={figures(r)} />
+        <Facts class="tiles" facts={listFigures(r)} />
         <Streams recommendation={r} />
         <ul class="caveats">
           {notes.map((text) => (
@@ -99,14 +99,14 @@ function listDecidingFacts(r: Recommendation): Fact[] {
   return [
     ['SLO', status.name, slo ?? status.meaning],
     gain,
-    [getSuperlative(r), certainty(r), cheapest ?? r.confidence.statement],
+    [getSuperlative(r), formatCertainty(r), cheapest ?? r.confidence.statement],
   ]
 }
 
 const getSuperlative = ({ objective }: Recommendation): string =>
   getObjectiveWords(objective.kind).superlative.toLowerCase()
 
-function figures(r: Recommendation): Fact[] {
+function listFigures(r: Recommendation): Fact[] {
   const c = r.best ?? r.nearest
   if (!c) return []
   const status = describeStatus(c.status, r.provenance)
@@ -148,7 +148,7 @@ function figures(r: Recommendation): Fact[] {
     ['bottleneck', bindings[r.binding.what], r.binding.evidence],
     [
       getSuperlative(r),
-      certainty(r),
+      formatCertainty(r),
       `probability that no untried configuration is over ${percent(r.confidence.tolerance)} ${getObjectiveWords(r.objective.kind).adjective}`,
     ],
     [
@@ -202,7 +202,7 @@ function Streams({ recommendation: { best, nearest } }: { recommendation: Recomm
   )
 }
 
-function certainty({
+function formatCertainty({
   confidence: { probabilityWithinTolerance, tooFewTrials },
 }: Recommendation): string {
   if (probabilityWithinTolerance !== undefined)

@@ -15,7 +15,7 @@ import { findLastMetrics } from '../../../recommendation/read-metrics.ts'
 import { editPrice } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { Field } from '../elements.tsx'
-import { useApp } from '../part.tsx'
+import { useApp } from '../section.tsx'
 
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
@@ -28,7 +28,7 @@ export function WhatIf({ answer }: { answer: Answer }) {
       <ObjectiveFields answer={answer} />
       <MinQuality answer={answer} />
       <Prices answer={answer} />
-      <button type="button" id="reset" disabled={answer.original} onClick={() => app.reset()}>
+      <button type="button" id="reset" disabled={answer.isUnchanged} onClick={() => app.reset()}>
         Reset
       </button>
     </>
@@ -158,11 +158,11 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   const maxPrice = getPriceBound(objective)
   const metric = getMetric(objective)
   const metrics = [
-    ...new Set([...(metric === undefined ? [] : [metric]), ...namesRead(answer.trials)]),
+    ...new Set([...(metric === undefined ? [] : [metric]), ...listMetricNames(answer.trials)]),
   ].sort()
 
   function change(to: ObjectiveChange): void {
-    const demandRps = to.demandRps ?? (planning.assumed ? undefined : planning.demandRps)
+    const demandRps = to.demandRps ?? (planning.isAssumed ? undefined : planning.demandRps)
     const headroom = to.headroom ?? planning.headroom
     const next = to.kind ?? kind
     if (demandRps === undefined && getRequiredInput(next) === 'demand') {
@@ -207,7 +207,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
         min={0.001}
         optional
         field={demandField}
-        value={planning.assumed ? undefined : planning.demandRps}
+        value={planning.isAssumed ? undefined : planning.demandRps}
         onValue={(demandRps) =>
           change({ demandRps, kind: isDemandUnused ? defaultObjectiveKind.withDemand : kind })
         }
@@ -250,19 +250,19 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   )
 }
 
-let lastRead: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
+let lastListing: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
 
 /**
- * Metrics that trials read, looked up once a trial has joined: a drag asks sixty times a second.
+ * Lists the metrics that trials report; cached, because a drag asks sixty times a second.
  */
-function namesRead(trials: Answer['trials']): readonly string[] {
+function listMetricNames(trials: Answer['trials']): readonly string[] {
   const last = trials.at(-1)
-  if (lastRead.last !== last)
-    lastRead = {
+  if (lastListing.last !== last)
+    lastListing = {
       last,
       names: trials.flatMap((trial) => Object.keys(findLastMetrics([trial]) ?? {})),
     }
-  return lastRead.names
+  return lastListing.names
 }
 
 function MinQuality({ answer: { experiment, whatIf } }: { answer: Answer }) {

@@ -60,6 +60,7 @@ const defaultTimeouts: ApiTimeouts = {
   firstBackoffMs: 250,
   firstContactMs: 5_000,
 }
+/** Upper limit of the exponential back-off between attempts, ms. Assumed. */
 const maxBackoffMs = 5_000
 /** Client-side rate limit: the rate of kubectl's own limit, and a third of its burst. */
 const [requestsPerSecond, requestBurst] = [50, 100]
@@ -246,8 +247,8 @@ export class Api {
   }
 
   private async connect(): Promise<Connection> {
-    const known = this.connection
-    if (known && performance.now() - known.readAt < credentialsLifetimeMs) return known
+    const cached = this.connection
+    if (cached && performance.now() - cached.readAt < credentialsLifetimeMs) return cached
     const options: https.RequestOptions = {}
     try {
       await this.config.applyToHTTPSOptions(options)

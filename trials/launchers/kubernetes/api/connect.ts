@@ -1,4 +1,4 @@
-/** Which cluster trials run on: a kubeconfig, or the pod that the tuner runs in. */
+/** Selects the cluster of the trials: by a kubeconfig, or by the pod that the tuner runs in. */
 import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -41,9 +41,9 @@ export async function connect(namespace?: string, timeouts?: ApiTimeouts): Promi
 
 /** Lists the kubeconfig files that the client reads. */
 function listKubeconfigFiles(): string[] {
-  const named = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
+  const namedFiles = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
   const usual = join(process.env.HOME ?? homedir(), '.kube', 'config')
-  return named.length > 0 ? named : existsSync(usual) ? [usual] : []
+  return namedFiles.length > 0 ? namedFiles : existsSync(usual) ? [usual] : []
 }
 
 /** Whether a file contains only comments. The client reports unreadable files. */
@@ -59,7 +59,7 @@ function isEmptyConfig(file: string): boolean {
   }
 }
 
-/** What a kubeconfig lacks to select a cluster, as the end of a sentence. */
+/** Describes what a kubeconfig lacks to select a cluster, as the end of a sentence. */
 function describeMissingPart(config: KubeConfig): string | undefined {
   const contexts = config.getContexts().map(({ name }) => name)
   const current: string | undefined = config.getCurrentContext()

@@ -172,7 +172,7 @@ async function waitUntilFree(
   { expiryMs, retryMs }: LeaseTimeouts,
   signal: AbortSignal,
 ): Promise<LeaseObject | undefined> {
-  let found: LeaseObject | undefined
+  let firstLease: LeaseObject | undefined
   // Time renewals by the local clock: clocks of two machines may differ.
   for (let sinceMs = performance.now(); ; ) {
     const lease = await findLease(api, experimentId, signal)
@@ -181,9 +181,9 @@ async function waitUntilFree(
     const state = findHolderState(holder)
     if (state === 'dead' || state === 'this-process') return lease
     if (state === 'alive') throw createConflictError(experimentId, holder)
-    if (found !== undefined && lease.spec.renewTime !== found.spec.renewTime)
+    if (firstLease !== undefined && lease.spec.renewTime !== firstLease.spec.renewTime)
       throw createConflictError(experimentId, holder)
-    found ??= lease
+    firstLease ??= lease
     if (performance.now() - sinceMs > expiryMs) return lease
     await sleep(retryMs, undefined, { signal }).catch(() => signal.throwIfAborted())
   }

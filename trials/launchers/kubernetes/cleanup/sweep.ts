@@ -92,6 +92,7 @@ interface Removal {
   readonly signal?: AbortSignal
 }
 
+/** Time until deleted objects must be gone, ms. Assumed. */
 const removalTimeoutMs = 60_000
 
 /**
@@ -105,17 +106,17 @@ export async function removeObjects(
 ): Promise<void> {
   const until = performance.now() + removalTimeoutMs
   for (let round = 0; ; round++) {
-    const found = (await findObjects(api, selector, kinds, signal)).filter(
+    const objects = (await findObjects(api, selector, kinds, signal)).filter(
       ({ name }) => !keep.has(name),
     )
-    if (found.length === 0) return
+    if (objects.length === 0) return
     if (performance.now() > until) {
       throw new LaunchError(
-        `cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`,
+        `cannot remove ${objects.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`,
       )
     }
     // Deletes again about every 10 s.
-    if (round % 40 === 0) for (const object of found) await removeObject(api, object, signal)
+    if (round % 40 === 0) for (const object of objects) await removeObject(api, object, signal)
     await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
   }
 }

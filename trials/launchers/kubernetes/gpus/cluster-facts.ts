@@ -101,7 +101,7 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
   }
 }
 
-/** @param held ids of allocated devices; undefined if they may not be read */
+/** @param allocated ids of allocated devices; undefined if they may not be read */
 function groupClaimableGpus(
   devices: readonly SliceDevice[],
   allocated: ReadonlySet<string> | undefined,
@@ -233,7 +233,7 @@ export function groupNodeGpus(
     const product = readProduct(members[0]!)
     const names = new Set(members.flatMap((node) => listGpuResources(node).map(([name]) => name)))
     const on = new Set(members.map(({ metadata }) => metadata!.name!))
-    const here = pods?.filter(
+    const podsOnNode = pods?.filter(
       ({ spec, status }) =>
         on.has(spec?.nodeName ?? '') && !['Succeeded', 'Failed'].includes(status?.phase ?? ''),
     )
@@ -244,7 +244,7 @@ export function groupNodeGpus(
       )
       return [
         name,
-        { total, free: here && total - here.reduce((all, pod) => all + sumLimits(pod, name), 0) },
+        { total, free: podsOnNode && total - podsOnNode.reduce((all, pod) => all + sumLimits(pod, name), 0) },
       ] as const
     })
     return {
@@ -261,8 +261,8 @@ export function groupNodeGpus(
 const findMinMemory = (
   memories: readonly (number | undefined)[],
 ): { readonly memoryMiB?: number } => {
-  const known = memories.filter((memory) => memory !== undefined)
-  return known.length > 0 ? { memoryMiB: Math.min(...known) } : {}
+  const knownMemories = memories.filter((memory) => memory !== undefined)
+  return knownMemories.length > 0 ? { memoryMiB: Math.min(...knownMemories) } : {}
 }
 
 /**

@@ -27,7 +27,7 @@ export interface DraOptions {
   readonly sharing?: DraSharingMode
 }
 
-/** What a pod claims: devices of a class that meet every selector. */
+/** Claim of a pod: devices of a class that meet every selector. */
 export interface DeviceClaim {
   readonly deviceClass: string
   readonly count: number
@@ -157,7 +157,7 @@ function createClaimSpec(claim: DeviceClaim, version: DraVersion): Json {
 /** Trials use the cluster's version; written files use v1. */
 const requiredVersions = 'Kubernetes 1.32 or later (the file is for 1.34)'
 
-/** What the cluster must provide for this claim. */
+/** Lists what the cluster must provide for this claim. */
 export function listClaimRequirements({ byCapacity, config }: DeviceClaim): string[] {
   const driver = 'a DRA driver for NVIDIA GPUs'
   if (byCapacity)

@@ -1,4 +1,4 @@
-/** What each platform calls a GPU of the catalogue. */
+/** Names of the GPUs of the catalogue on each platform. */
 
 /**
  * Values of each vendor's product label by catalogue name: nvidia.com/gpu.product (the driver's

@@ -164,7 +164,7 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
   gke: (share) =>
     selectWholeGpus(share, requireCloudName(share, gkeNames, 'cloud.google.com/gke-accelerator')),
   karpenter: (share) => {
-    const whole = selectWholeGpus(
+    const wholeGpuSelection = selectWholeGpus(
       share,
       requireCloudName(share, karpenterNames, 'karpenter.k8s.aws/instance-gpu-name'),
     )
@@ -179,7 +179,7 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
               values: [memory],
             } as const,
           ]
-    return { ...whole, requirements: [...(whole.requirements ?? []), ...sized] }
+    return { ...wholeGpuSelection, requirements: [...(wholeGpuSelection.requirements ?? []), ...sized] }
   },
   aks: (share) =>
     selectWholeGpus(share, requireCloudName(share, aksSizes, 'node.kubernetes.io/instance-type')),
@@ -239,7 +239,7 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
   },
 }
 
-/** At most the board's memory, so that shares add up to no more than the board. */
+/** Limits the memory of a share, so that all shares add up to no more than the board. */
 const limitMemoryMiB = ({ gpu, gpuMemoryMiB = 0, gpuShare }: ShareRequest): number =>
   Math.floor(Math.min(gpuMemoryMiB, getReportedMemoryMiB(gpu) * gpuShare))
 const formatCorePercent = ({ gpuShare }: ShareRequest): string => String(Math.round(gpuShare * 100))

@@ -1,4 +1,4 @@
-/** What a failed pod means for its trial: infeasible, failed and retried, or worth waiting for. */
+/** Classifies failed pods: the trial is infeasible, failed and retried, or worth waiting for. */
 import type { CoreV1Event, V1Pod } from '@kubernetes/client-node'
 import { InfeasibleError, LaunchError } from '../../../types.ts'
 import { builtinExitCodes } from '../../builtin.ts'
@@ -11,11 +11,11 @@ import type { PodState } from '../watch/pod-state.ts'
 type EndedState = Extract<PodState, { kind: 'ended' }>
 
 /** Why the tuned container ended. */
-export function diagnoseEnd(ended: EndedState, log: LogEnd, builtin: boolean): Cause {
+export function diagnoseEnd(ended: EndedState, log: LogEnd, isBuiltin: boolean): Cause {
   if (ended.outOfMemory)
     return { kind: 'out-of-memory', evidence: 'OOMKilled: it needed more memory than its limit' }
   const exit = { code: ended.code, signal: getSignalName(ended.signal) }
-  return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
+  return diagnose(exit, log.tail(200), false, isBuiltin ? builtinExitCodes : {})
 }
 
 /** Describes the end as text, e.g. 'out of memory (OOMKilled: ...)'. */
@@ -30,8 +30,8 @@ const hints: CauseHints = {
 }
 
 /** The tuned container ended before it served. */
-export function createEndError(ended: EndedState, log: LogEnd, builtin: boolean): Error {
-  const cause = diagnoseEnd(ended, log, builtin)
+export function createEndError(ended: EndedState, log: LogEnd, isBuiltin: boolean): Error {
+  const cause = diagnoseEnd(ended, log, isBuiltin)
   return createExitError(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
 }
 
@@ -128,7 +128,7 @@ export function findNamespaceError(message: string): LaunchError | undefined {
   return undefined
 }
 
-/** What to change if a policy of the cluster rejects a pod. */
+/** Finds a hint on what to change if a policy of the cluster rejects a pod. */
 function findPolicyHint(message: string, key: PolicyKey): string | undefined {
   if (/must specify|exceeded quota|usage per/.test(message))
     return `set the resources that the quota requires: ${key}: {spec: {containers: [...]}}`

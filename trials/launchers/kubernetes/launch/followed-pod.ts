@@ -22,7 +22,7 @@ export class FollowedPod {
 
   /**
    * @param container name of the tuned container
-   * @param builtin whether it is the built-in predictor, whose exit codes are known
+   * @param isBuiltin whether it is the built-in predictor, whose exit codes are known
    */
   constructor(
     private readonly api: Api,
@@ -30,7 +30,7 @@ export class FollowedPod {
     readonly name: string,
     readonly container: string,
     readonly log: PredictorLog,
-    private readonly builtin: boolean,
+    private readonly isBuiltin: boolean,
     private readonly explainLoss: ExplainLoss,
   ) {}
 
@@ -69,7 +69,7 @@ export class FollowedPod {
     if (now.kind === 'ended') {
       this.readLog()
       await this.waitForLogTail()
-      return createEndError(now, log, this.builtin)
+      return createEndError(now, log, this.isBuiltin)
     }
     if (now.kind === 'broken')
       return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
@@ -103,7 +103,7 @@ export class FollowedPod {
           )
         }
         void this.waitForLogTail().then(() => {
-          const cause = diagnoseEnd(now, this.log, this.builtin)
+          const cause = diagnoseEnd(now, this.log, this.isBuiltin)
           resolve({
             what: `${describeEnd(now, cause)}${readLastLines(this.log)}`,
             outOfMemory: cause.kind === 'out-of-memory',

@@ -33,11 +33,11 @@ export async function describeLoss(
   node: string | undefined,
   words: string,
 ): Promise<Loss> {
-  const late = AbortSignal.timeout(maxExplainMs)
+  const deadline = AbortSignal.timeout(maxExplainMs)
   const cause = await Promise.race([
-    explain(node, late).catch(() => undefined),
+    explain(node, deadline).catch(() => undefined),
     new Promise<undefined>((resolve) =>
-      late.addEventListener('abort', () => resolve(undefined), { once: true }),
+      deadline.addEventListener('abort', () => resolve(undefined), { once: true }),
     ),
   ])
   return cause
@@ -59,7 +59,7 @@ export const createLossExplainer =
     return what === undefined ? undefined : { what, hint: 'tune tries it again' }
   }
 
-/** By a dry run: a tuner that may create trials may do that, but perhaps not read namespaces. */
+/** Uses a dry run: a tuner may create trials, but perhaps not read namespaces. */
 async function explainNamespaceLoss(
   api: Api,
   signal: AbortSignal,
@@ -86,13 +86,13 @@ async function explainNodeLoss(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const query = { fieldSelector: `metadata.name=${name}` }
-  const found = await api
+  const nodes = await api
     .request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { query, signal, once: true })
     // Without permission to read nodes, or without an answer, the pod's state is the only
     // explanation.
     .catch(() => undefined)
-  if (found === undefined) return undefined
-  const node = found.items.find(({ metadata }) => metadata?.name === name)
+  if (nodes === undefined) return undefined
+  const node = nodes.items.find(({ metadata }) => metadata?.name === name)
   if (node === undefined) return `node ${name} is gone from the cluster`
   if (node.spec?.unschedulable) return `node ${name} is cordoned and drained`
   const taint = node.spec?.taints?.find(({ effect }) => effect === 'NoExecute')

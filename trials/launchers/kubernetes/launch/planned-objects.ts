@@ -99,6 +99,7 @@ export interface TrialObjects {
   readonly service?: Json
 }
 
+/** Time after which Kubernetes ends a pod (activeDeadlineSeconds), even if the tuner is gone. */
 const defaultPodDeadlineS = 3600
 
 /**

@@ -9,7 +9,7 @@ interface PodConnection {
   close(): Promise<void>
 }
 
-/** How this process connects to a pod: at its address, or through the API server. */
+/** Connection of this process to a pod: at its address, or through the API server. */
 export type PodConnectivity = 'direct' | 'port-forward'
 
 export const connectToPod = async (

@@ -121,16 +121,16 @@ function watchStart(start: StartWait, gaveUp: AbortController): { stop: () => vo
     if (now.kind !== 'starting') return
     if (now.scheduled) scheduledSince ??= nowMs
     const waitedMs = nowMs - (scheduledSince ?? startedMs)
-    const late = waitedMs > timeouts.startMs
+    const isLate = waitedMs > timeouts.startMs
     // Where events may not be watched, each check is a request: check every tenth time only.
-    if (!late && ++checks % 10 !== 0) return
+    if (!isLate && ++checks % 10 !== 0) return
     const warnings = listWarnings(await start.watch.events.listEvents(start.name, signal))
     const missing = warnings.find((warning) =>
       /^FailedMount.*(not found|references non-existent)/s.test(warning),
     )
     if (missing)
       gaveUp.abort(new LaunchError(missing, 'check that every volume that the pod names exists'))
-    else if (late) {
+    else if (isLate) {
       const said =
         warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster reports no reason'
       gaveUp.abort(
@@ -229,6 +229,7 @@ class UnschedulableClock {
   }
 }
 
+/** Check intervals between two requests for new nodes and scale-ups. */
 const checksBetweenEvents = 5
 
 /** Where events may not be read, scale-ups are unknown. */

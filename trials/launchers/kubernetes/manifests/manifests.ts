@@ -93,12 +93,12 @@ const formatCpu = (cores: number): string =>
 
 /** @throws LaunchError for placeholders without a value */
 export function createTrialPod(plan: TrialPodPlan): Json {
-  const given = plan.own?.pod ?? {
+  const podTemplate = plan.own?.pod ?? {
     metadata: plan.overlay?.metadata,
     spec: mergeOverlay(createOwnImageSpec(builtinContainer), plan.overlay?.spec),
   }
-  const metadata = (given.metadata ?? {}) as Json
-  const spec = structuredClone((given.spec ?? { containers: [] }) as Json)
+  const metadata = (podTemplate.metadata ?? {}) as Json
+  const spec = structuredClone((podTemplate.spec ?? { containers: [] }) as Json)
   const name = plan.own?.container ?? builtinContainer
   const containers = spec.containers as Json[]
   const { gpu } = plan
@@ -152,17 +152,17 @@ export const createOwnImageSpec = (container: string): Json => ({
 export const graceSeconds = 1
 
 /** Requires nodes with the GPU, and prefers nodes without other trials and their load. */
-function createAffinity(given: Json, gpu: GpuSelection): Json {
-  const node = (given.nodeAffinity ?? {}) as Json
+function createAffinity(affinity: Json, gpu: GpuSelection): Json {
+  const node = (affinity.nodeAffinity ?? {}) as Json
   const required = node.requiredDuringSchedulingIgnoredDuringExecution as
     | { nodeSelectorTerms: Json[] }
     | undefined
   const terms = required?.nodeSelectorTerms ?? [{}]
-  const antiAffinity = (given.podAntiAffinity ?? {}) as Json
+  const antiAffinity = (affinity.podAntiAffinity ?? {}) as Json
   const preferred =
     (antiAffinity.preferredDuringSchedulingIgnoredDuringExecution as Json[] | undefined) ?? []
   return {
-    ...given,
+    ...affinity,
     ...(gpu.requirements.length > 0 && {
       nodeAffinity: {
         ...node,
@@ -213,8 +213,8 @@ function createTunedContainer(container: Json, plan: TrialPodPlan): Json {
     ...gpu.limits,
   }
   const tunesGpu = 'gpu' in configuration
-  const keepResources = (given: Json = {}) =>
-    Object.fromEntries(Object.entries(given).filter(([name]) => !(tunesGpu && isGpuResource(name))))
+  const keepResources = (quantities: Json = {}) =>
+    Object.fromEntries(Object.entries(quantities).filter(([name]) => !(tunesGpu && isGpuResource(name))))
   return {
     ...container,
     ...filled,
@@ -278,13 +278,13 @@ function createCommandFields(
     gpuMemoryMiB: requested.gpuMemoryMiB ?? 0,
     gpuMemoryFraction: requested.gpuShare,
   }
-  const known = new Set<string>([
+  const knownNames = new Set<string>([
     ...parameters.map(({ name }) => name),
     ...launcherPlaceholders,
     'args',
   ])
   const protect = (text: string) =>
-    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (known.has(name) ? whole : `$${whole}`))
+    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (knownNames.has(name) ? whole : `$${whole}`))
   const fill = (
     command: readonly string[],
     tuned: readonly TunedParameter[],
@@ -297,11 +297,11 @@ function createCommandFields(
       values,
     )
 
-  const given = ((container.env as Json[] | undefined) ?? []).map((entry) =>
+  const containerVariables = ((container.env as Json[] | undefined) ?? []).map((entry) =>
     typeof entry.value === 'string' ? { ...entry, value: fill([entry.value], []).argv[0] } : entry,
   )
   const { env, argv } = fill((container.args as string[] | undefined) ?? [], parameters)
-  const variables = mergeVariables(given, env)
+  const variables = mergeVariables(containerVariables, env)
   return {
     ...(container.command !== undefined && {
       command: fill(container.command as string[], []).argv,
@@ -312,7 +312,7 @@ function createCommandFields(
 }
 
 /** Merges variables into a container's; new ones replace those of the same name. */
-const mergeVariables = (given: readonly Json[], set: Readonly<Record<string, string>>): Json[] => [
-  ...given.filter(({ name }) => !((name as string) in set)),
+const mergeVariables = (ownVariables: readonly Json[], set: Readonly<Record<string, string>>): Json[] => [
+  ...ownVariables.filter(({ name }) => !((name as string) in set)),
   ...Object.entries(set).map(([name, value]) => ({ name, value })),
 ]

@@ -24,7 +24,7 @@ export const restrictedContainer: Fields = {
   capabilities: { drop: ['ALL'] },
 }
 
-/** Creates a pod of one container of our own images. */
+/** Creates the spec of a pod with one container of our own images. */
 export const createRestrictedSpec = (container: string): Fields => ({
   securityContext: restrictedPod,
   containers: [{ name: container, securityContext: restrictedContainer }],
@@ -48,8 +48,8 @@ const mergeKeys: Readonly<Record<string, string>> = {
  * Merges an overlay like a strategic merge patch of Kubernetes: objects are merged, lists with a
  * merge key by that key, other lists are appended, null deletes. Neither argument is changed.
  */
-export function mergeOverlay(base: Fields, over: Readonly<Fields> = {}): Fields {
-  const merged = Object.entries(over).map(
+export function mergeOverlay(base: Fields, overlay: Readonly<Fields> = {}): Fields {
+  const merged = Object.entries(overlay).map(
     ([key, value]) => [key, mergeField(key, base[key], value)] as const,
   )
   const result = { ...base, ...Object.fromEntries(merged) }
@@ -60,7 +60,10 @@ export function mergeOverlay(base: Fields, over: Readonly<Fields> = {}): Fields 
  * Merges affinities. Terms of required node affinity are alternatives, so each term of one side is
  * combined with each of the other.
  */
-export function mergeAffinity(base: Readonly<Fields> = {}, over: Readonly<Fields> = {}): Fields {
+export function mergeAffinity(
+  base: Readonly<Fields> = {},
+  overlay: Readonly<Fields> = {},
+): Fields {
   const key = 'requiredDuringSchedulingIgnoredDuringExecution'
   const readTerms = (affinity: Readonly<Fields>): readonly Fields[] => {
     const required = (affinity.nodeAffinity as Fields | undefined)?.[key] as
@@ -68,38 +71,40 @@ export function mergeAffinity(base: Readonly<Fields> = {}, over: Readonly<Fields
       | undefined
     return required?.nodeSelectorTerms ?? []
   }
-  const [ours, theirs] = [readTerms(base), readTerms(over)]
-  const merged = mergeOverlay(base, over)
-  if (ours.length === 0 || theirs.length === 0) return merged
-  const nodeSelectorTerms = ours.flatMap((one) => theirs.map((other) => mergeOverlay(one, other)))
+  const [baseTerms, overlayTerms] = [readTerms(base), readTerms(overlay)]
+  const merged = mergeOverlay(base, overlay)
+  if (baseTerms.length === 0 || overlayTerms.length === 0) return merged
+  const nodeSelectorTerms = baseTerms.flatMap((one) =>
+    overlayTerms.map((other) => mergeOverlay(one, other)),
+  )
   return {
     ...merged,
     nodeAffinity: { ...(merged.nodeAffinity as Fields), [key]: { nodeSelectorTerms } },
   }
 }
 
-function mergeField(key: string, below: unknown, value: unknown): unknown {
+function mergeField(key: string, base: unknown, value: unknown): unknown {
   if (Array.isArray(value))
-    return Array.isArray(below) ? mergeLists(below, value, mergeKeys[key]) : value
-  return isObject(value) ? mergeOverlay(isObject(below) ? below : {}, value) : value
+    return Array.isArray(base) ? mergeLists(base, value, mergeKeys[key]) : value
+  return isObject(value) ? mergeOverlay(isObject(base) ? base : {}, value) : value
 }
 
 function mergeLists(
-  below: readonly unknown[],
-  above: readonly unknown[],
+  base: readonly unknown[],
+  overlay: readonly unknown[],
   key: string | undefined,
 ): unknown[] {
-  if (key === undefined) return [...below, ...above]
+  if (key === undefined) return [...base, ...overlay]
   const readKey = (item: unknown) => (isObject(item) ? item[key] : undefined)
-  const of = new Map(above.map((item) => [readKey(item), item]))
-  const there = new Set(below.map(readKey))
+  const overlayByKey = new Map(overlay.map((item) => [readKey(item), item]))
+  const baseKeys = new Set(base.map(readKey))
   return [
-    ...below.map((item) =>
-      isObject(item) && of.has(readKey(item))
-        ? mergeOverlay(item, of.get(readKey(item)) as Fields)
+    ...base.map((item) =>
+      isObject(item) && overlayByKey.has(readKey(item))
+        ? mergeOverlay(item, overlayByKey.get(readKey(item)) as Fields)
         : item,
     ),
-    ...above.filter((item) => !there.has(readKey(item))),
+    ...overlay.filter((item) => !baseKeys.has(readKey(item))),
   ]
 }
 

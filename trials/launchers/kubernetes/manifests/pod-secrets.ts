@@ -22,8 +22,8 @@ export function extractSecrets(
 ): { readonly pod: Json; readonly secret?: Json } {
   const data: Record<string, string> = {}
   const addSecret = (value: string): string => {
-    const known = Object.entries(data).find(([, other]) => other === value)?.[0]
-    const key = known ?? `secret-${Object.keys(data).length + 1}`
+    const existingKey = Object.entries(data).find(([, other]) => other === value)?.[0]
+    const key = existingKey ?? `secret-${Object.keys(data).length + 1}`
     data[key] = value
     return key
   }

@@ -27,6 +27,6 @@ export function createTrialService(
   }
 }
 
-/** What the load generator calls. */
+/** Formats the URL that the load generator calls. */
 export const formatServiceUrl = (name: string, namespace: string, port: number): string =>
   `http://${name}.${namespace}.svc:${port}`

@@ -101,9 +101,9 @@ export function checkNodes(
     }
   // Report what every node lacks, if anything.
   const everywhere = [...lacks].filter(([, count]) => count === nodes.length).map(([what]) => what)
-  const named = everywhere.length > 0 ? everywhere : [...lacks.keys()]
+  const lackingResources = everywhere.length > 0 ? everywhere : [...lacks.keys()]
   const most = [...podRequests]
-    .filter(([name, amount]) => named.includes(`${name} ${formatAmount(name, amount)}`))
+    .filter(([name, amount]) => lackingResources.includes(`${name} ${formatAmount(name, amount)}`))
     .map(([name]) => [name, Math.max(...nodes.map((node) => getAllocatable(node, name)))] as const)
     .filter(([, amount]) => amount > 0)
     .map(([name, amount]) => `${name} ${formatAmount(name, amount)}`)
@@ -113,7 +113,7 @@ export function checkNodes(
     ...(daemonPods.length > 0 ? ["the node's own pods"] : []),
   ]
   const own = others.length > 0 ? ` in addition to ${others.join(' and ')}` : ''
-  return { kind: 'never', what: `no node has ${named.join(' and ')}${own}${largest}` }
+  return { kind: 'never', what: `no node has ${lackingResources.join(' and ')}${own}${largest}` }
 }
 
 const getAllocatable = ({ status }: V1Node, resource: string): number =>

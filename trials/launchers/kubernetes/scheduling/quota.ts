@@ -2,7 +2,7 @@
 import type { V1Pod } from '@kubernetes/client-node'
 import { parseQuantity } from '../api/quantity.ts'
 
-/** What pods count towards a ResourceQuota, by the names that quotas use. */
+/** Sums what pods count towards a ResourceQuota, by the names that quotas use. */
 export function sumQuotaUse(pods: readonly V1Pod[]): Map<string, number> {
   const totals = new Map<string, number>()
   const add = (name: string, amount: number) => totals.set(name, (totals.get(name) ?? 0) + amount)

@@ -116,7 +116,7 @@ async function explainNodeClaimFailure(
 }
 
 /**
- * As the cluster autoscaler publishes it since 1.30, on GKE with its node auto-provisioning too.
+ * Status that the cluster autoscaler publishes since 1.30, and GKE with node auto-provisioning.
  */
 interface AutoscalerStatus {
   readonly nodeGroups?: readonly {

@@ -44,9 +44,9 @@ export class EventWatch extends ResourceWatch<CoreV1Event> {
 
   protected override applyList(): void {}
 
-  protected override applyChange(event: CoreV1Event, gone: boolean): void {
+  protected override applyChange(event: CoreV1Event, isGone: boolean): void {
     const { name = '' } = event.involvedObject ?? {}
-    if (gone || !name.startsWith(this.prefix)) return
+    if (isGone || !name.startsWith(this.prefix)) return
     const events = this.eventsByObject.get(name) ?? new Map<string, CoreV1Event>()
     const key = event.metadata?.name ?? ''
     events.delete(key)

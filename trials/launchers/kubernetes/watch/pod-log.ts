@@ -16,17 +16,17 @@ export async function followLog(
   over: () => boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  let written = 0
+  let writtenBytes = 0
   for (let failures = 0; ; ) {
     const last = over()
     try {
       const path = `/api/v1/namespaces/${api.namespace}/pods/${pod}/log`
       const stream = await api.stream(path, { container, follow: !last }, signal)
-      let skip = written
+      let skip = writtenBytes
       for await (const chunk of stream as AsyncIterable<Buffer>) {
         const fresh = chunk.subarray(Math.min(skip, chunk.length))
         skip -= chunk.length - fresh.length
-        written += fresh.length
+        writtenBytes += fresh.length
         if (fresh.length > 0) {
           write(fresh)
           failures = 0

@@ -30,8 +30,8 @@ export async function findUsageSource(api: Api): Promise<UsageSource | undefined
     : undefined
 }
 
-const ignoreUnavailable = <T>(asked: Promise<T>): Promise<T | undefined> =>
-  asked.catch((error: unknown) => {
+const ignoreUnavailable = <T>(request: Promise<T>): Promise<T | undefined> =>
+  request.catch((error: unknown) => {
     // Not served, forbidden, or unavailable: do not rely on it.
     if (error instanceof ApiError && error.status >= 400) return undefined
     throw error
@@ -66,6 +66,7 @@ interface PodUsageSampler {
 /** Takes one sample. Rejects, or resolves with undefined, if there is none yet. */
 type ReadUsage = (signal: AbortSignal) => Promise<Reading | undefined>
 
+/** Time between two samples, ms. Assumed. */
 const sampleIntervalMs = 5_000
 /** Rates over shorter intervals are dominated by the resolution of the counter. */
 const minIntervalMs = 900
@@ -164,14 +165,14 @@ export const createKubeletReader =
     const pod = pods.find(
       ({ podRef }) => podRef.name === name && podRef.namespace === api.namespace,
     )
-    const found = pod?.containers?.find((one) => one.name === container)
-    if (!found?.cpu) return undefined
-    const { rssBytes, workingSetBytes } = found.memory ?? {}
+    const containerStats = pod?.containers?.find((one) => one.name === container)
+    if (!containerStats?.cpu) return undefined
+    const { rssBytes, workingSetBytes } = containerStats.memory ?? {}
     const bytes = rssBytes || workingSetBytes
     return {
-      atMs: Date.parse(found.cpu.time),
-      ...(found.cpu.usageCoreNanoSeconds !== undefined && {
-        cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9,
+      atMs: Date.parse(containerStats.cpu.time),
+      ...(containerStats.cpu.usageCoreNanoSeconds !== undefined && {
+        cpuSeconds: containerStats.cpu.usageCoreNanoSeconds / 1e9,
       }),
       ...(bytes && { memoryMiB: bytes / 2 ** 20 }),
     }

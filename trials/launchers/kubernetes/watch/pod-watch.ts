@@ -30,7 +30,7 @@ export class PodWatch extends ResourceWatch<V1Pod> {
 
   /**
    * Calls `listener` after every change.
-   * @returns a function that ends this
+   * @returns a function that removes the listener
    */
   listen(listener: () => void): () => void {
     void this.begin()
@@ -53,8 +53,8 @@ export class PodWatch extends ResourceWatch<V1Pod> {
       const aborted = () => settle(() => reject(signal.reason))
       const check = () => {
         try {
-          const found = decide()
-          if (found !== undefined) settle(() => resolve(found))
+          const result = decide()
+          if (result !== undefined) settle(() => resolve(result))
         } catch (error) {
           settle(() => reject(error))
         }
@@ -80,14 +80,14 @@ export class PodWatch extends ResourceWatch<V1Pod> {
   }
 
   protected override applyList(items: readonly V1Pod[]): void {
-    const there = new Set(items.map((pod) => pod.metadata!.name!))
-    for (const name of this.knownAtList) if (!there.has(name)) this.pods.delete(name)
+    const listedNames = new Set(items.map((pod) => pod.metadata!.name!))
+    for (const name of this.knownAtList) if (!listedNames.has(name)) this.pods.delete(name)
     for (const pod of items) this.store(pod)
     this.notifyListeners()
   }
 
-  protected override applyChange(pod: V1Pod, gone: boolean): void {
-    if (gone) this.pods.delete(pod.metadata!.name!)
+  protected override applyChange(pod: V1Pod, isGone: boolean): void {
+    if (isGone) this.pods.delete(pod.metadata!.name!)
     else this.store(pod)
     this.notifyListeners()
   }

@@ -52,7 +52,7 @@ export abstract class ResourceWatch<T extends WatchedObject> {
   /** Called with all objects. */
   protected abstract applyList(items: readonly T[]): void
   /** Called with a changed or deleted object. */
-  protected abstract applyChange(object: T, gone: boolean): void
+  protected abstract applyChange(object: T, isGone: boolean): void
   /** Parameters of the list, in addition to its selector. */
   protected readonly listQuery: { readonly limit?: number } = {}
 

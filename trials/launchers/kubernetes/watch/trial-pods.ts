@@ -20,8 +20,8 @@ export const willOtherTrialsEnd = (watch: PodWatch, trial: number): boolean =>
   watch.all().some((pod) => isPlacedPredictor(pod) && readTrialNumber(pod) !== trial)
 
 /**
- * The same for a load generator. Trials whose load generators wait for each other would deadlock:
- * the latest of them gives up.
+ * Whether predictors of other trials end and free room for a load generator. Trials whose load
+ * generators wait for each other would deadlock: the latest of them gives up.
  */
 export const willOtherTrialsEndBeforeLoad = (watch: PodWatch, trial: number): boolean =>
   watch.all().some((pod) => {

@@ -8,7 +8,7 @@ import type { Configuration } from '../../../../search/types.ts'
 import { type Decoder, findArchitecture } from '../../../devices/architecture.ts'
 import { type LlmEngineName, llmEngineNames } from '../../../predictor/llm/engine-profile.ts'
 import { predictLlmCapacities } from '../llm-capacity.ts'
-import { type LlmRequest, modelLlm } from '../llm-configuration.ts'
+import { type LlmRequest, buildLlmModel } from '../llm-configuration.ts'
 import { summariseLlmLoad } from '../llm-load.ts'
 import { pooledEngines } from '../llm-pools.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
@@ -90,7 +90,7 @@ export async function* closedFormLines(): AsyncGenerator<string> {
             metric: limit[0]!.metric,
             limits: limit,
           }
-          const server = modelLlm(llama, { ...configuration, ...pools }, { engine })
+          const server = buildLlmModel(llama, { ...configuration, ...pools }, { engine })
           const { capacityRps } = await measureSimulatedCapacity({
             target: { kind: 'virtual', server: new SimulatedLlmServer({ server, requests: load }) },
             slo,

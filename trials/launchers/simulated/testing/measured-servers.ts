@@ -93,7 +93,7 @@ function serverOf(
     maxModelLength: longest,
     memoryMiB: 0,
     stepMs: predictStepTimes(device, profile),
-    frontMs: profile.hostMs.front,
+    hostMs: profile.hostMs.front,
     prefixCaching: true,
   }
 }

@@ -7,12 +7,13 @@ import {
   classes,
   type EncoderVariant,
   getVariant,
-  vocabularyOfTexts,
+  tokenizerVocabularySize,
 } from '../../models/encoder.ts'
 import { createSeededNoise } from '../../models/weights.ts'
 import { GraphWriter } from './onnx-writer.ts'
 
-const deviation = 0.02
+/** Standard deviation of seeded weights: BERT's initializer_range. */
+const weightSd = 0.02
 
 /**
  * @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their
@@ -25,21 +26,21 @@ export function createEncoderGraph(
   half: boolean,
 ): Uint8Array {
   const writer = new EncoderWriter(spec, getVariant(spec), sequenceLength, seed, half)
-  const output = writer.logits()
-  const text = (name: string) => ({
+  const output = writer.buildLogits()
+  const declareTokenInput = (name: string) => ({
     name,
     type: 'int32' as const,
     shape: ['batch', sequenceLength],
   })
   return writer.graph.finish(
-    [text('input_ids'), text('attention_mask')],
+    [declareTokenInput('input_ids'), declareTokenInput('attention_mask')],
     [{ name: output, type: 'float', shape: ['batch', classes] }],
   )
 }
 
 class EncoderWriter {
   readonly graph = new GraphWriter()
-  readonly #made = new Map<string, string>()
+  readonly #weightsByName = new Map<string, string>()
 
   constructor(
     readonly spec: Encoder,
@@ -49,7 +50,7 @@ class EncoderWriter {
     readonly half: boolean,
   ) {}
 
-  logits(): string {
+  buildLogits(): string {
     const { graph, spec } = this
     const { hidden, layers, sharedLayers } = spec
     const mask = this.#addMask()
@@ -67,19 +68,20 @@ class EncoderWriter {
         graph.addNode('Add', [attended, x]),
         hidden,
       )
-      const wide = this.#addActivation(
+      const expanded = this.#addActivation(
         this.#addDense(`${layer}/intermediate`, inner, hidden, spec.intermediate),
       )
-      const fed = this.#addDense(`${layer}/output`, wide, spec.intermediate, hidden)
-      x = this.#addNorm(`${layer}/output_norm`, graph.addNode('Add', [fed, inner]), hidden)
+      const feedForward = this.#addDense(`${layer}/output`, expanded, spec.intermediate, hidden)
+      x = this.#addNorm(`${layer}/output_norm`, graph.addNode('Add', [feedForward, inner]), hidden)
     }
-    const first = graph.addNode(
+    // The hidden state of [CLS], the first token.
+    const clsState = graph.addNode(
       'Gather',
       [x, graph.addInitializer('first', [], Int32Array.of(0))],
       { axis: 1 },
     )
     const pooled = graph.addNode(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
-      this.#addDense('pooler', first, hidden, hidden),
+      this.#addDense('pooler', clsState, hidden, hidden),
     ])
     return graph.cast(this.#addDense('classifier', pooled, hidden, classes), 'float', 'logits')
   }
@@ -88,8 +90,9 @@ class EncoderWriter {
   #addEmbeddings(): string {
     const { graph, spec, variant, length } = this
     const width = spec.embedding ?? spec.hidden
-    const known =
-      spec.vocabulary < vocabularyOfTexts
+    // A model with a smaller vocabulary than the tokenizer's: fold ids into its range.
+    const ids =
+      spec.vocabulary < tokenizerVocabularySize
         ? graph.addNode('Mod', [
             'input_ids',
             graph.addInitializer('vocabulary', [], Int32Array.of(spec.vocabulary)),
@@ -97,24 +100,24 @@ class EncoderWriter {
         : 'input_ids'
     const words = graph.addNode('Gather', [
       this.#addNoise('embeddings/word', [spec.vocabulary, width]),
-      known,
+      ids,
     ])
     const positions = createSeededNoise(
       this.seed,
       'embeddings/position',
       spec.maxSequenceLength * width,
-      deviation,
+      weightSd,
     ).subarray(0, length * width)
     const types =
       variant.tokenTypes === 0
         ? undefined
-        : createSeededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
-    const places = types ? positions.map((value, i) => value + types[i % width]!) : positions
+        : createSeededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, weightSd)
+    const positionsAndTypes = types ? positions.map((value, i) => value + types[i % width]!) : positions
     const normed = this.#addNorm(
       'embeddings/norm',
       graph.addNode('Add', [
         words,
-        this.#addWeight('embeddings/places', [length, width], () => places),
+        this.#addWeight('embeddings/places', [length, width], () => positionsAndTypes),
       ]),
       width,
     )
@@ -126,12 +129,12 @@ class EncoderWriter {
   /** B×1×1×S: 0 for tokens, -10000 for padding. */
   #addMask(): string {
     const { graph } = this
-    const here = graph.cast('attention_mask', this.half ? 'half' : 'float')
-    const hidden = graph.addNode('Mul', [
-      graph.addNode('Sub', [this.#addNumber(1), here]),
+    const mask = graph.cast('attention_mask', this.half ? 'half' : 'float')
+    const maskBias = graph.addNode('Mul', [
+      graph.addNode('Sub', [this.#addNumber(1), mask]),
       this.#addNumber(-10_000),
     ])
-    return graph.addNode('Unsqueeze', [hidden, graph.addShapeConstant(1, 2)])
+    return graph.addNode('Unsqueeze', [maskBias, graph.addShapeConstant(1, 2)])
   }
 
   /** softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1). */
@@ -139,7 +142,7 @@ class EncoderWriter {
     const { graph, spec, length } = this
     const { hidden, heads } = spec
     const size = hidden / heads
-    const part = (rows: string, perm: readonly number[]) =>
+    const splitHeads = (rows: string, perm: readonly number[]) =>
       graph.addNode(
         'Transpose',
         [graph.addNode('Reshape', [rows, graph.addShapeConstant(0, length, heads, size)])],
@@ -147,15 +150,15 @@ class EncoderWriter {
           perm,
         },
       )
-    const queries = part(
+    const queries = splitHeads(
       graph.addNode('Mul', [
         this.#addDense(`${layer}/query`, x, hidden, hidden),
         this.#addNumber(1 / Math.sqrt(size)),
       ]),
       [0, 2, 1, 3],
     )
-    const keys = part(this.#addDense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
-    const values = part(this.#addDense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
+    const keys = splitHeads(this.#addDense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
+    const values = splitHeads(this.#addDense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
     const scores = graph.addNode('Add', [graph.addNode('MatMul', [queries, keys]), mask])
     const mixed = graph.addNode('MatMul', [graph.addNode('Softmax', [scores]), values])
     return graph.addNode('Reshape', [
@@ -198,20 +201,20 @@ class EncoderWriter {
 
   #addNoise(name: string, shape: readonly number[]): string {
     const size = shape.reduce((a, b) => a * b, 1)
-    return this.#addWeight(name, shape, () => createSeededNoise(this.seed, name, size, deviation))
+    return this.#addWeight(name, shape, () => createSeededNoise(this.seed, name, size, weightSd))
   }
 
   #addNumber(value: number): string {
     return this.#addWeight(`number ${value}`, [], () => Float32Array.of(value))
   }
 
-  /** Created once: layers may share weights. */
+  /** Adds a weight once: layers may share it. */
   #addWeight(name: string, shape: readonly number[], values: () => Float32Array): string {
-    const known = this.#made.get(name)
-    if (known !== undefined) return known
+    const existing = this.#weightsByName.get(name)
+    if (existing !== undefined) return existing
     const stored = this.graph.addInitializer(name, shape, values())
-    const made = this.half ? this.graph.cast(stored, 'half') : stored
-    this.#made.set(name, made)
-    return made
+    const weight = this.half ? this.graph.cast(stored, 'half') : stored
+    this.#weightsByName.set(name, weight)
+    return weight
   }
 }

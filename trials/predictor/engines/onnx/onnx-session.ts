@@ -63,7 +63,7 @@ export async function openSession(
   }
 }
 
-/** By the words of ONNX Runtime and CUDA. */
+/** Recognises the messages of ONNX Runtime and CUDA. */
 export const isOutOfMemory = (message: string): boolean =>
   /failed to allocate memory|out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|bad_alloc/i.test(
     message,

@@ -1,4 +1,4 @@
-/** Which of TensorFlow.js's backends an engine runs on. */
+/** Chooses the TensorFlow.js backend of an engine. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { EngineOptions } from '../../engine.ts'
 import type { Pack } from '../../models/weights.ts'

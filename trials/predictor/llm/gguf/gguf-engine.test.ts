@@ -120,7 +120,7 @@ describe('steps', () => {
       Array.from({ length: 1 + (i % 4) }, (_, j) => `${prompt.at(-1)! + 1 + j} `).join(''),
     )
     expect(texts).toEqual(alone)
-    await engine.drained()
+    await engine.waitUntilIdle()
     expect([engine.running, engine.waiting]).toEqual([0, 0])
   })
 

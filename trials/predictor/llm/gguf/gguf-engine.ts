@@ -9,18 +9,18 @@ import type { EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-
 interface Job {
   readonly prompt: readonly Token[]
   readonly completion: Completion
-  left: boolean
+  hasLeft: boolean
 }
 
-/** A job in its place. */
+/** A job in its slot. */
 interface Sequence {
   readonly job: Job
-  readonly place: LlamaSequence
+  readonly slot: LlamaSequence
   readonly text: TokenText
-  /** Tokens to compute: the rest of the prompt, then the last token. */
-  rest: readonly Token[]
+  /** Tokens to compute: the remaining prompt, then the last token. */
+  pendingTokens: readonly Token[]
   produced: number
-  /** The last one it was in, by its number. */
+  /** Number of the last step that computed it. */
   step: number
 }
 
@@ -38,8 +38,8 @@ interface GgufOptions {
 
 export class GgufEngine implements CompletionEngine<readonly Token[]> {
   readonly provenance = 'measured'
-  readonly #places: LlamaSequence[]
-  readonly #all: readonly LlamaSequence[]
+  readonly #freeSlots: LlamaSequence[]
+  readonly #slots: readonly LlamaSequence[]
   #waiting: Job[] = []
   /** In the order of their arrival. */
   #running: Sequence[] = []
@@ -54,11 +54,11 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   constructor(
     private readonly model: LlamaModel,
-    places: readonly LlamaSequence[],
+    slots: readonly LlamaSequence[],
     private readonly options: GgufOptions,
   ) {
-    this.#all = places
-    this.#places = [...places]
+    this.#slots = slots
+    this.#freeSlots = [...slots]
   }
 
   get device(): string {
@@ -73,14 +73,14 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   get running(): number {
     return this.#running.length
   }
-  /** Time in which some sequence was under way. */
+  /** Time in which at least one sequence was running. */
   get busyMs(): number {
     return this.#busyMs + (this.#busySince === undefined ? 0 : performance.now() - this.#busySince)
   }
-  /** Share of the cache that holds tokens, of sequences under way or before, 0-1. */
+  /** Share of the cache that contains tokens, of running or earlier sequences, 0-1. */
   get cacheUse(): number {
-    const held = this.#all.reduce((sum, { contextTokens }) => sum + contextTokens.length, 0)
-    return held / (this.#all.length * this.maxModelLength)
+    const usedTokens = this.#slots.reduce((sum, { contextTokens }) => sum + contextTokens.length, 0)
+    return usedTokens / (this.#slots.length * this.maxModelLength)
   }
 
   read(text: string): readonly Token[] {
@@ -91,16 +91,16 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   add(prompt: readonly Token[], completion: Completion): (() => void) | undefined {
     if (this.#closed || this.#waiting.length >= this.options.queueLimit) return undefined
-    const job: Job = { prompt, completion, left: false }
+    const job: Job = { prompt, completion, hasLeft: false }
     this.#waiting.push(job)
     this.#working ??= this.#runSteps()
     return () => {
-      job.left = true
+      job.hasLeft = true
       this.#waiting = this.#waiting.filter((other) => other !== job)
     }
   }
 
-  drained(): Promise<void> {
+  waitUntilIdle(): Promise<void> {
     return this.#working ?? Promise.resolve()
   }
 
@@ -117,7 +117,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   async #runSteps(): Promise<void> {
     this.#busySince = performance.now()
     while (!this.#closed) {
-      for (const sequence of this.#running.filter(({ job }) => job.left)) this.#leave(sequence)
+      for (const sequence of this.#running.filter(({ job }) => job.hasLeft)) this.#leave(sequence)
       await this.#admit()
       if (this.#running.length > 0) await this.#step()
       // Checked in the same turn as the end, so that no request is missed.
@@ -130,23 +130,23 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   async #admit(): Promise<void> {
-    while (this.#waiting.length > 0 && this.#places.length > 0) {
+    while (this.#waiting.length > 0 && this.#freeSlots.length > 0) {
       const job = this.#waiting.shift()!
-      const { at, shared } = this.#findBestSlot(job.prompt)
-      const [place] = this.#places.splice(at, 1)
+      const { index, commonLength } = this.#findBestSlot(job.prompt)
+      const [slot] = this.#freeSlots.splice(index, 1)
       const sequence: Sequence = {
         job,
-        place: place!,
+        slot: slot!,
         text: new TokenText(this.model),
-        rest: job.prompt.slice(shared),
+        pendingTokens: job.prompt.slice(commonLength),
         produced: 0,
         step: 0,
       }
       this.#running.push(sequence)
       try {
-        const held = place!.contextTokens.length
-        if (held > shared) await place!.eraseContextTokenRanges([{ start: shared, end: held }])
-        this.prefixHitTokens += shared
+        const usedTokens = slot!.contextTokens.length
+        if (usedTokens > commonLength) await slot!.eraseContextTokenRanges([{ start: commonLength, end: usedTokens }])
+        this.prefixHitTokens += commonLength
       } catch (error) {
         this.#fail(sequence, error)
       }
@@ -154,20 +154,20 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   /**
-   * Finds the slot with the longest common prefix, and its length; the last token is always
-   * computed. Among equals, the least recently used.
+   * Finds the free slot with the longest common prefix, and its length; the last token is always
+   * computed. Among equals, the least recently used slot.
    */
-  #findBestSlot(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
-    if (!this.options.prefixCaching) return { at: 0, shared: 0 }
-    const shared = this.#places.map(({ contextTokens }) => {
+  #findBestSlot(prompt: readonly Token[]): { readonly index: number; readonly commonLength: number } {
+    if (!this.options.prefixCaching) return { index: 0, commonLength: 0 }
+    const commonLengths = this.#freeSlots.map(({ contextTokens }) => {
       const differs = prompt.findIndex((token, i) => token !== contextTokens[i])
       return Math.min(differs === -1 ? prompt.length : differs, prompt.length - 1)
     })
-    const most = Math.max(...shared)
-    return { at: shared.indexOf(most), shared: most }
+    const commonLength = Math.max(...commonLengths)
+    return { index: commonLengths.indexOf(commonLength), commonLength }
   }
 
-  /** Submitted to the context at once, which computes it as one batch. */
+  /** Submits a batch, which the context computes in one pass. */
   async #step(): Promise<void> {
     const batch = this.#planBatch()
     this.steps += 1
@@ -176,9 +176,9 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
       batch.map(async ({ sequence, count }) => {
         try {
           sequence.step = this.steps
-          const results = await sequence.place.controlledEvaluate(createInput(sequence.rest, count))
-          sequence.rest = sequence.rest.slice(count)
-          if (sequence.rest.length === 0) this.#take(sequence, results.at(-1)?.next?.token)
+          const results = await sequence.slot.controlledEvaluate(createInput(sequence.pendingTokens, count))
+          sequence.pendingTokens = sequence.pendingTokens.slice(count)
+          if (sequence.pendingTokens.length === 0) this.#handleToken(sequence, results.at(-1)?.next?.token)
         } catch (error) {
           this.#fail(sequence, error)
         }
@@ -188,50 +188,50 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   #planBatch(): { readonly sequence: Sequence; readonly count: number }[] {
     let room = this.options.batchSize
-    // Where they are more than a batch takes, those that waited longest.
-    const answering = this.#running
-      .filter(({ rest }) => rest.length === 1)
+    // If there are more than a batch takes, those that waited longest come first.
+    const decoding = this.#running
+      .filter(({ pendingTokens }) => pendingTokens.length === 1)
       .sort((a, b) => a.step - b.step)
-    const reading = this.#running.filter(({ rest }) => rest.length > 1)
-    return [...answering, ...reading].flatMap((sequence) => {
-      const count = Math.min(sequence.rest.length, room)
+    const prefilling = this.#running.filter(({ pendingTokens }) => pendingTokens.length > 1)
+    return [...decoding, ...prefilling].flatMap((sequence) => {
+      const count = Math.min(sequence.pendingTokens.length, room)
       room -= count
       return count > 0 ? [{ sequence, count }] : []
     })
   }
 
-  #take(sequence: Sequence, token: Token | null | undefined): void {
+  #handleToken(sequence: Sequence, token: Token | null | undefined): void {
     const { job, text } = sequence
-    if (job.left || this.#closed) return
+    if (job.hasLeft || this.#closed) return
     if (token === undefined || token === null) throw new Error('llama.cpp returned no token')
-    const { maxTokens, ignoreEos, token: tell } = job.completion
+    const { maxTokens, ignoreEos, token: reportToken } = job.completion
     sequence.produced++
-    const stops = !ignoreEos && this.model.isEogToken(token)
-    const end = stops ? 'stop' : sequence.produced >= maxTokens ? 'length' : undefined
+    const isEnd = !ignoreEos && this.model.isEogToken(token)
+    const end = isEnd ? 'stop' : sequence.produced >= maxTokens ? 'length' : undefined
     if (end) this.#leave(sequence)
-    else sequence.rest = [token]
-    tell(stops ? '' : text.addToken(token, end !== undefined), end)
+    else sequence.pendingTokens = [token]
+    reportToken(isEnd ? '' : text.addToken(token, end !== undefined), end)
   }
 
   #fail(sequence: Sequence, error: unknown): void {
     this.#leave(sequence)
-    if (!sequence.job.left)
+    if (!sequence.job.hasLeft)
       sequence.job.completion.failed(error instanceof Error ? error : new Error(String(error)))
   }
 
-  /** Its place is the next one's. */
+  /** Ends a sequence, and frees its slot. */
   #leave(sequence: Sequence): void {
     if (!this.#running.includes(sequence)) return
     this.#running = this.#running.filter((other) => other !== sequence)
-    this.#places.push(sequence.place)
+    this.#freeSlots.push(sequence.slot)
   }
 }
 
-/** The first `count` tokens, with the next token if they complete the prompt. */
-const createInput = (rest: readonly Token[], count: number): EvaluationInput[] =>
-  count < rest.length
-    ? [...rest.slice(0, count)]
-    : [...rest.slice(0, -1), [rest.at(-1)!, { generateNext: { token: true } }]]
+/** Creates the input of the first `count` tokens; asks for the next token if they are all. */
+const createInput = (pendingTokens: readonly Token[], count: number): EvaluationInput[] =>
+  count < pendingTokens.length
+    ? [...pendingTokens.slice(0, count)]
+    : [...pendingTokens.slice(0, -1), [pendingTokens.at(-1)!, { generateNext: { token: true } }]]
 
 /** Decodes tokens incrementally: characters of several byte tokens are emitted once complete. */
 class TokenText {

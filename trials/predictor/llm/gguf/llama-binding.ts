@@ -164,7 +164,7 @@ export async function openContext(
   }
 }
 
-/** By the binding's own class of errors, or llama.cpp's words. */
+/** Recognises the binding's own class of errors, and messages of llama.cpp. */
 const isOutOfMemory = (error: unknown): boolean =>
   error instanceof Error &&
   (error.constructor.name === 'InsufficientMemoryError' ||

@@ -26,7 +26,7 @@ export interface AnnotateFlags {
  * @throws UserError and StoreError
  */
 export async function annotateExperiment(
-  given: string | undefined,
+  idOrName: string | undefined,
   flags: AnnotateFlags,
 ): Promise<number> {
   requireStore(flags.db)
@@ -38,7 +38,7 @@ export async function annotateExperiment(
       'tune annotate: nothing to write',
       'add --note, --tag, --untag, --archive or --restore',
     )
-  const id = given ?? (await findNewestId(flags.db))
+  const id = idOrName ?? (await findNewestId(flags.db))
   const stored = await annotate(
     flags.db,
     { experimentId: id, trial },

@@ -154,6 +154,7 @@ async function measureServer(
   }
 }
 
+/** Minimum number of batch sizes of a calibration. */
 const minSizes = 3
 
 function parseBatches(text: string): number[] {
@@ -173,16 +174,16 @@ function chooseConfiguration(
   gpu: string | undefined,
   largest: number,
 ): Configuration {
-  const chosen: Record<string, number | string> = {}
-  for (const parameter of space.parameters) chosen[parameter.name] = chooseValue(parameter, largest)
-  if (gpu !== undefined) chosen.gpu = findGpu(gpu, own.gpus).name
-  if (chosen.gpu === undefined || chosen.gpu === 'none')
+  const configuration: Record<string, number | string> = {}
+  for (const parameter of space.parameters) configuration[parameter.name] = chooseValue(parameter, largest)
+  if (gpu !== undefined) configuration.gpu = findGpu(gpu, own.gpus).name
+  if (configuration.gpu === undefined || configuration.gpu === 'none')
     throw new UserError(
       'the GPU of the server is unknown',
       'set it: --gpu A10 (tune doctor lists the GPUs of this machine)',
       exitCodes.usage,
     )
-  return chosen
+  return configuration
 }
 
 function chooseValue(parameter: Parameter, largest: number): number | string {

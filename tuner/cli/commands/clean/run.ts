@@ -93,8 +93,8 @@ function findUnlistedGroups(
   experiment: string | undefined,
 ): LeftGroup[] {
   if (experiment !== undefined) return []
-  const shown = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
-  return findLeftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
+  const listedPids = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
+  return findLeftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => listedPids.has(pid)))
 }
 
 function formatLocal(

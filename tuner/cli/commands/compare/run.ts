@@ -39,9 +39,9 @@ interface Side {
  * @returns the exit code
  * @throws UserError
  */
-export async function compare(given: readonly string[], flags: CompareFlags): Promise<number> {
+export async function compare(idsOrFiles: readonly string[], flags: CompareFlags): Promise<number> {
   const names =
-    given.length > 1 ? given : [...given, (await reopenExperiment(undefined, flags)).record.id]
+    idsOrFiles.length > 1 ? idsOrFiles : [...idsOrFiles, (await reopenExperiment(undefined, flags)).record.id]
   const documents: RecommendationDocument[] = []
   for (const name of names) documents.push(await loadRecommendation(name, flags, 'the arguments'))
   const [first] = documents

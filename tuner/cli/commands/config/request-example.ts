@@ -37,10 +37,10 @@ function formatBody({ body, contentType }: RequestBody): string {
       const head = Buffer.from(part.slice(0, end), 'latin1').toString()
       const [, name, file] = / name="([^"]*)"(?:; filename="([^"]*)")?/.exec(head) ?? []
       const type = /^content-type: (.*)$/im.exec(head)?.[1]?.trim()
-      const given = Buffer.from(part.slice(end + 4, -2), 'latin1')
+      const content = Buffer.from(part.slice(end + 4, -2), 'latin1')
       if (file === undefined)
-        return `${name}=${formatValue(given)}${type === undefined ? '' : ` (${type})`}`
-      return `${name}=@${file} (${type}, ${formatByteCount(given)})`
+        return `${name}=${formatValue(content)}${type === undefined ? '' : ` (${type})`}`
+      return `${name}=@${file} (${type}, ${formatByteCount(content)})`
     })
     .join(', ')
 }

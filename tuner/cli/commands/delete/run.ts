@@ -16,8 +16,8 @@ export interface DeleteFlags {
  * @returns the exit code
  * @throws UserError and StoreError
  */
-export async function deleteNamed(given: readonly string[], flags: DeleteFlags): Promise<number> {
-  const ids = [...new Set(given)]
+export async function deleteNamed(idsOrNames: readonly string[], flags: DeleteFlags): Promise<number> {
+  const ids = [...new Set(idsOrNames)]
   const trials = await countStoredTrials(ids, flags.db)
   const what = `${ids.join(', ')} with ${formatCount(trials, 'trial')}`
   if (!flags.yes && !(await confirmDeletion(what))) {

@@ -140,14 +140,14 @@ const formatMemory = ({ memoryMiB }: MachineFacts['gpus'][number]) =>
 /** What the cluster offers, line by line. */
 export function listClusterFindings(facts: ClusterFacts): Finding[] {
   const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, divisible, resources }): Finding => {
-    const held = Object.entries(resources).map(
+    const resourceTexts = Object.entries(resources).map(
       ([name, { total, free }]) =>
         `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
     )
     return {
       ok: gpu !== undefined,
       what: 'GPU',
-      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}${divisible ? ', shared by memory' : ''}: ${held.join(', ')}`,
+      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}${divisible ? ', shared by memory' : ''}: ${resourceTexts.join(', ')}`,
     }
   })
   return [

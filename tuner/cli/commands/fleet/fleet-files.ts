@@ -67,9 +67,9 @@ export async function renderFleetFiles(
       timezone,
     }
     try {
-      const of = models.find(({ entry }) => entry.name === model)!
+      const fleetModel = models.find(({ entry }) => entry.name === model)!
       const maxGpus = perNode(segment.gpu)
-      const serving = describeServing(of, placement, names[i]!, headroom, replicaPlan, maxGpus)
+      const serving = describeServing(fleetModel, placement, names[i]!, headroom, replicaPlan, maxGpus)
       const header = `${formatShareComment(placement, placements)}${target === 'kubernetes' ? '' : formatHoursComment(placement)}`
       const specs = await renderSpec(target, serving)
       for (const { name, text } of specs)
@@ -148,7 +148,7 @@ const formatHoursComment = ({ byHour }: Placement): string =>
 
 /** 'bert-a100-80gb-1g-10gb', numbered where two would have the same name. */
 function nameDeployments(placements: readonly Placement[]): string[] {
-  const taken = new Set<string>()
+  const takenNames = new Set<string>()
   return placements.map(({ model, segment: { gpu, slice, gpus } }) => {
     const parts = [
       model,
@@ -159,9 +159,9 @@ function nameDeployments(placements: readonly Placement[]): string[] {
     const name = toDnsLabel(parts.join('-'))
     let unique = name
     // Labels have a maximum length: the number must survive it.
-    for (let n = 2; taken.has(unique); n++)
+    for (let n = 2; takenNames.has(unique); n++)
       unique = `${name.slice(0, maxLabelLength - 1 - String(n).length)}-${n}`
-    taken.add(unique)
+    takenNames.add(unique)
     return unique
   })
 }

@@ -97,23 +97,23 @@ interface RenderedFleet {
 async function writeFolder(
   folder: string,
   { files, leftOut }: FleetFiles,
-  found: RenderedFleet,
+  renderedFleet: RenderedFleet,
 ): Promise<void> {
-  const all = [
-    { path: 'fleet.html', text: await formats['.html']!(found) },
-    { path: 'fleet.json', text: await formats['.json']!(found) },
+  const allFiles = [
+    { path: 'fleet.html', text: await formats['.html']!(renderedFleet) },
+    { path: 'fleet.json', text: await formats['.json']!(renderedFleet) },
     ...files,
   ]
-  for (const { path, text } of all) {
+  for (const { path, text } of allFiles) {
     await writeAtomically(join(folder, path), text)
     process.stderr.write(`${join(folder, path)}\n`)
   }
   for (const left of leftOut) process.stderr.write(`not written: ${left}\n`)
-  const written = new Set(files.map(({ path }) => path))
+  const writtenPaths = new Set(files.map(({ path }) => path))
   for (const sub of ['models', 'nodes', 'shared'])
     for (const name of existsSync(join(folder, sub)) ? readdirSync(join(folder, sub)) : [])
       if (
-        ![...written].some(
+        ![...writtenPaths].some(
           (path) => path === join(sub, name) || path.startsWith(join(sub, name) + sep),
         )
       )

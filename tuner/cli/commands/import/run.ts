@@ -42,7 +42,7 @@ const maxConfigurations = 10_000
  * Returns the exit code.
  * @throws TableError, ConfigError and UserError
  */
-export async function importFiles(given: readonly string[], flags: ImportFlags): Promise<number> {
+export async function importFiles(paths: readonly string[], flags: ImportFlags): Promise<number> {
   const slo = parseSloText(flags.slo, parseShare(defaults.errorRate))
   if (slo.limits)
     throw createUsageError(
@@ -50,7 +50,7 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
       "use one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
   const on = flags.on === undefined ? {} : parseSettings(flags.on, '--on')
-  const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
+  const imported = readAll(paths, (files) => importTrials(files, slo, flags.oneServer === true), on)
   checkImport(imported, flags)
   const model = flags.model ?? imported.model
   if (model === undefined)
@@ -78,12 +78,12 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
 
 /** Reads all files, and reports the problems of all of them at once. */
 function readAll(
-  given: readonly string[],
+  paths: readonly string[],
   read: (files: readonly { source: Source; configuration: Configuration }[]) => ImportedTrials,
   on: Configuration,
 ): ImportedTrials {
   const problems: TableError['problems'][number][] = []
-  const files = given.flatMap((word) => {
+  const files = paths.flatMap((word) => {
     const { file, values } = parseFileArgument(word)
     try {
       return [

@@ -61,7 +61,7 @@ type HttpAnswer = Awaited<ReturnType<typeof get>>
 export interface DiscoveredServer {
   readonly protocol: ProtocolName
   readonly model: string
-  /** As in the experiment file. */
+  /** Path of the inference call; this and the following keys are as in the experiment file. */
   readonly path?: string
   readonly healthPath?: string
   readonly body?: string
@@ -99,32 +99,32 @@ const reasonTimeoutMs = 5_000
  * @throws ProtocolError, PayloadError; the signal's reason
  */
 export async function discover(
-  asked: DiscoveryRequest,
+  request: DiscoveryRequest,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const timeoutMs = asked.options.firstAnswerMs ?? defaultFirstAnswerMs
+  const timeoutMs = request.options.firstAnswerMs ?? defaultFirstAnswerMs
   const endMs = performance.now() + timeoutMs
   const reasons = new ReasonLog(printReason)
-  const late = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
-  const either = AbortSignal.any([signal, late])
+  const discoveryTimeout = AbortSignal.timeout(timeoutMs + reasonTimeoutMs)
+  const stopSignal = AbortSignal.any([signal, discoveryTimeout])
   const leftMs = () => endMs - performance.now()
   const never = (what: string, hint = notReadyHint) =>
-    new ProtocolError(asked.protocol ?? fallbackProtocol, what, hint, 'not-ready')
+    new ProtocolError(request.protocol ?? fallbackProtocol, what, hint, 'not-ready')
   const neverAnswered = (hint?: string) =>
     never(
-      `${asked.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      `${request.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
       hint,
     )
   try {
-    const asking = { ...asked, leftMs, neverAnswered, onReason: reasons.add }
-    const found = await discoverCall(asking, either)
-    if (protocolTable[found.protocol].transport === 'grpc') return found
-    const { server } = await get(asked.url, asked.options, either)
-    return { ...found, server }
+    const asking = { ...request, leftMs, neverAnswered, onReason: reasons.add }
+    const discovered = await discoverCall(asking, stopSignal)
+    if (protocolTable[discovered.protocol].transport === 'grpc') return discovered
+    const { server } = await get(request.url, request.options, stopSignal)
+    return { ...discovered, server }
   } catch (error) {
     if (signal.aborted && reasons.last !== undefined) throw never(reasons.last)
     signal.throwIfAborted()
-    if (late.aborted || error instanceof NeverReadyError) throw neverAnswered()
+    if (discoveryTimeout.aborted || error instanceof NeverReadyError) throw neverAnswered()
     const isBare = error instanceof ProtocolError && error.hint === undefined
     throw isBare && error.why === 'not-ready' ? never(error.message) : error
   }
@@ -132,22 +132,22 @@ export async function discover(
 
 const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
-async function discoverCall(asked: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
-  const { url, options, onReason } = asked
+async function discoverCall(request: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
+  const { url, options, onReason } = request
   const protocol =
-    asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal, onReason))
-  const model = asked.model ?? (await findModelName(protocol, url, options, signal))
+    request.protocol ?? (await detectProtocol(url, request.model ?? 'model', options, signal, onReason))
+  const model = request.model ?? (await findModelName(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath)
-    return discoverJsonCall({ ...asked, model }, protocol, signal)
+    return discoverJsonCall({ ...request, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
-  const { target, knowsNoEos } = await prepareWithoutEos(asked.payload, (payload) =>
+  const { target, knowsNoEos } = await prepareWithoutEos(request.payload, (payload) =>
     prepareOnceReady(
       { protocol: speaks, url, model, payload, runsAlready: true, onReason },
-      asked.leftMs(),
+      request.leftMs(),
       signal,
     ).catch((error: unknown) => {
       if (!(error instanceof NeverReadyError)) throw error
-      throw asked.neverAnswered(
+      throw request.neverAnswered(
         `if '${model}' is not the name of the model, set --model NAME; ${notReadyHint}`,
       )
     }),
@@ -239,15 +239,15 @@ const joinPath = (url: string, path: string): string =>
   formatUrl(parseServerAddress(url)!, resolveServerPath(parseServerAddress(url)!, path, path))
 
 async function discoverJsonCall(
-  asked: DiscoveryState & { readonly model: string },
+  discovery: DiscoveryState & { readonly model: string },
   protocol: ProtocolName,
   signal: AbortSignal,
 ): Promise<DiscoveredServer> {
-  const { url, model, options, payload, onReason } = asked
+  const { url, model, options, payload, onReason } = discovery
   const described = await readOpenApi(url, options, signal)
   const toAny = await get(joinPath(url, nonexistentPath), options, signal)
-  const calls = await listCalls(asked, described, toAny, signal)
-  const healthPath = options.healthPath ?? (await findHealthPath(asked, described, toAny, signal))
+  const calls = await listCalls(discovery, described, toAny, signal)
+  const healthPath = options.healthPath ?? (await findHealthPath(discovery, described, toAny, signal))
   let first: unknown
   for (const { path, template, form } of calls)
     for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
@@ -264,7 +264,7 @@ async function discoverJsonCall(
             runsAlready: true,
             onReason,
           },
-          asked.leftMs(),
+          discovery.leftMs(),
           signal,
         )
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
@@ -320,17 +320,17 @@ async function listCalls(
   toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<JsonCall[]> {
-  const known = listDescribedCalls(described)
+  const describedCalls = listDescribedCalls(described)
   const pathname = parseServerAddress(url)!.path
-  const isCall = pathname !== '/' && known.length === 0 && (await isCallUrl(url, options, signal))
+  const isCall = pathname !== '/' && describedCalls.length === 0 && (await isCallUrl(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && findTemplateFault(options.template))
     return [{ path: path ?? '/predict', template: options.template }]
   const { template, form } = options
-  const said = template === undefined && form === undefined ? undefined : { template, form }
-  if (path !== undefined) return [{ ...(said ?? known.find((call) => call.path === path)), path }]
-  if (known.length > 0) return known.map((call) => ({ ...(said ?? call), path: call.path }))
-  const found: JsonCall[] = []
+  const request = template === undefined && form === undefined ? undefined : { template, form }
+  if (path !== undefined) return [{ ...(request ?? describedCalls.find((call) => call.path === path)), path }]
+  if (describedCalls.length > 0) return describedCalls.map((call) => ({ ...(request ?? call), path: call.path }))
+  const calls: JsonCall[] = []
   let redirects: ProtocolError | undefined
   // If any GET returns 200, only POST reveals which paths exist.
   const saysNothing = toAny.status === 200 ? [200, 404] : [404]
@@ -348,7 +348,7 @@ async function listCalls(
         location !== undefined &&
         resolveRedirect(location, joinPath(url, usual))?.endsWith(`${usual}/`)
       )
-        found.push({ ...said, path: `${usual}/` })
+        calls.push({ ...request, path: `${usual}/` })
       else redirects ??= createRefusalError('json', joinPath(url, usual), answer)
     }
     if (
@@ -356,7 +356,7 @@ async function listCalls(
       !takesAny &&
       (await acceptsPost(joinPath(url, usual), options, signal))
     )
-      found.push({ ...said, path: usual })
+      calls.push({ ...request, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
@@ -365,9 +365,9 @@ async function listCalls(
         'denied',
       )
     // The path exists, but expects another method or body.
-    if (status === 405 || status === 400 || status === 422) found.push({ ...said, path: usual })
+    if (status === 405 || status === 400 || status === 422) calls.push({ ...request, path: usual })
   }
-  if (found.length > 0) return found
+  if (calls.length > 0) return calls
   if (redirects !== undefined) throw redirects
   throw new ProtocolError(
     'json',
@@ -396,8 +396,8 @@ async function findHealthPath(
   toAny: HttpAnswer,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const said = findDescribedHealth(described)
-  for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths]) {
+  const describedPath = findDescribedHealth(described)
+  for (const path of [...(describedPath === undefined ? [] : [describedPath]), ...usualHealthPaths]) {
     const { status, text } = await get(joinPath(url, path), options, signal)
     if (status === 200 && !(toAny.status === 200 && toAny.text === text)) return path
   }

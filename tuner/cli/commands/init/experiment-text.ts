@@ -21,9 +21,9 @@ export function renderExperimentFile({
   foot,
   schemaPath,
 }: CommentedDocument): string {
-  const made = new Document(document)
-  addComments(made.contents, [], comments)
-  const body = made.toString({ lineWidth: 0, flowCollectionPadding: false })
+  const yamlDocument = new Document(document)
+  addComments(yamlDocument.contents, [], comments)
+  const body = yamlDocument.toString({ lineWidth: 0, flowCollectionPadding: false })
   const lines = [
     `# yaml-language-server: $schema=${schemaPath}`,
     ...head.map((line) => `# ${line}`),
@@ -41,16 +41,16 @@ function addComments(
 ): void {
   if (!isMap(node)) return
   for (const [i, pair] of (node.items as Pair<Scalar<string>, unknown>[]).entries()) {
-    const here = [...path, String(pair.key.value)]
-    const said = comments[here.join('.')]
+    const keyPath = [...path, String(pair.key.value)]
+    const comment = comments[keyPath.join('.')]
     // Lists and short objects read better in one line, a command by its words.
-    if (isMap(pair.value) && (here.length > 2 || path[0] === 'space')) pair.value.flow = true
+    if (isMap(pair.value) && (keyPath.length > 2 || path[0] === 'space')) pair.value.flow = true
     if (isRecord(pair.value) && 'items' in pair.value && !isMap(pair.value))
       (pair.value as { flow?: boolean }).flow = true
     if (path.length === 0 && i > 0 && isMap(pair.value)) pair.key.spaceBefore = true
-    if (said !== undefined && (isScalar(pair.value) || path[0] === 'space'))
-      (pair.value as Scalar).comment = ` ${said}`
-    else if (said !== undefined) pair.key.commentBefore = said.replace(/^/gm, ' ')
-    addComments(pair.value, here, comments)
+    if (comment !== undefined && (isScalar(pair.value) || path[0] === 'space'))
+      (pair.value as Scalar).comment = ` ${comment}`
+    else if (comment !== undefined) pair.key.commentBefore = comment.replace(/^/gm, ' ')
+    addComments(pair.value, keyPath, comments)
   }
 }

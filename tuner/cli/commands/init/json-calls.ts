@@ -37,6 +37,7 @@ export const usualTemplates = [
 
 const inferencePattern =
   /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
+/** Levels and references of a schema that are followed, because schemas may be recursive. */
 const maxSchemaDepth = 6
 
 /** POST calls with a JSON body or a form in an OpenAPI document, likely inference calls first. */
@@ -62,14 +63,15 @@ export function listDescribedCalls(document: unknown): JsonCall[] {
  * Builds a body template for a JSON Schema: placeholders for texts, images and integers, example
  * values for the rest.
  */
-function buildTemplate(document: unknown, given: unknown, name: string, depth: number): string {
-  const schema = resolveReference(document, given)
+function buildTemplate(document: unknown, schemaOrReference: unknown, name: string, depth: number): string {
+  const schema = resolveReference(document, schemaOrReference)
   if (!isRecord(schema) || depth > maxSchemaDepth) return '{}'
-  const known =
+  const exampleValue =
     schema.example ??
     schema.default ??
     schema.const ??
     (Array.isArray(schema.enum) ? schema.enum[0] : undefined)
+  // Takes the first alternative that is not null; of allOf, only the first member.
   const either = [schema.anyOf, schema.oneOf, schema.allOf].find(Array.isArray)
   if (either)
     return buildTemplate(
@@ -80,33 +82,34 @@ function buildTemplate(document: unknown, given: unknown, name: string, depth: n
     )
   switch (schema.type) {
     case 'string':
-      return known === undefined
+      return exampleValue === undefined
         ? `"{{${/image|photo|picture|b64|base64/i.test(name) ? 'image' : 'text'}}}"`
-        : JSON.stringify(known)
+        : JSON.stringify(exampleValue)
     case 'integer':
-      return known === undefined ? '{{int}}' : JSON.stringify(known)
+      return exampleValue === undefined ? '{{int}}' : JSON.stringify(exampleValue)
     case 'number':
-      return JSON.stringify(known ?? 0.5)
+      return JSON.stringify(exampleValue ?? 0.5)
     case 'boolean':
-      return JSON.stringify(known ?? true)
+      return JSON.stringify(exampleValue ?? true)
     case 'array':
-      return known === undefined
+      return exampleValue === undefined
         ? buildListTemplate(document, schema, name, depth)
-        : JSON.stringify(known)
+        : JSON.stringify(exampleValue)
     default: {
-      if (known !== undefined) return JSON.stringify(known)
+      if (exampleValue !== undefined) return JSON.stringify(exampleValue)
       const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
-      const all = Object.entries(isRecord(schema.properties) ? schema.properties : {})
+      const properties = Object.entries(isRecord(schema.properties) ? schema.properties : {})
       // Optional properties are left out, unless all are optional.
-      const wanted = required.length > 0 ? all.filter(([key]) => required.includes(key)) : all
-      return `{${wanted.map(([key, value]) => `${JSON.stringify(key)}: ${buildTemplate(document, value, key, depth + 1)}`).join(', ')}}`
+      const chosenProperties =
+        required.length > 0 ? properties.filter(([key]) => required.includes(key)) : properties
+      return `{${chosenProperties.map(([key, value]) => `${JSON.stringify(key)}: ${buildTemplate(document, value, key, depth + 1)}`).join(', ')}}`
     }
   }
 }
 
-/** Templates of form fields; files become images. Optional fields are left out. */
-function buildForm(document: unknown, given: unknown): Record<string, string> {
-  const schema = resolveReference(document, given)
+/** Builds the templates of form fields: files become images, optional fields are left out. */
+function buildForm(document: unknown, schemaOrReference: unknown): Record<string, string> {
+  const schema = resolveReference(document, schemaOrReference)
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {}
   const required: readonly unknown[] =
     isRecord(schema) && Array.isArray(schema.required) ? schema.required : []
@@ -150,14 +153,14 @@ export const findDescribedHealth = (document: unknown): string | undefined =>
     .find((path) => /health|read[yi]|ping|live/i.test(path))
 
 function resolveReference(document: unknown, schema: unknown): unknown {
-  let here = schema
-  for (let i = 0; i < maxSchemaDepth && isRecord(here) && typeof here.$ref === 'string'; i++)
-    here = getAt(document, ...here.$ref.replace(/^#\//, '').split('/'))
-  return here
+  let resolved = schema
+  for (let i = 0; i < maxSchemaDepth && isRecord(resolved) && typeof resolved.$ref === 'string'; i++)
+    resolved = getAt(document, ...resolved.$ref.replace(/^#\//, '').split('/'))
+  return resolved
 }
 
 function getAt(value: unknown, ...path: readonly string[]): unknown {
-  let here = value
-  for (const key of path) here = isRecord(here) && Object.hasOwn(here, key) ? here[key] : undefined
-  return here
+  let current = value
+  for (const key of path) current = isRecord(current) && Object.hasOwn(current, key) ? current[key] : undefined
+  return current
 }

@@ -170,9 +170,9 @@ class ExperimentInit {
     this.#document.space = mergeDrafts(plan.space, this.#userValues.space)
     const isPresetServer = plan.predictor && 'server' in plan.predictor
     // A preset has a fixed protocol: nothing to probe.
-    const found = target.kind === 'model' || isPresetServer ? undefined : await this.#probe()
-    if (found) this.#applyDiscovery(found)
-    await this.#chooseSlo(found)
+    const discovery = target.kind === 'model' || isPresetServer ? undefined : await this.#probe()
+    if (discovery) this.#applyDiscovery(discovery)
+    await this.#chooseSlo(discovery)
     const text = this.#renderText(this.#extractSecrets())
     const experiment = this.#load(text)
     this.#write(text)

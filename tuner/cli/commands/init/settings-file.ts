@@ -41,9 +41,9 @@ function rewriteRayServe(
   const document = parseDocument(readText(file, 'document'))
   const applications = document.get('applications')
   const deployments = isSeq(applications)
-    ? applications.items.flatMap((one) => {
-        const own = isMap(one) ? one.get('deployments') : undefined
-        return isSeq(own) ? own.items.filter(isMap) : []
+    ? applications.items.flatMap((application) => {
+        const list = isMap(application) ? application.get('deployments') : undefined
+        return isSeq(list) ? list.items.filter(isMap) : []
       })
     : []
   if (document.errors.length > 0 || deployments.length === 0) return undefined

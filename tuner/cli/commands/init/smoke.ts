@@ -1,6 +1,4 @@
-/**
- * Runs one short trial of a new experiment: whether the server starts, answers and can be measured.
- */
+/** Runs one short trial of a new experiment: the server must start, respond and be measurable. */
 
 import type { LoadPoint } from '../../../../profiler/model/load-point.ts'
 import { sloText } from '../../../../profiler/model/slo.ts'
@@ -17,7 +15,7 @@ import { formatStep } from '../../render/trial-line.ts'
 
 /** Maximum load time of the smoke test. */
 const maxLoadSeconds = 20
-const timeIsUp = new Error('the time of the smoke test is over')
+const loadTimeoutError = new Error('the time of the smoke test is over')
 
 /** Prints the result and returns the exit code. Stores nothing. */
 export async function runSmokeTest(
@@ -26,65 +24,66 @@ export async function runSmokeTest(
   signal: AbortSignal,
 ): Promise<number> {
   const { slo, load, budget } = experiment
-  const parts = await assemble(experiment, 'init', createMemoryStore(), machine)
+  const assembly = await assemble(experiment, 'init', createMemoryStore(), machine)
   let readySeconds = 0
-  let point: LoadPoint | undefined
-  const enough = new AbortController()
+  let lastPoint: LoadPoint | undefined
+  const loadTimeout = new AbortController()
   let timer: NodeJS.Timeout | undefined
   try {
-    const configuration = parts.defaultConfiguration ?? {}
-    const label = parts.label(configuration)
+    const configuration = assembly.defaultConfiguration ?? {}
+    const label = assembly.label(configuration)
     process.stderr.write(`Running one trial as a check${label ? `: ${label}` : ''}\n`)
     const trial = await runTrial(
-      { launcher: parts.backend.launcher, measure: parts.backend.measure },
+      { launcher: assembly.backend.launcher, measure: assembly.backend.measure },
       { kind: 'trial' },
       { number: 1, configuration, why: 'init', attempt: 1 },
       {
         now: getSteadyNowMs,
         onReady: ({ seconds }) => {
           readySeconds = seconds
-          timer = setTimeout(() => enough.abort(timeIsUp), maxLoadSeconds * 1000)
+          timer = setTimeout(() => loadTimeout.abort(loadTimeoutError), maxLoadSeconds * 1000)
         },
         onStep: (step, phase) => {
-          point = step
+          lastPoint = step
           process.stderr.write(`  ${formatStep(step, slo, phase)}\n`)
         },
       },
-      AbortSignal.any([signal, enough.signal]),
+      AbortSignal.any([signal, loadTimeout.signal]),
     ).catch((error: unknown) => {
-      if (signal.aborted || error !== timeIsUp) throw error
+      if (signal.aborted || error !== loadTimeoutError) throw error
       return undefined
     })
     if (trial === undefined) {
       process.stdout.write(
-        `It works: it answers under load${point ? ` (${formatStep(point, slo, 'search').trim()})` : ''}. Measuring its capacity takes longer than ${maxLoadSeconds} s on this machine.\n`,
+        `The server responds under load${lastPoint ? ` (${formatStep(lastPoint, slo, 'search').trim()})` : ''}. Measuring its capacity takes longer than ${maxLoadSeconds} s on this machine.\n`,
       )
       return exitCodes.ok
     }
     if (trial.state !== 'complete') {
       process.stdout.write(
-        `It does not work yet: ${trial.state === 'failed' ? trial.error : trial.detail}\n`,
+        `The trial failed: ${trial.state === 'failed' ? trial.error : trial.detail}\n`,
       )
       return exitCodes.failure
     }
     const { capacityRps, detail, outcome } = trial.measurement
-    const all =
+    // All trials, some of them in parallel, and the confirmation.
+    const estimatedRunSeconds =
       (budget.maxTrials * trial.seconds) / experiment.parallel +
       (experiment.confirm ? load.confirmSeconds + readySeconds : 0)
     const result =
       capacityRps > 0
-        ? `${significant(capacityRps)} requests per second at ${sloText(slo)}`
+        ? `The server responds under load: ${significant(capacityRps)} requests per second at ${sloText(slo)}`
         : outcome === 'slo-unattainable'
-          ? `these values do not meet ${sloText(slo)}: ${detail}`
-          : `it answers, but its capacity is not known yet: ${detail ?? outcome}`
-    process.stdout.write(`It works: ${result} (a check of ${formatDuration(trial.seconds)}).\n`)
+          ? `The server responds, but this configuration violates ${sloText(slo)}: ${detail}`
+          : `The server responds, but its capacity could not be measured: ${detail ?? outcome}`
+    process.stdout.write(`${result} (a check of ${formatDuration(trial.seconds)}).\n`)
     if (experiment.predictor.kind !== 'url')
       process.stdout.write(
-        `A run of at most ${budget.maxTrials} such trials and a confirmation takes up to ${formatDuration(all)}.\n`,
+        `A full run, with up to ${budget.maxTrials} trials and a confirmation, takes up to ${formatDuration(estimatedRunSeconds)}.\n`,
       )
     return exitCodes.ok
   } finally {
     clearTimeout(timer)
-    await parts.backend.close()
+    await assembly.backend.close()
   }
 }

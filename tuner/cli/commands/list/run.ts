@@ -58,7 +58,7 @@ const hasTags = (annotation: Annotation | undefined, tags: readonly string[] = [
 
 function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
   const { id, name, state, provenance, annotation } = record
-  const said = [
+  const searchableTexts = [
     id,
     name,
     state,
@@ -68,16 +68,16 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
     annotation?.note,
     ...(annotation?.tags ?? []),
   ]
-  return hasAllWords(words, said)
+  return hasAllWords(words, searchableTexts)
 }
 
-function formatList(found: readonly Row[], stored: number): string[] {
+function formatList(rows: readonly Row[], stored: number): string[] {
   if (stored === 0) return ['no experiments yet: tune --model bert --slo 50ms']
-  if (found.length === 0)
+  if (rows.length === 0)
     return [
       `none of ${formatCount(stored, 'experiment')} matches (tune list --all includes archived ones)`,
     ]
-  return formatRows(found, Date.now(), countColumns(process.stdout))
+  return formatRows(rows, Date.now(), countColumns(process.stdout))
 }
 
 function toJson({

@@ -277,29 +277,29 @@ function parseFleet(text: string): { trial: number; replicas: number } {
 function buildUnits(
   { trials, experiment, label, pricePerHour: price, record, recommendation }: ReopenedExperiment,
   books: readonly PriceBook[],
-  wanted: readonly number[] | undefined,
+  requestedTrials: readonly number[] | undefined,
   fleet: number | undefined,
-  given: { readonly startup?: number; readonly node?: number },
+  userSeconds: { readonly startup?: number; readonly node?: number },
   committed: GivenPrice | undefined,
 ): PlanUnit[] {
-  const judged = rankCandidates(
+  const rankedCandidates = rankCandidates(
     trials,
     createRankingCriteria(experiment, { pricePerHour: price, label }),
   )
   // In the order of the recommendation. Configurations that are not known to meet the SLO are
   // planned with only if --trials names them.
   const ranked = listCandidates(recommendation).flatMap(
-    (c) => judged.find((j) => j.candidate.trial === c.trial) ?? [],
+    (c) => rankedCandidates.find((j) => j.candidate.trial === c.trial) ?? [],
   )
   const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
-  const sure = serving.filter((j) => j.candidate.feasible)
+  const feasibleCandidates = serving.filter((j) => j.candidate.feasible)
   const numbers = new Set([
-    ...(wanted ?? sure.slice(0, defaultPlannedTrials).map((j) => j.candidate.trial)),
+    ...(requestedTrials ?? feasibleCandidates.slice(0, defaultPlannedTrials).map((j) => j.candidate.trial)),
     ...(fleet === undefined ? [] : [fleet]),
   ])
-  const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
-  const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
-  if (missing.length > 0 || chosen.length === 0) {
+  const plannedCandidates = serving.filter((j) => numbers.has(j.candidate.trial))
+  const missing = [...numbers].filter((n) => !plannedCandidates.some((j) => j.candidate.trial === n))
+  if (missing.length > 0 || plannedCandidates.length === 0) {
     const servingTrials = serving.map((j) => j.candidate.trial).join(', ')
     const what =
       missing.length > 0
@@ -311,13 +311,13 @@ function buildUnits(
       missing.length > 0 ? exitCodes.usage : resolveExitCode(recommendation),
     )
   }
-  return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {
+  return plannedCandidates.map(({ candidate, trial, measurement, curve }): PlanUnit => {
     const resources = parseResources(candidate.configuration, {}, experiment.own.gpus)
     const assumed = assumeStartup(resources, candidate.tokens !== undefined)
     // Simulated launches take no time, and emulated ones differ from the real server.
     const launched =
       experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
-    const shared = resources.gpu !== undefined && resources.gpuShare < 1
+    const isSharedGpu = resources.gpu !== undefined && resources.gpuShare < 1
     return {
       label:
         candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
@@ -329,8 +329,8 @@ function buildUnits(
       limitMs: experiment.slo.limitMs,
       percentile: experiment.slo.percentile,
       saturationRps: measurement?.saturationRps,
-      startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
-      nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
+      startupSeconds: userSeconds.startup ?? launched ?? assumed.startupSeconds,
+      nodeSeconds: userSeconds.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
       replicasPerNode:
         findCheapestInstance(resources, books[0]!.instances ?? [])?.replicasEach ??
         countReplicasPerNode(resources),
@@ -343,7 +343,7 @@ function buildUnits(
         bundles: listBundles(resources, book),
       })),
       offers: listOffers(resources, books[0]!, committed),
-      ...(shared ? priceWholeGpu({ ...resources, gpuShare: 1 }, books[0]!) : {}),
+      ...(isSharedGpu ? priceWholeGpu({ ...resources, gpuShare: 1 }, books[0]!) : {}),
     }
   })
 }

@@ -1,4 +1,5 @@
-/** Parses the flags of `tune profile` into options of the profiler; reports all problems at once.
+/**
+ * Parses the flags of `tune profile` into options of the profiler; reports all problems at once.
  */
 import {
   type Arrivals,
@@ -202,8 +203,8 @@ function readPrompts({
   if (payload === undefined) return prompts
   if (prompts !== undefined)
     throw new Error('a file of prompts has its own lengths: use only one of them')
-  const named = protocolNames.find((name) => name === protocol)
-  const streams = protocol === undefined || (named !== undefined && protocolTable[named].streams)
+  const protocolName = protocolNames.find((name) => name === protocol)
+  const streams = protocol === undefined || (protocolName !== undefined && protocolTable[protocolName].streams)
   return streams && isConversations(payload) ? resolvePrompts({}, { file: payload }) : undefined
 }
 
@@ -223,8 +224,8 @@ function readPayload(
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined)
     throw new Error(`${payload} contains whole requests, so their items cannot be set`)
-  const whole = resolveContentType(payload, contentType)
-  return { kind, path: payload, ...(whole && { contentType: whole }), ...(order && { order }) }
+  const resolvedContentType = resolveContentType(payload, contentType)
+  return { kind, path: payload, ...(resolvedContentType && { contentType: resolvedContentType }), ...(order && { order }) }
 }
 
 /** @throws PayloadError for an invalid template or a missing file */

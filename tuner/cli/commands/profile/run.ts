@@ -1,7 +1,7 @@
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { describeTrace } from '../../../config/trace.ts'
 import { exitCodes } from '../../../exit-codes.ts'
-import { profileWithoutSecrets } from '../../../library/profile-server.ts'
+import { profileAndRedact } from '../../../library/profile-server.ts'
 import { describeNotReady } from '../../../waiting-text.ts'
 import { requireWritableFiles } from '../../../writable-paths.ts'
 import { countColumns } from '../../render/columns.ts'
@@ -23,7 +23,7 @@ export async function profile(flags: ProfileFlags): Promise<number> {
   const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
   try {
-    const found = await profileWithoutSecrets({
+    const result = await profileAndRedact({
       ...options,
       signal,
       onReason: (reason) => process.stderr.write(`${describeNotReady(reason)}\n`),
@@ -38,15 +38,15 @@ export async function profile(flags: ProfileFlags): Promise<number> {
     const style = detectStyle(process.stdout, process.env)
     process.stdout.write(
       flags.json
-        ? renderJson(found)
-        : `${formatProfile(found, style, countColumns(process.stdout)).join('\n')}\n`,
+        ? renderJson(result)
+        : `${formatProfile(result, style, countColumns(process.stdout)).join('\n')}\n`,
     )
     if (flags.html !== undefined)
-      await writeAtomically(flags.html, await renderHtml(found, new Date()))
-    if (flags.csv !== undefined) await writeAtomically(flags.csv, renderCsv(found))
-    return found.verdict === 'met'
+      await writeAtomically(flags.html, await renderHtml(result, new Date()))
+    if (flags.csv !== undefined) await writeAtomically(flags.csv, renderCsv(result))
+    return result.verdict === 'met'
       ? exitCodes.ok
-      : found.verdict === 'violated'
+      : result.verdict === 'violated'
         ? exitCodes.sloUnmet
         : exitCodes.failure
   } catch (error) {

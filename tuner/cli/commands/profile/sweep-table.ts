@@ -16,7 +16,8 @@ interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** p50, p90 and p99 of the latency, or of all latencies of streamed answers, with their token rate.
+/**
+ * p50, p90 and p99 of the latency, or of all latencies of streamed answers, with their token rate.
  */
 export function buildSweepTable(points: readonly LoadPoint[], slo: Slo): Table {
   const streamed = points.some(({ stream }) => stream !== undefined)
@@ -71,7 +72,7 @@ const formatPercentiles = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>
 /** Columns of streamed answers in the CSV of load points. */
 export const streamColumns: readonly (readonly [
   name: string,
-  of: (point: LoadPoint) => number | undefined,
+  readFigure: (point: LoadPoint) => number | undefined,
 ])[] = [
   ...streamLatencyNames.flatMap((name) =>
     (['p50', 'p90', 'p99'] as const).map(

@@ -42,6 +42,7 @@ export interface SeedRun {
   readonly lookUpsToWithin5Percent: number
 }
 
+/** Relative excess cost of a row that still counts as found, see `lookUpsToWithin5Percent`. */
 const costTolerance = 0.05
 
 /**
@@ -149,8 +150,8 @@ function chooseRecommendation(
   noisy: boolean,
 ): Observation | undefined {
   const asRead = findBestObservation(problem, observations)
-  const chosen = (noisy && asRead && findIncumbent(problem, observations)) || asRead
-  return observations.find((o) => o.configuration === chosen?.configuration)
+  const incumbent = (noisy && asRead && findIncumbent(problem, observations)) || asRead
+  return observations.find((o) => o.configuration === incumbent?.configuration)
 }
 
 /**

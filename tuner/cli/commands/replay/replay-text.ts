@@ -65,15 +65,15 @@ function formatObservedCost(
 function formatVerdict({ task, recorded, truth, run }: ReplayReport): string {
   const { best, observations, probabilityBetterExists } = run
   const { metric, max } = task.constraint
-  const all = recorded.configurations.length
+  const configurationCount = recorded.configurations.length
   if (!best) {
-    return `No configuration that the search tried meets ${metric} <= ${max}: ${truth.feasible || 'none'} of ${all} recorded configurations can.`
+    return `No configuration that the search tried meets ${metric} <= ${max}: ${truth.feasible || 'none'} of ${configurationCount} recorded configurations can.`
   }
   const certainty =
     probabilityBetterExists === undefined
       ? ''
       : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
-  return `${formatConfiguration(best.configuration)}: ${formatOutcome(task, recorded, best)}, found in ${observations.length} of ${all} recorded configurations${certainty}`
+  return `${formatConfiguration(best.configuration)}: ${formatOutcome(task, recorded, best)}, found in ${observations.length} of ${configurationCount} recorded configurations${certainty}`
 }
 
 function formatRegret({ task, recorded, run: { best, regret: share } }: ReplayReport): string[] {

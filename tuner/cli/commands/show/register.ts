@@ -2,7 +2,8 @@ import type { Command } from 'commander'
 import { createStoreOption } from '../command-options.ts'
 import type { ShowFlags } from './run.ts'
 
-/** `tune show`: prints verdict and trials, also re-ranked under another SLO, demand or price book.
+/**
+ * `tune show`: prints verdict and trials, also re-ranked under another SLO, demand or price book.
  */
 export function registerShow(program: Command): void {
   program

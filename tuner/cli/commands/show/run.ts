@@ -55,7 +55,7 @@ export async function show(id: string | undefined, options: ShowFlags): Promise<
   return resolveExitCode(recommendation)
 }
 
-/** For each trial of the search, which attempt at its configuration it was, from 1. */
+/** Numbers the attempts at each configuration from 1, for each trial of the search. */
 function numberAttempts(trials: readonly FinishedTrial[]): ReadonlyMap<FinishedTrial, number> {
   const counts = new Map<string, number>()
   const numbers = new Map<FinishedTrial, number>()

@@ -229,8 +229,8 @@ async function patchManifest(
     report(
       `${where}: ${from === undefined ? 'added' : formatValue(from)} -> ${to === undefined ? 'removed' : formatValue(to)}`,
     )
-  for (const left of patched.unplaced) report(`not set: ${left}`)
-  for (const left of patched.remaining) report(`stays: ${left}`)
+  for (const value of patched.unappliedValues) report(`not set: ${value}`)
+  for (const conflict of patched.conflicts) report(`stays: ${conflict}`)
   if (patched.changes.length === 0) report(`${path}: nothing to change`)
   if (!write) process.stdout.write(patched.text)
   else if (patched.changes.length > 0) await replaceAtomically(path, patched.text)

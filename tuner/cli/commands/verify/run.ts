@@ -181,7 +181,8 @@ async function verifyExperiment(
   }
 }
 
-/** Claims the experiment during the work. Afterwards its state is as before, with the new trials.
+/**
+ * Claims the experiment during the work. Afterwards its state is as before, with the new trials.
  */
 async function runClaimed<T>(
   store: TrialStore,

@@ -1,4 +1,5 @@
-/** Judges a verification: whether the SLO was met at the requested rate, as text and as a document.
+/**
+ * Judges a verification: whether the SLO was met at the requested rate, as text and as a document.
  */
 
 import type { LoadPoint } from '../../../../profiler/model/load-point.ts'

@@ -120,7 +120,7 @@ const serverMetrics = {
 type MonitoredServer = keyof typeof serverMetrics
 export const monitoredServers = Object.keys(serverMetrics) as MonitoredServer[]
 
-/** Queries of a server, without figures that it does not export. */
+/** Builds the queries of a server, without figures that it does not export. */
 export function buildDefaultQueries(
   server: MonitoredServer,
   metric: LatencyMetric,
@@ -128,13 +128,13 @@ export function buildDefaultQueries(
 ): Queries {
   const { requests, failed, latency, gpu, version }: ServerMetrics = serverMetrics[server]
   const increase = (name: string, labels = '$selector') => `sum(rate(${name}{${labels}}[$window]))`
-  const bad =
+  const badRequests =
     failed &&
     ('labels' in failed
       ? increase(requests, `${failed.labels},$selector`)
       : increase(failed.counter))
-  const apart = failed !== undefined && 'counter' in failed && failed.countedApart
-  const rate = apart ? `${increase(requests)} + (${bad} or vector(0))` : increase(requests)
+  const countsApart = failed !== undefined && 'counter' in failed && failed.countedApart
+  const rate = countsApart ? `${increase(requests)} + (${badRequests} or vector(0))` : increase(requests)
   const [histogram, ms] = latency[metric] ?? []
   const label = versionLabel ?? version
   const summary =
@@ -147,7 +147,7 @@ export function buildDefaultQueries(
   return {
     rate,
     ...((percentile ?? summary) && { latency: percentile ?? summary }),
-    ...(bad && { errors: `(${bad} or vector(0)) / (${rate})` }),
+    ...(badRequests && { errors: `(${badRequests} or vector(0)) / (${rate})` }),
     replicas: `count(count by (instance) (${requests}{$selector}))`,
     ...(gpu && { gpu }),
     ...(label && { version: `sum by (${label}) (rate(${requests}{$selector}[$window])) > 0` }),

@@ -99,11 +99,11 @@ export class LogSource implements ProductionSource {
     // Nothing new.
     if (format === undefined)
       return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
-    const open = new Map<number, OpenWindow>()
+    const openWindows = new Map<number, OpenWindow>()
     const until = Math.floor((nowS - maxDelayS) / windowS) * windowS
     let next: LogPosition = { ...(before ?? { inode: now.ino, offset: 0 }), format }
     /** Whether a request of an incomplete window was read. */
-    let ahead = false
+    let isPastComplete = false
     const uncounted: SkippedLines = {
       ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
       ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
@@ -122,11 +122,11 @@ export class LogSource implements ProductionSource {
         }
         const fromS = Math.floor(request.atS / windowS) * windowS
         if (before === undefined) beginsS = Math.min(beginsS, Math.floor(request.atS))
-        ahead ||= fromS >= until
-        if (!ahead) next = { inode, offset: end, format }
+        isPastComplete ||= fromS >= until
+        if (!isPastComplete) next = { inode, offset: end, format }
         if (request.isLocalTime) uncounted.localTimes++
         if (this.#isWatched(request, uncounted) && fromS >= (sinceS ?? 0))
-          countRequest(open, fromS, request)
+          countRequest(openWindows, fromS, request)
       }
     }
     if (uncounted.lines > 0 && uncounted.unread === uncounted.lines)
@@ -137,15 +137,15 @@ export class LogSource implements ProductionSource {
         'set its field: --field path=NAME',
         exitCodes.usage,
       )
-    const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
+    const completeWindows = [...openWindows].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
-      windows: closed.map(([fromS, window]) =>
+      windows: completeWindows.map(([fromS, window]) =>
         this.#createWindow(Math.max(fromS, beginsS), fromS + windowS, window),
       ),
       place: next,
       notes: [
         `${path} is read as ${describeFormat(format)}`,
-        ...warnOfUnit(format, closed.at(-1)?.[1].latencies ?? []),
+        ...warnOfUnit(format, completeWindows.at(-1)?.[1].latencies ?? []),
         ...describeSkipped(path, uncounted),
       ],
     }

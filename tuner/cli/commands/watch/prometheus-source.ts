@@ -24,6 +24,7 @@ interface PrometheusOptions {
 type Values = ReadonlyMap<number, number>
 type Series = { readonly labels: Readonly<Record<string, string>>; readonly values: Values }
 
+/** Maximum time of a query. */
 const timeoutMs = 30_000
 /** Maximum delay of scrapes. */
 const scrapeDelayS = 30

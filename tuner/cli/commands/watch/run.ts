@@ -78,11 +78,11 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   }
 }
 
-const wallClockS = (): number => Date.now() / 1000
+const getWallClockS = (): number => Date.now() / 1000
 
 /** Waits until shortly after the end of the next window. */
 const waitForNextWindow = (windowS: number, signal: AbortSignal): Promise<void> =>
-  wait((windowS - (wallClockS() % windowS) + evaluationDelayS) * 1000, undefined, { signal })
+  wait((windowS - (getWallClockS() % windowS) + evaluationDelayS) * 1000, undefined, { signal })
 
 /**
  * One evaluation: reads new production data, updates the state, derives a proposal, and reports it.
@@ -109,7 +109,7 @@ async function evaluateOnce(
       ? stored
       : { state: createWatchState(deployed.trial), windowS }
   if (first) process.stderr.write(formatIntroduction(name, deployed, stored?.state.trial))
-  const nowS = wallClockS()
+  const nowS = getWallClockS()
   const {
     windows,
     place,
@@ -158,17 +158,17 @@ const formatIntroduction = (
   ].join('')
 
 function propose(
-  seen: WatchReport,
+  report: WatchReport,
   reopened: ReopenedExperiment,
   { trial, headroom }: DeployedConfiguration,
   flags: WatchFlags,
 ): Proposal | undefined {
-  if (!seen.findings.some(({ kind }) => needsReplanning(kind))) return undefined
+  if (!report.findings.some(({ kind }) => needsReplanning(kind))) return undefined
   return replan({
-    findings: seen.findings,
-    options: listReplanOptions(reopened, findSlowness(seen)),
-    deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
-    peakRps: findPeakRps(seen, reopened),
+    findings: report.findings,
+    options: listReplanOptions(reopened, findSlowness(report)),
+    deployed: { trial, ...(report.replicas !== undefined && { replicas: report.replicas }) },
+    peakRps: findPeakRps(report, reopened),
     headroom,
     minGain: parseShare(flags.minGain),
   })
@@ -177,7 +177,7 @@ function propose(
 const findSlowness = ({ findings }: WatchReport): number =>
   Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
 
-/** Until a full week was observed, the planned demand counts too. */
+/** Finds the peak. Until a full week was observed, the planned demand counts too. */
 const findPeakRps = ({ peakRps, state }: WatchReport, { experiment }: ReopenedExperiment): number =>
   Math.max(
     peakRps,
@@ -287,7 +287,7 @@ interface SavedWatch {
 }
 
 /**
- * State of the last evaluation under that name.
+ * Loads the state of the last evaluation under that name.
  * @throws UserError if its windows had another length
  */
 async function loadWatch(
@@ -295,14 +295,14 @@ async function loadWatch(
   name: string,
   windowS: number,
 ): Promise<SavedWatch | undefined> {
-  const found = (await readWatches(db, createDamageReporter(db))).get(name) as
+  const storedWatch = (await readWatches(db, createDamageReporter(db))).get(name) as
     | SavedWatch
     | undefined
-  if (found?.state?.schema !== watchSchema) return undefined
-  if (found.windowS === windowS) return found
+  if (storedWatch?.state?.schema !== watchSchema) return undefined
+  if (storedWatch.windowS === windowS) return storedWatch
   throw new UserError(
-    `the watch ${name} uses windows of ${found.windowS} s`,
-    `use --window ${found.windowS}s, start again with --reset, or start another watch with --name`,
+    `the watch ${name} uses windows of ${storedWatch.windowS} s`,
+    `use --window ${storedWatch.windowS}s, start again with --reset, or start another watch with --name`,
     exitCodes.usage,
   )
 }

@@ -44,14 +44,14 @@ const latencyForm = `--field latency=NAME:UNIT, where UNIT is ${timeUnits.join('
  * @throws UserError
  */
 export function parseFieldFlags(
-  given: readonly string[],
+  options: readonly string[],
   versionLabel: string | undefined,
 ): LogFields {
   let fields: LogFields = {
     ...usualFields,
     ...(versionLabel !== undefined && { version: [versionLabel] }),
   }
-  for (const text of given) {
+  for (const text of options) {
     const [, key, name = '', unit] = /^([a-z]+)=([^:]+)(?::(.*))?$/.exec(text) ?? []
     const field = fieldNames.find((each) => each === key)
     if (field === undefined)
@@ -76,14 +76,14 @@ export function parseFieldFlags(
         'set only the field that contains the latency',
         exitCodes.usage,
       )
-    const known = timeUnits.find((each) => each === unit)
-    if (unit !== undefined && known === undefined)
+    const timeUnit = timeUnits.find((each) => each === unit)
+    if (unit !== undefined && timeUnit === undefined)
       throw new UserError(
         `--field ${text}: ${unit} is not a unit of latency`,
         latencyForm,
         exitCodes.usage,
       )
-    fields = { ...fields, latency: { name, ...(known && { unit: known }) } }
+    fields = { ...fields, latency: { name, ...(timeUnit && { unit: timeUnit }) } }
   }
   return fields
 }

@@ -94,7 +94,7 @@ const findField =
   (line: LogLine): string | undefined =>
     hasFields(line, field) && is(line) ? field : undefined
 
-/** In the order in which they are tried. */
+/** Known formats, in the order in which they are tried. */
 export const knownFormats: readonly KnownFormat[] = [
   {
     ...{ name: 'ingress-nginx, $request_time', shape: 'combined', unit: 's' },

@@ -98,6 +98,7 @@ export function lookUpField(record: LogRecord, name: string): unknown {
   return value
 }
 
+/** Levels of nested objects whose fields are listed. */
 const maxDepth = 4
 
 /** Lists every value that is no object, by its path. */

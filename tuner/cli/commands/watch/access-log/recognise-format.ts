@@ -135,11 +135,11 @@ const latencyTolerance = 0.01
 
 /** Whether several fields contain the same latency, each in its unit. */
 function haveSameLatency(candidates: readonly Candidate[]): boolean {
-  const all = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
-  const [first] = all
+  const latenciesMs = candidates.map(({ value, unit }) => parseLatencyMs(value, unit))
+  const [first] = latenciesMs
   return (
     first !== undefined &&
-    all.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
+    latenciesMs.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
   )
 }
 
@@ -178,12 +178,12 @@ function resolveUnit(
   lines: readonly SampledLine[],
   shape: LogShape,
   field: string,
-  given: TimeUnit | undefined,
+  requestedUnit: TimeUnit | undefined,
 ): LogFormat {
   const values = lines
     .map(({ line }) => lookUpField(line.record, field))
     .filter((value) => value !== undefined && value !== null)
-  const unit = given ?? parseLatencyName(field)?.unit
+  const unit = requestedUnit ?? parseLatencyName(field)?.unit
   const isStated = values.every((value) => parseLatencyMs(value, undefined) !== undefined)
   if (unit === undefined && isStated) return { shape, latency: { field } }
   const [{ known, line } = lines[0]!] = lines

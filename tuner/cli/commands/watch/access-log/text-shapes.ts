@@ -3,7 +3,7 @@
 /** Keys as the server names them; of a text line, as docs/how-to/watch-production.md lists them. */
 export type LogRecord = Readonly<Record<string, unknown>>
 
-/** In the order in which they are tried; `logfmt` fits most and comes last. */
+/** Shapes of lines, in the order in which they are tried; `logfmt` fits most and comes last. */
 export const textShapes = [
   'combined',
   'envoy',
@@ -75,9 +75,8 @@ const agentPattern = /^"(?:[^"\\]|\\.)*" "(?:[^"\\]|\\.)*"(?: |$)/
 const wordPattern = /([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))|"((?:[^"\\]|\\.)*)"|(\S+)/g
 
 /**
- * Of nginx, Apache and those that write like them. What stands behind the agent, or behind the
- * bytes
- * where there is none, is in the fields 1, 2, ..., `last`, and under its name where it is
+ * Parses the format of nginx, Apache and servers that write alike. Text behind the agent (without
+ * an agent: behind the bytes) is in the fields 1, 2, ..., `last`, and under its name if it is
  * NAME=value.
  */
 function parseCombined(text: string): LogRecord | undefined {
@@ -85,16 +84,16 @@ function parseCombined(text: string): LogRecord | undefined {
   if (!match) return undefined
   const [, time, request, status, bytes, rest = ''] = match
   const behind = rest.replace(agentPattern, '').trim()
-  const named: Record<string, string> = {}
+  const namedValues: Record<string, string> = {}
   const values: string[] = []
   for (const [, name, quoted, bare, quotedWord, bareWord] of behind.matchAll(wordPattern)) {
-    if (name !== undefined) named[name] = quoted ?? bare ?? ''
+    if (name !== undefined) namedValues[name] = quoted ?? bare ?? ''
     else if (/^(?:ms|us|µs|s)$/.test(bareWord ?? '') && /^[\d.]+$/.test(values.at(-1) ?? ''))
       values.push(`${values.pop()}${bareWord}`)
     else values.push(quotedWord ?? bareWord ?? '')
   }
   return {
-    ...named,
+    ...namedValues,
     ...Object.fromEntries(values.map((value, i) => [String(i + 1), value])),
     ...(values.length > 0 && { last: values.at(-1) }),
     ...{ time, request, status, bytes, behind, values },
@@ -121,6 +120,7 @@ function parseElb(text: string): LogRecord | undefined {
   }
 }
 
+/** Minimum number of pairs of a logfmt line. */
 const minPairs = 3
 const pairPattern = /([A-Za-z_][\w.@/-]*)=(?:"((?:[^"\\]|\\.)*)"|(\S*))(?: +|$)/y
 

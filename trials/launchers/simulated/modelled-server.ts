@@ -27,10 +27,10 @@ export interface ModelledServer {
   readonly architecture: Architecture
   readonly resources: Resources
   readonly serving: ServingParameters
-  /** Device time of one batch of this size. */
-  readonly batchLatency: (batch: number) => DeviceLatency
+  /** Predicts the device time of one batch of this size. */
+  readonly predictBatchLatency: (batch: number) => DeviceLatency
   readonly cores: MachineCores
-  /** The fit of the server, and the device time of a batch without it, ms. */
+  /** Calibration of the server, and the uncalibrated device time of a batch, ms. */
   readonly calibration?: {
     readonly calibratedServer: CalibratedServer
     readonly deviceMs: (batch: number) => number
@@ -44,17 +44,17 @@ export interface ModelledServer {
   readonly gpuWatts?: number
 }
 
-/**
- * Relative errors of the memory: of the built-in server, of one measured at several batches, and of
- * a framework without measurements.
- */
+/** Relative error of the predicted GPU memory of the built-in server. */
 const modelledMemoryError = 0.15
+/** Relative error for a server whose memory was measured at several batch sizes. */
 const measuredMemoryError = 0.06
+/** Relative error for a framework server without memory measurements. */
 const unmeasuredMemoryError = 0.5
 
 /**
+ * Models the server of a configuration.
  * @param defaults values of parameters that the configuration does not name
- * @throws DeviceModelError for values that the model cannot read
+ * @throws DeviceModelError for values that the model cannot parse
  */
 export function modelServer(
   architecture: Architecture,
@@ -65,7 +65,7 @@ export function modelServer(
   cores = referenceCores,
 ): ModelledServer {
   const resources = parseResources(configuration, defaults, ownGpus)
-  // The measured latencies of a server include its delay.
+  // Calibrated latencies already include the batching delay.
   const serving = readServingParameters(configuration, {
     ...(calibratedServer && { maxDelayMs: 0 }),
     ...(resources.gpu === undefined && { instances: countCpuInstances(resources.cpuCores) }),
@@ -77,7 +77,7 @@ export function modelServer(
       resources,
       serving,
       cores,
-      batchLatency: modelCpuInference(architecture, resources, serving, cores.speed),
+      predictBatchLatency: modelCpuInference(architecture, resources, serving, cores.speed),
     }
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig =
@@ -89,6 +89,7 @@ export function modelServer(
     precision: serving.precision,
     sequenceLength: getInputKind(architecture) === 'text' ? serving.sequenceLength : undefined,
     imageSize: serving.imageSize,
+    // A MIG slice is a device of its own.
     share: mig ? 1 : resources.gpuShare,
     sharing: serving.sharing,
     mig,
@@ -113,7 +114,7 @@ export function modelServer(
     resources,
     serving,
     cores,
-    batchLatency: calibratedServer
+    predictBatchLatency: calibratedServer
       ? (batch) => predictDeviceLatency({ ...createCall(batch), calibratedServer, processes })
       : predictUncalibrated,
     ...(calibratedServer && {
@@ -140,50 +141,53 @@ export function modelServer(
   }
 }
 
-const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
+const latencyCaches = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
-/** Finds the cache of device times by batch: thousands of configurations share a few devices. */
+/**
+ * Finds the device times by batch. They are shared, because thousands of configurations differ only
+ * in settings that do not affect them.
+ */
 function findLatencyCache(
   architecture: Architecture,
   gpu: Gpu,
   settings: string,
 ): Map<number, DeviceLatency> {
-  const ofArchitecture =
-    latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
-  latencies.set(architecture, ofArchitecture)
-  const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
-  ofArchitecture.set(gpu, ofGpu)
-  const found = ofGpu.get(settings) ?? new Map<number, DeviceLatency>()
-  ofGpu.set(settings, found)
-  return found
+  const byGpu =
+    latencyCaches.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
+  latencyCaches.set(architecture, byGpu)
+  const bySettings = byGpu.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
+  byGpu.set(gpu, bySettings)
+  const latenciesByBatch = bySettings.get(settings) ?? new Map<number, DeviceLatency>()
+  bySettings.set(settings, latenciesByBatch)
+  return latenciesByBatch
 }
 
 /**
- * Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on
- * large products, measured.
+ * FLOP per ms of one server core in the WebAssembly backend. Measured on large matrix products:
+ * 26 to 29 GFLOP/s.
  */
 const coreFlopsPerMs = 27e6
-/** n cores multiply products as fast as n^0.9 of them. */
+/** n cores speed up a matrix product n^0.9 times. */
 const coreScalingExponent = 0.9
 /**
- * Activation bytes that it reads and writes per ms between products, always on one core.
- * Convolutions fuse theirs into the products.
+ * Activation bytes per ms of element-wise operations, which run on a single core. Convolutional
+ * models fuse them into the products.
  */
 const serialBytesPerMs = 2.3e6
-/** Fixed cost of a batch. */
-const callMs = 0.2
+/** Fixed cost of a batch, ms. */
+const fixedBatchMs = 0.2
 /**
- * Overhead of each request in addition to its batch, in the receiving process, the instance's
- * process, and between them: 2 to 3 ms (`npm run bench:predictor -- cpu`).
+ * Overhead of each request in addition to its batch, ms: in the receiving process, in the instance
+ * process, and between them. Measured: 2 to 3 ms (`npm run bench:predictor -- cpu`).
  */
-const handOverMs = 2.5
+const perItemOverheadMs = 2.5
 /** Relative error (standard deviation) of CPU times. */
 export const cpuError = 0.4
 
 /**
- * Inference on the CPU: concurrent instances, by default one per core, that divide the cores. An
- * instance with several cores does part of its work on one of them (`npm run bench:predictor --
- * inference`).
+ * Models inference on the CPU: concurrent instances, by default one per core, divide the cores. An
+ * instance with several cores runs its element-wise operations on one of them (`npm run
+ * bench:predictor -- inference`).
  */
 function modelCpuInference(
   architecture: Architecture,
@@ -205,8 +209,8 @@ function modelCpuInference(
     const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
     const coresEach = Math.max(0.5, cpuCores / instances)
     return (
-      callMs +
-      batch * handOverMs +
+      fixedBatchMs +
+      batch * perItemOverheadMs +
       countFlops(work) / (coreFlopsPerMs * coresEach ** coreScalingExponent) +
       serialBytes / serialBytesPerMs
     )

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { findArchitecture } from '../../devices/architecture.ts'
 import { readSettings } from '../../predictor/settings.ts'
-import { modelServer } from './device.ts'
+import { modelServer } from './modelled-server.ts'
 import { createEstimator } from './estimate.ts'
 
 /** Of one instance that has them all. */
@@ -16,9 +16,9 @@ const onCoresMs = (
     batchSize: batch,
     sequenceLength,
     instances: 1,
-  }).batchLatency(batch).ms
+  }).predictBatchLatency(batch).ms
 /** What each request costs around its batch (`npm run bench:predictor -- cpu`). */
-const handOverMs = 2.5
+const perItemOverheadMs = 2.5
 
 /**
  * Medians of `npm run bench:predictor -- inference` on a core of 2.x GHz; the last two models are
@@ -36,7 +36,7 @@ it.each([
   '$model at $length tokens on $cores cores is computed as fast as measured',
   ({ model, length, cores, batches, ms }) => {
     for (const [i, batch] of batches.entries()) {
-      const ratio = (onCoresMs(model, length, cores, batch) - batch * handOverMs) / ms[i]!
+      const ratio = (onCoresMs(model, length, cores, batch) - batch * perItemOverheadMs) / ms[i]!
       expect(ratio).toBeGreaterThan(0.78)
       expect(ratio).toBeLessThan(1.1)
     }

@@ -9,22 +9,22 @@ import { TimeSlicer } from './time-slicer.ts'
 /** Sections within this distance of the viewport are rendered, pixels. */
 const renderMarginPx = 400
 
-interface Part {
+interface ScheduledSection {
   readonly element: HTMLElement
-  /** Also renders a quick answer, which ranks only the best trials, before all are ranked. */
-  readonly showsQuickAnswer?: boolean
+  /** Also renders the preliminary ranking, of only the best trials, before all are ranked. */
+  readonly showsPreliminary?: boolean
   show(answer: Answer): void
 }
 
 interface Entry {
-  readonly part: Part
+  readonly section: ScheduledSection
   /** Whether the section is near the viewport; undefined until the observer first reports. */
   isNear?: boolean
   /** The answer has changed since the section was rendered. */
   isStale: boolean
 }
 
-export class PartSchedule {
+export class SectionSchedule {
   readonly #entries: Entry[] = []
   #answer?: Answer
   readonly #timeSlicer = new TimeSlicer()
@@ -32,9 +32,9 @@ export class PartSchedule {
     rootMargin: `${renderMarginPx}px`,
   })
 
-  add(part: Part): void {
-    this.#entries.push({ part, isStale: false })
-    this.#observer.observe(part.element)
+  add(section: ScheduledSection): void {
+    this.#entries.push({ section, isStale: false })
+    this.#observer.observe(section.element)
   }
 
   /** Renders every section now. */
@@ -51,25 +51,25 @@ export class PartSchedule {
   renderIncrementally(answer: Answer, done: () => void): void {
     this.#answer = answer
     // A section without layout (empty, or print-only) never intersects: render it now.
-    const isFar = ({ isNear, part }: Entry) =>
-      isNear === false && part.element.offsetParent !== null
+    const isFar = ({ isNear, section }: Entry) =>
+      isNear === false && section.element.offsetParent !== null
     for (const entry of this.#entries) entry.isStale = true
     const due = this.#entries.filter((entry) => !isFar(entry))
     this.#timeSlicer.start(0, () => updateInSteps(due, answer), done)
   }
 
   /**
-   * Renders the sections that show a quick answer, and cancels a pending incremental rendering,
-   * whose answer is outdated.
+   * Renders the sections that show a preliminary ranking, and cancels a pending incremental
+   * rendering, which is outdated.
    */
-  renderQuickAnswer(answer: Answer): void {
+  renderPreliminary(answer: Answer): void {
     this.#timeSlicer.stop()
-    for (const { part } of this.#entries) if (part.showsQuickAnswer) part.show(answer)
+    for (const { section } of this.#entries) if (section.showsPreliminary) section.show(answer)
   }
 
   #handleIntersections(entries: readonly IntersectionObserverEntry[]): void {
     for (const { target, isIntersecting } of entries) {
-      const entry = this.#entries.find(({ part }) => part.element === target)
+      const entry = this.#entries.find(({ section }) => section.element === target)
       if (!entry) continue
       entry.isNear = isIntersecting
       if (isIntersecting && entry.isStale && this.#answer) update(entry, this.#answer)
@@ -79,7 +79,7 @@ export class PartSchedule {
 
 function update(entry: Entry, answer: Answer): void {
   entry.isStale = false
-  entry.part.show(answer)
+  entry.section.show(answer)
 }
 
 function* updateInSteps(due: readonly Entry[], answer: Answer): Generator<undefined, void> {
