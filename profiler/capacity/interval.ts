@@ -127,9 +127,7 @@ function capToObserved(estimate: CapacityPosterior, observedRps: number): Capaci
       Math.max(capacityRps, Math.min(high, maxUpperEndFactor * observedRps)),
     ],
   })
-  return capacityRps < estimate.capacityRps
-    ? { ...cappedEstimate, isCapped: true }
-    : cappedEstimate
+  return capacityRps < estimate.capacityRps ? { ...cappedEstimate, isCapped: true } : cappedEstimate
 }
 
 /**
@@ -328,11 +326,7 @@ export function boundByConfirmation(
   const bracket = createBracket(metRps, highRps)
   return isProven
     ? bracket
-    : recordAdjustment(
-        bracket,
-        'unproven',
-        createBracket(unprovenShare * metRps, highRps, metRps),
-      )
+    : recordAdjustment(bracket, 'unproven', createBracket(unprovenShare * metRps, highRps, metRps))
 }
 
 /**

@@ -116,7 +116,11 @@ describe('a closed loop', () => {
 
   test('of a dozen windows ends with what it saw', async () => {
     const growing = await saturated((_, load, window) => answers(load, 10 * 2 ** window), 0, 8)
-    expect(growing).toMatchObject({ rps: expect.closeTo(20_480, 6), connections: 8, hasDied: false })
+    expect(growing).toMatchObject({
+      rps: expect.closeTo(20_480, 6),
+      connections: 8,
+      hasDied: false,
+    })
   })
 
   test('begins anew with more connections', async () => {

@@ -53,7 +53,11 @@ describe('where an answer ends', () => {
       'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok',
       { text: 'ok', isComplete: true },
     ],
-    ['not yet', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', { text: 'ok', isComplete: false }],
+    [
+      'not yet',
+      'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok',
+      { text: 'ok', isComplete: false },
+    ],
     [
       'more than was asked for',
       'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP',

@@ -400,7 +400,7 @@ describe('classes of requests', () => {
             const own = all.filter(({ of }) => of === name)
             return (
               own.length - own.filter(good).length <=
-                countMaxViolations({ percentile: 0.9 }, own.length)
+              countMaxViolations({ percentile: 0.9 }, own.length)
             )
           })
           expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)

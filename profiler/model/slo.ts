@@ -222,8 +222,7 @@ export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
 export const countMaxViolations = (
   { percentile }: Pick<Slo, 'percentile'>,
   requests: number,
-): number =>
-  requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
+): number => requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
  * Result of a window: its requests, its failures, and its percentile, that of the worst class with

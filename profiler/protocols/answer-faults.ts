@@ -198,7 +198,11 @@ function findListFault(
   if (isNumeric && list.includes(null)) return `${location} holds null in place of a number`
   if (typeof list[0] === 'number') return undefined
   for (const [i, one] of list.entries()) {
-    const fault = findDocumentFault(one, `${location}[${i}]`, Array.isArray(one) ? depth : depth + 1)
+    const fault = findDocumentFault(
+      one,
+      `${location}[${i}]`,
+      Array.isArray(one) ? depth : depth + 1,
+    )
     if (fault !== undefined) return fault
   }
   return undefined

@@ -81,8 +81,7 @@ async function calibrateCount(
   const calibrate = async (short: Prompt, long: Prompt) => {
     const shortTokens = await countByServer(short)
     const longTokens = await countByServer(long)
-    if (shortTokens === undefined || longTokens === undefined)
-      return { perToken: 1, perMessage: 0 }
+    if (shortTokens === undefined || longTokens === undefined) return { perToken: 1, perMessage: 0 }
     const ownDifference = countOwn(long.text) - countOwn(short.text)
     const perToken = Math.max(1, (longTokens - shortTokens) / Math.max(1, ownDifference))
     return { perToken, perMessage: Math.max(0, shortTokens - perToken * countOwn(short.text)) }

@@ -24,8 +24,14 @@ export function listPeaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   // Repeats a period that is shorter than a day until it covers one.
   while (fromS < endS - roundingToleranceS) {
     for (const { rps, seconds } of spans) {
-      const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - roundingToleranceS) / stepSeconds)
-      for (let step = Math.floor((fromS + roundingToleranceS) / stepSeconds); step < lastStep; step++) {
+      const lastStep = Math.ceil(
+        (Math.min(endS, fromS + seconds) - roundingToleranceS) / stepSeconds,
+      )
+      for (
+        let step = Math.floor((fromS + roundingToleranceS) / stepSeconds);
+        step < lastStep;
+        step++
+      ) {
         const hour = getHour(step)
         peaks[hour] = Math.max(peaks[hour] || 0, rps)
       }

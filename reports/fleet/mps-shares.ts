@@ -85,7 +85,8 @@ function listPartitions(slices: readonly MpsSlice[]): string[][] {
   const extend = (names: readonly string[], from: number, share: number, memory: number): void => {
     const fits = (slice: MpsSlice) =>
       share + slice.share <= 1 + 1e-9 && memory + slice.memorySteps <= stepsPerGpu
-    if (names.length > 0 && (names.length === maxSize || !slices.some(fits))) combinations.push([...names])
+    if (names.length > 0 && (names.length === maxSize || !slices.some(fits)))
+      combinations.push([...names])
     if (names.length === maxSize) return
     for (const [i, slice] of slices.entries())
       if (i >= from && fits(slice))

@@ -114,7 +114,10 @@ export function renderMigLayouts(
     'mig-configs': {
       [uncutConfig]: [{ devices: 'all', 'mig-enabled': false }],
       ...Object.fromEntries(
-        configuredLayouts.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
+        configuredLayouts.map(({ config, kind, cuts }) => [
+          config!,
+          listDevices(cuts, perNode(kind)),
+        ]),
       ),
     },
   }

@@ -27,7 +27,11 @@ export class NodePool {
    * Orders missing pods.
    * @returns after how many seconds they serve: on free places, on new nodes
    */
-  orderPods(seconds: number, pods: number, desired: number): { inSeconds: number; count: number }[] {
+  orderPods(
+    seconds: number,
+    pods: number,
+    desired: number,
+  ): { inSeconds: number; count: number }[] {
     const { startupSeconds, nodeSeconds, replicasPerNode } = this.#unit
     const ordered = Math.max(0, desired - pods)
     const freePlaces =

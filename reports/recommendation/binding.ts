@@ -204,7 +204,9 @@ function findNeighbourOutOfMemory(
   const configuration = trial.configuration
   for (const other of all) {
     if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue
-    const changed = Object.keys(configuration).filter((name) => configuration[name] !== other.trial.configuration[name])
+    const changed = Object.keys(configuration).filter(
+      (name) => configuration[name] !== other.trial.configuration[name],
+    )
     const [name] = changed
     if (name !== undefined && changed.length === 1)
       return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`

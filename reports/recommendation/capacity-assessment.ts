@@ -94,13 +94,16 @@ function poolMeasurements(
   return {
     ...first,
     ...(contradicted && { capacityRps: 0, capacityCi90Rps: [0, first.capacityCi90Rps[1]] }),
-    unloaded: measurements.reduce((a, b) => (b.unloaded.requests > a.unloaded.requests ? b : a)).unloaded,
+    unloaded: measurements.reduce((a, b) => (b.unloaded.requests > a.unloaded.requests ? b : a))
+      .unloaded,
     saturationRps: Math.max(...measurements.map((m) => m.saturationRps)),
     points: measurements.flatMap((m) => m.points),
     requests: measurements.reduce((sum, m) => sum + m.requests, 0),
     // A confirmation's caveats are about the SLO that it was made for.
     caveats: mergeCaveats(
-      measurements.filter((m) => m === first || areSameSlo(m.slo, slo)).map(({ caveats }) => caveats),
+      measurements
+        .filter((m) => m === first || areSameSlo(m.slo, slo))
+        .map(({ caveats }) => caveats),
     ),
   }
 }

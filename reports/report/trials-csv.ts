@@ -42,7 +42,8 @@ export const trialColumns: readonly {
   {
     name: 'feasible',
     what: 'whether the configuration meets the SLO and the price limit; empty for trials without a result and for confirmations',
-    getCell: ({ candidate }) => (candidate && hasResult(candidate) ? candidate.feasible : undefined),
+    getCell: ({ candidate }) =>
+      candidate && hasResult(candidate) ? candidate.feasible : undefined,
   },
   {
     name: 'reason',
@@ -58,7 +59,8 @@ export const trialColumns: readonly {
     name: 'estimate_rps',
     what: 'rate at which this measurement reaches the SLO, requests per second',
     getCell: (r) =>
-      getFigure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? pickOwnCapacity(r),
+      getFigure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ??
+      pickOwnCapacity(r),
   },
   {
     name: 'estimate_low_rps',
@@ -131,7 +133,11 @@ export const trialColumns: readonly {
     getCell: (r) => r.measurement?.outcome,
   },
   { name: 'requests', what: 'requests sent', getCell: (r) => r.measurement?.requests },
-  { name: 'cpu_cores_busy', what: 'mean number of busy cores', getCell: (r) => r.trial.usage?.cpuCores },
+  {
+    name: 'cpu_cores_busy',
+    what: 'mean number of busy cores',
+    getCell: (r) => r.trial.usage?.cpuCores,
+  },
   { name: 'peak_rss_mib', what: 'peak memory, MiB', getCell: (r) => r.trial.usage?.peakRssMiB },
   { name: 'gpu_memory_mib', what: 'GPU memory, MiB', getCell: (r) => r.trial.usage?.gpuMemoryMiB },
   {
@@ -233,10 +239,7 @@ const hasResult = ({ status }: Candidate): boolean =>
   status !== 'inconclusive' && status !== 'failed'
 
 /** Gets a figure of a measured configuration; empty for those without a measurement, never 0. */
-const getFigure = (
-  { candidate, measurement }: Row,
-  read: (candidate: Candidate) => Cell,
-): Cell =>
+const getFigure = ({ candidate, measurement }: Row, read: (candidate: Candidate) => Cell): Cell =>
   candidate && measurement && hasResult(candidate) ? read(candidate) : undefined
 
 /** Picks the measurement of a trial without a candidate: a confirmation, or a repeated trial. */
@@ -255,7 +258,10 @@ const getInterval = ({ candidate, measurement }: Row): readonly [number, number]
 const columnsBeforeParameters = 3
 
 /** Renders every trial in order, under the criteria's SLO, objective and prices. */
-export function renderTrialsCsv(trials: readonly FinishedTrial[], criteria: RankingCriteria): string {
+export function renderTrialsCsv(
+  trials: readonly FinishedTrial[],
+  criteria: RankingCriteria,
+): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, columnsBeforeParameters)
   const rankedTrials = rankCandidates(trials, criteria)
@@ -263,7 +269,9 @@ export function renderTrialsCsv(trials: readonly FinishedTrial[], criteria: Rank
     ...trialColumns.slice(columnsBeforeParameters),
     ...(rankedTrials.some(({ candidate }) => candidate.tokens) ? tokenColumns : []),
   ]
-  const candidates = new Map(rankedTrials.map((one) => [configurationKey(one.trial.configuration), one]))
+  const candidates = new Map(
+    rankedTrials.map((one) => [configurationKey(one.trial.configuration), one]),
+  )
   const metrics = [
     ...new Set(
       trials.flatMap((t) =>

@@ -165,7 +165,8 @@ function computeMemory(
     }
   }
   if (figuresHold && peakRssMiB !== undefined && peakRssMiB > 0) {
-    const mib = Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + sharedMemoryMiB
+    const mib =
+      Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + sharedMemoryMiB
     const sharedText = sharedMemoryMiB > 0 ? `, plus ${sharedMemoryMiB} MiB of shared memory` : ''
     return {
       mib,

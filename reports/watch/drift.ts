@@ -111,7 +111,9 @@ export function summariseDrift({
   risingS,
 }: DriftState): DriftSummary {
   const sinceS = established?.sinceS ?? risingS
-  const driftHours = hours.filter(({ atS }) => sinceS === undefined || atS >= sinceS).slice(-maxHours / 2)
+  const driftHours = hours
+    .filter(({ atS }) => sinceS === undefined || atS >= sinceS)
+    .slice(-maxHours / 2)
   return {
     state: settling ? 'settling' : established ? 'drifted' : 'quiet',
     hours: settling?.hours ?? hours.length,
@@ -198,14 +200,18 @@ function testHour(
   const isSlow = (one: Hour) => one.ln > Math.log1p(tolerance)
   const hours = [...previous.hours, hour].slice(-maxHours)
   if (previous.established) {
-    const lastHours = hours.filter(({ atS }) => atS >= previous.established!.atS).slice(-recoveryHours)
-    const hasRecovered = lastHours.length === recoveryHours && lastHours.filter(isSlow).length <= recoveryHours / 4
+    const lastHours = hours
+      .filter(({ atS }) => atS >= previous.established!.atS)
+      .slice(-recoveryHours)
+    const hasRecovered =
+      lastHours.length === recoveryHours && lastHours.filter(isSlow).length <= recoveryHours / 4
     const { established: _, ...rest } = previous
     return hasRecovered ? { ...rest, evidence: initialEvidence, hours } : { ...previous, hours }
   }
   const evidence = updateEvidence(previous.evidence, isSlow(hour))
   const { risingS: previousRisingS, ...rest } = previous
-  const risingS = sumCapital(evidence) > minRisingEvidence ? (previousRisingS ?? hour.atS) : undefined
+  const risingS =
+    sumCapital(evidence) > minRisingEvidence ? (previousRisingS ?? hour.atS) : undefined
   if (sumCapital(evidence) < falseAlarmDays * 24)
     return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
   const atS = getWindowEndS({ fromS: hour.atS, seconds: hourS })

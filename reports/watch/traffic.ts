@@ -26,7 +26,8 @@ export function updateTraffic(
   const atS = getHourStartS(fromS)
   const last = previous.at(-1)
   const hour = { atS, mostRps: rateRps, ...(replicas !== undefined && { replicas }) }
-  if (last?.atS !== atS) return [...previous, hour].filter((one) => one.atS > atS - weekHours * hourS)
+  if (last?.atS !== atS)
+    return [...previous, hour].filter((one) => one.atS > atS - weekHours * hourS)
   const minReplicas = Math.min(
     last.replicas ?? Number.POSITIVE_INFINITY,
     replicas ?? Number.POSITIVE_INFINITY,
@@ -57,7 +58,9 @@ export function findIdleReplicas(
   { capacityRps, headroom }: { readonly capacityRps: number; readonly headroom: number },
 ): { readonly replicas: number; readonly needed: number; readonly peakRps: number } | undefined {
   if (!coversWeek(traffic)) return undefined
-  const replicaCounts = traffic.flatMap(({ replicas }) => (replicas === undefined ? [] : [replicas]))
+  const replicaCounts = traffic.flatMap(({ replicas }) =>
+    replicas === undefined ? [] : [replicas],
+  )
   if (replicaCounts.length < traffic.length) return undefined
   const peak = findPeakRps(traffic)
   const needed = peak === 0 ? 0 : countReplicas({ demandRps: peak, headroom }, capacityRps)

@@ -86,8 +86,10 @@ export function formatProposal(proposal: Proposal, command: string): string {
     case 'change': {
       const { to, from } = proposal
       const deployment = `deploy ${replicas(to.replicas)} of trial ${to.trial} (${to.label}), ${money(to.perHour)} per hour`
-      if (!from) return `${deployment}: the deployed configuration no longer meets the SLO at any rate`
-      if (from.trial === to.trial) return `${deployment}: same configuration, new number of replicas`
+      if (!from)
+        return `${deployment}: the deployed configuration no longer meets the SLO at any rate`
+      if (from.trial === to.trial)
+        return `${deployment}: same configuration, new number of replicas`
       return `${deployment}; the deployed trial ${from.trial} (${from.label}) would need ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
     }
   }

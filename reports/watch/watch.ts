@@ -141,7 +141,8 @@ export function recordWindow(
     replicas === undefined || replicas === 0 || !isConclusive
       ? { ...window, sloMs: undefined }
       : { ...window, sloMs }
-  const violatesSlo = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
+  const violatesSlo =
+    (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
   const summary: WindowSummary = {
     fromS: window.fromS,
     rateRps: window.rateRps,
@@ -151,14 +152,17 @@ export function recordWindow(
     over: replicas !== undefined && window.rateRps > replicas * server.capacityRps,
   }
   const firstVersion = previous.firstVersion ?? window.versions?.[0]
-  const versions = window.versions && window.versions.length > 0 ? window.versions : previous.versions
+  const versions =
+    window.versions && window.versions.length > 0 ? window.versions : previous.versions
   return {
     ...previous,
     untilS: getWindowEndS(window),
     windows: previous.windows + 1,
     drift: updateDrift(previous.drift, driftWindow, server, replicas || 1, target.drift),
     traffic: updateTraffic(previous.traffic, window, replicas),
-    looks: [...previous.looks, summary].filter((one) => one.fromS > window.fromS - getLookbackS(window)),
+    looks: [...previous.looks, summary].filter(
+      (one) => one.fromS > window.fromS - getLookbackS(window),
+    ),
     ...(firstVersion !== undefined && { firstVersion }),
     ...(versions !== undefined && { versions }),
     last: window,
@@ -201,7 +205,12 @@ function findSloViolation({ looks, last }: WatchState): Finding | undefined {
     ...(sloMs !== undefined && { sloMs }),
     ...(errorShare !== undefined && { errorShare }),
   }
-  return { kind: 'slo', windows: violations.length, minutes: (violations.length * last.seconds) / 60, ...figures }
+  return {
+    kind: 'slo',
+    windows: violations.length,
+    minutes: (violations.length * last.seconds) / 60,
+    ...figures,
+  }
 }
 
 const findDrift = ({ state, slowness, sinceS, establishedS }: DriftSummary): Finding | undefined =>

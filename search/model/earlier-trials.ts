@@ -42,8 +42,7 @@ export function createEarlierTrialsPrior(
   return (
     predictLogRates && {
       slopes: [earlierRateSlope],
-      computeColumns: (configurations) =>
-        predictLogRates(configurations).map((value) => [value]),
+      computeColumns: (configurations) => predictLogRates(configurations).map((value) => [value]),
       ...earlierTrialsPriorSettings,
     }
   )

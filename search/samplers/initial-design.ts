@@ -115,7 +115,8 @@ function findMostFilling(
   )
   const reductions = candidates.map((candidate) =>
     space.reduce(
-      (sum, row, i) => sum + Math.max(0, nearestDistances[i]! - computeDistance(row, candidate.row)),
+      (sum, row, i) =>
+        sum + Math.max(0, nearestDistances[i]! - computeDistance(row, candidate.row)),
       0,
     ),
   )

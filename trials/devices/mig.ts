@@ -80,7 +80,11 @@ const createNominalProfiles = (
 const a100Of40 = createA100Profiles(40, [4.75, 9.75, 19.62, 39.5])
 const a100Of80 = createA100Profiles(80, [9.75, 19.62, 39.5, 79.25])
 const createH100Profiles = (multiprocessors: number) =>
-  createHopperProfiles(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
+  createHopperProfiles(
+    multiprocessors,
+    ['10gb', '20gb', '40gb', '80gb'],
+    [9.75, 19.62, 39.5, 79.25],
+  )
 
 const h200 = createHopperProfiles(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140])
 
@@ -159,7 +163,9 @@ export function matchMigProfile(gpu: Gpu, name: string): MigProfile | undefined 
  * memory within 5 %.
  */
 function isSameProfile(profileName: string, requestedName = ''): boolean {
-  const [a, b] = [profileName, requestedName].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
+  const [a, b] = [profileName, requestedName].map((name) =>
+    /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number),
+  )
   return (
     a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
   )

@@ -168,7 +168,10 @@ export const createPredictorEnvironment = (
   MODEL: template.model,
   ENGINE: engine,
   CPU_CORES: String(Math.ceil(requested.cpuCores)),
-  ...(requested.gpu !== undefined && { GPU: requested.gpu, GPU_MEMORY_PERCENT: String(100 * gpuShare) }),
+  ...(requested.gpu !== undefined && {
+    GPU: requested.gpu,
+    GPU_MEMORY_PERCENT: String(100 * gpuShare),
+  }),
   ...(requested.migProfile !== undefined && { MIG_PROFILE: requested.migProfile }),
   ...(engine === 'emulated' &&
     template.standsFor !== undefined && { EMULATED_SERVER: template.standsFor }),

@@ -6,6 +6,7 @@ import { createServerTuning, selectServerParameters } from '../servers/preset.ts
 import { LaunchError } from '../types.ts'
 import {
   argsPlaceholder,
+  fillPlaceholders,
   findPlaceholders,
   formatArgumentNames,
   formatEnvironmentName,
@@ -14,10 +15,9 @@ import {
   isInvalidFilePath,
   joinNames,
   type LauncherValues,
+  listPrepareTexts,
   preparedName,
   preparePlaceholders,
-  listPrepareTexts,
-  fillPlaceholders,
   type TunedParameter,
 } from './placeholders.ts'
 import { type CommandTemplate, defaultPrepareTimeoutS, type PrepareStep } from './template.ts'
@@ -56,8 +56,10 @@ export const fillPrepare = (
     ),
   )
   const fill = (text: string) =>
-    fillPlaceholders(text, { ...knownValues, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
-      missing.add(name),
+    fillPlaceholders(
+      text,
+      { ...knownValues, ...configuration, [preparedName]: preparedPlaceholder },
+      (name) => missing.add(name),
     )
   const texts = [...command, ...Object.values(env)]
   const filled = {
@@ -143,7 +145,8 @@ export const listTunedParts = (
     Object.entries(template.env ?? {}).filter(([, text]) => isTuned(text)),
   )
   const passedNames = new Set([...command, ...Object.values(env)].flatMap(findPlaceholders))
-  const presetNames = template.server && selectServerParameters(template.server.kind, [...parameterNames])
+  const presetNames =
+    template.server && selectServerParameters(template.server.kind, [...parameterNames])
   return {
     template: { ...template, command, env, files: [], server: undefined },
     elsewhere: parameters.flatMap(({ name, category }) =>
@@ -172,7 +175,9 @@ export const fillCommand = (
       ),
     )
   const hasArgsPlaceholder = template.command.includes(argsPlaceholder)
-  const command = template.command.flatMap((part) => (part === argsPlaceholder ? args : [fill(part)]))
+  const command = template.command.flatMap((part) =>
+    part === argsPlaceholder ? args : [fill(part)],
+  )
   const cwd = template.cwd === undefined ? undefined : fill(template.cwd)
   const writtenFiles = (template.files ?? []).map((file) => ({
     path: fill(file.path),
@@ -193,7 +198,9 @@ export const fillCommand = (
       new OwnSettings(
         command,
         cwd,
-        new Map(writtenFiles.map(({ path, contents }) => [join(String(values.dir), path), contents])),
+        new Map(
+          writtenFiles.map(({ path, contents }) => [join(String(values.dir), path), contents]),
+        ),
       ),
     )
   const filled = {
@@ -269,7 +276,8 @@ export const limitsOwnGpuMemory = (
   return (
     texts.flatMap(findPlaceholders).some((name) => memoryShareNames.has(name)) ||
     parameters.some(
-      ({ name, category }) => memoryShareNames.has(name) && (category === 'env' || category === 'args'),
+      ({ name, category }) =>
+        memoryShareNames.has(name) && (category === 'env' || category === 'args'),
     )
   )
 }

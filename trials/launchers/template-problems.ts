@@ -7,20 +7,20 @@ import { isLanguageServer } from '../servers/server-kinds.ts'
 import { listReconfigurable } from './fill.ts'
 import {
   argsPlaceholder,
+  fillPlaceholders,
   findPlaceholders,
   formatArgumentNames,
   formatEnvironmentName,
   formatPlaceholderHint,
+  formatStagePlaceholder,
   getArgFormat,
   isInvalidFilePath,
   joinNames,
   launcherPlaceholders,
-  formatStagePlaceholder,
+  listPrepareTexts,
   preparedName,
   preparePlaceholders,
-  listPrepareTexts,
   reconfigurePlaceholders,
-  fillPlaceholders,
   type TunedParameter,
 } from './placeholders.ts'
 import type { CommandTemplate, PrepareStep } from './template.ts'
@@ -60,11 +60,13 @@ export const findTemplateProblems = (
   const usedNames = new Set(
     settingsProblems.length > 0
       ? parameterNames
-      : template.server && selectServerParameters(template.server.kind, parameterNames, ownSettings),
+      : template.server &&
+          selectServerParameters(template.server.kind, parameterNames, ownSettings),
   )
-  for (const name of [...listPrepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
-    findPlaceholders,
-  ))
+  for (const name of [
+    ...listPrepareTexts(template.prepare),
+    ...(template.reconfigure ?? []),
+  ].flatMap(findPlaceholders))
     usedNames.add(name)
   const unknown = textsByPlace.flatMap(([place, text]) =>
     text === argsPlaceholder
@@ -117,13 +119,19 @@ export const findTemplateProblems = (
     .filter(isInvalidFilePath)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
-  const prepareProblems = template.prepare ? findPrepareProblems(template.prepare, parameterNames) : []
+  const prepareProblems = template.prepare
+    ? findPrepareProblems(template.prepare, parameterNames)
+    : []
   return [
     ...empty,
     ...unknown,
     ...prepareProblems,
     ...settingsProblems,
-    ...findFixedFlags(template, parameters, settingsProblems.length === 0 ? ownSettings : new OwnSettings()),
+    ...findFixedFlags(
+      template,
+      parameters,
+      settingsProblems.length === 0 ? ownSettings : new OwnSettings(),
+    ),
     ...findReconfigureProblems(template, parameters),
     ...argFormat,
     ...unused,
@@ -201,10 +209,13 @@ function listParameterFlags(
     fillPlaceholders(part, formatArgumentNames(name, ''), () => {}),
   )
   const namedArguments = Object.values(formatArgumentNames(name, '')).map((text) => `--${text}`)
-  const knownArguments = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
+  const knownArguments =
+    recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
   return [
     ...(category === 'args' ? ownArguments : []),
-    ...(server === undefined ? [...knownArguments, ...namedArguments] : listFlags(server.kind, name, own)),
+    ...(server === undefined
+      ? [...knownArguments, ...namedArguments]
+      : listFlags(server.kind, name, own)),
   ]
 }
 

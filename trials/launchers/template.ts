@@ -38,8 +38,8 @@ export interface KvTransfer {
 
 /** Settings of the built-in predictor that a variant changes. */
 export interface VariantSettings {
-  /** An architecture in place of the template's model. */
-  /** The user's own files in place of the template's `model`. */
+  /** An architecture in place of the template's. */
+  readonly model?: string
   /** The user's own files in place of the template's. */
   readonly modelPath?: string
   readonly engine?: BuiltinEngine

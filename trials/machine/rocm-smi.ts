@@ -100,10 +100,14 @@ const readRuntimeUuid = (uniqueId = ''): string | undefined => {
  * W7900]'; some report a number, or nothing.
  */
 function readName(readFigure: Card['figure']): string {
-  const boardName = [readFigure('card series'), readFigure('device name'), readFigure('card model')].find(
-    (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
+  const boardName = [
+    readFigure('card series'),
+    readFigure('device name'),
+    readFigure('card model'),
+  ].find((name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name))
+  return (
+    /\[(.+)\]$/.exec(boardName ?? '')?.[1] ?? boardName ?? readFigure('card model') ?? 'AMD GPU'
   )
-  return /\[(.+)\]$/.exec(boardName ?? '')?.[1] ?? boardName ?? readFigure('card model') ?? 'AMD GPU'
 }
 
 const parseMiB = (bytes: string | undefined): number | undefined => {

@@ -280,7 +280,9 @@ async function readByKey<Row>(
 ): Promise<RowsByKey<Row>> {
   const findNextKey = async (after: number) => {
     const query = `SELECT min(${keyColumn}) AS key FROM ${table} WHERE ${condition} ${keyColumn} > ?`
-    const result = await readOrSkip(() => sql.all<{ key: number | null }>(query, [...values, after]))
+    const result = await readOrSkip(() =>
+      sql.all<{ key: number | null }>(query, [...values, after]),
+    )
     return result === unreadable ? unreadable : (result[0]?.key ?? undefined)
   }
   const readRowAt = (key: number) =>

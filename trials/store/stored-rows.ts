@@ -221,7 +221,8 @@ export function parseTrial(
   const points: unknown[] = []
   for (const text of curve) {
     const point = decodeJson(text)
-    if ('problem' in point) return reportDamage(`its load point ${points.length + 1}: ${point.problem}`)
+    if ('problem' in point)
+      return reportDamage(`its load point ${points.length + 1}: ${point.problem}`)
     points.push(point.document)
   }
   const trial = document.document as FinishedTrial

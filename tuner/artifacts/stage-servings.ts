@@ -54,7 +54,8 @@ function resolveStage(
 ): Serving {
   const { experiment, stages, recommendation, candidate, trials, pricePerHour } = input
   const stageConfiguration = findStage(candidate.configuration, name)
-  if (stageConfiguration === undefined) throw new TypeError(`the configuration has no stage ${name}`)
+  if (stageConfiguration === undefined)
+    throw new TypeError(`the configuration has no stage ${name}`)
   const { configuration, replicas } = stageConfiguration
   const { cpuCores } = parseResources(configuration, {}, stage.own.gpus)
   const usage = findStageUsage(name, candidate, recommendation, trials)

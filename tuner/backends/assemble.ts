@@ -55,7 +55,10 @@ export async function assemble(
   machine: MachineFacts,
   onDamage?: (damage: Damage) => void,
 ): Promise<LoopParts> {
-  const calibratedExperiment = addMeasuredCores(await applyCalibration(configuredExperiment, onDamage), machine)
+  const calibratedExperiment = addMeasuredCores(
+    await applyCalibration(configuredExperiment, onDamage),
+    machine,
+  )
   const book = await loadPriceBook(calibratedExperiment.pricesPath, calibratedExperiment.own.gpus)
   const backend = await openBackend(calibratedExperiment, experimentId, machine)
   try {

@@ -76,7 +76,9 @@ export function createClusterLoad(
           },
           signal,
         )
-        return neighbourWatch.noteIn(enforceBounds(lineReader.measurement(code), task.kind, predictor.logPath))
+        return neighbourWatch.noteIn(
+          enforceBounds(lineReader.measurement(code), task.kind, predictor.logPath),
+        )
       } finally {
         neighbourWatch.end()
       }

@@ -74,7 +74,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'set the most similar one: architecture: bert-base',
       exitCodes.usage,
     )
-  const { configurations, complete } = findCandidates(
+  const { configurations, isComplete } = findCandidates(
     // Keep configurations that cannot serve, to count them and say why.
     { ...problem, cannotServe: undefined },
     [],
@@ -116,7 +116,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       .sort((a, b) => b.nearness - a.nearness)
       .slice(0, 3)
       .map(({ reason }) => reason),
-    complete,
+    complete: isComplete,
     caveat: [...describeAcceptance(experiment), describeCaveat(experiment)].join(' '),
   }
 }

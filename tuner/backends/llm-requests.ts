@@ -59,14 +59,17 @@ function readRequests(path: string): CompletionRequest[] {
  * cache contains it.
  */
 function keepSharedPrefixes(completionRequests: readonly CompletionRequest[]): LlmRequest[] {
-  const requests = completionRequests.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
-    promptTokens,
-    outputTokens: maxTokens,
-    hashes: computePrefixHashes(words),
-    ...(requestClass && { requestClass }),
-  }))
+  const requests = completionRequests.map(
+    ({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
+      promptTokens,
+      outputTokens: maxTokens,
+      hashes: computePrefixHashes(words),
+      ...(requestClass && { requestClass }),
+    }),
+  )
   const uses = new Map<number, number>()
-  for (const { hashes } of requests) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
+  for (const { hashes } of requests)
+    for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
   return requests.map(({ hashes, ...lengths }) => ({
     ...lengths,
     prefix: hashes.filter((hash) => uses.get(hash)! > 1),

@@ -152,7 +152,13 @@ function createLauncher(
   const { protocol, payload, ownGpus, runDirectory } = options
   const { parameters } = experiment.space
   const local = createLocalLauncher(options)
-  const reusingLauncher = addServerReuse(local, template, { parameters, protocol, payload, machine, ownGpus })
+  const reusingLauncher = addServerReuse(local, template, {
+    parameters,
+    protocol,
+    payload,
+    machine,
+    ownGpus,
+  })
   return addAnswerChecks(reusingLauncher, experiment, template, runDirectory)
 }
 

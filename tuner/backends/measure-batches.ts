@@ -129,7 +129,8 @@ export async function measureBatches(
       processes: 1,
     }))
     const concurrentBatch = processes > 1 ? batches[Math.min(2, batches.length - 1)]! : undefined
-    const concurrentMs = concurrentBatch === undefined ? undefined : await measure(concurrentBatch, 2)
+    const concurrentMs =
+      concurrentBatch === undefined ? undefined : await measure(concurrentBatch, 2)
     if (concurrentMs !== undefined)
       points.push({ batch: concurrentBatch!, latencyMs: median(concurrentMs), processes: 2 })
     const saturation = served.size > 0 ? await saturated(batches.at(-1)!) : undefined

@@ -81,7 +81,9 @@ export function addAuthorization(
   headers: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
   const { username, password } = URL.canParse(url) ? new URL(url) : { username: '', password: '' }
-  const hasAuthorization = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
+  const hasAuthorization = Object.keys(headers).some(
+    (name) => name.toLowerCase() === 'authorization',
+  )
   if ((username === '' && password === '') || hasAuthorization) return headers
   const pair = `${decodeOrKeep(username)}:${decodeOrKeep(password)}`
   return { authorization: `Basic ${Buffer.from(pair).toString('base64')}`, ...headers }

@@ -37,7 +37,8 @@ function checkResultsFolder(outDir: string): void {
   const createFolderError = (what: string) =>
     new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
   const existingParent = findExistingParent(outDir)
-  if (!statSync(existingParent).isDirectory()) throw createFolderError(`${existingParent} is not a folder`)
+  if (!statSync(existingParent).isDirectory())
+    throw createFolderError(`${existingParent} is not a folder`)
   try {
     probeFolder(outDir)
   } catch (error) {
@@ -54,7 +55,8 @@ function checkDiskSpace(path: string): void {
   const { bavail, bsize, blocks, files, ffree } = statfsSync(existingParent)
   const freeMiB = (bavail * bsize) / MiB
   // File systems without a size report 0 for everything.
-  const fullDisk = blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
+  const fullDisk =
+    blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
   const what =
     fullDisk ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
   if (what !== undefined)

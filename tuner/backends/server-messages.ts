@@ -30,7 +30,11 @@ export async function addServerMessages(
   target: Target,
   signal: AbortSignal,
 ): Promise<Measurement> {
-  if (target.kind !== 'http' || target.transport === 'grpc' || !hasTooManyErrorResponses(measurement))
+  if (
+    target.kind !== 'http' ||
+    target.transport === 'grpc' ||
+    !hasTooManyErrorResponses(measurement)
+  )
     return measurement
   const answers = await Promise.allSettled(
     target.bodies.slice(0, maxConcurrentRequests).map(async (body) => {

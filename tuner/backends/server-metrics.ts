@@ -76,7 +76,9 @@ async function readMetricsUnderLoad(
   directUrl?: string,
 ): Promise<MetricReading[]> {
   const direct = directUrl === undefined ? target : { ...target, url: directUrl }
-  const endpointsOf = new Map(requestedMetrics.map(({ from }) => [from, resolveEndpoints(direct, from)]))
+  const endpointsOf = new Map(
+    requestedMetrics.map(({ from }) => [from, resolveEndpoints(direct, from)]),
+  )
   const scrapeAll = (from: string) =>
     Promise.all(endpointsOf.get(from)!.map((endpoint) => scrape(endpoint, signal)))
   // Scrape once before the load, so that a wrong path costs no window.

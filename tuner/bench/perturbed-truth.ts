@@ -9,9 +9,12 @@ import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../.
 import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
 import { computeGpuFeatures } from '../../trials/devices/gpu-features.ts'
 import { createCpuStage } from '../../trials/launchers/simulated/cpu-stage.ts'
-import { type ModelledServer, modelServer } from '../../trials/launchers/simulated/modelled-server.ts'
 import { createEstimator } from '../../trials/launchers/simulated/estimate.ts'
 import { predictCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
+import {
+  type ModelledServer,
+  modelServer,
+} from '../../trials/launchers/simulated/modelled-server.ts'
 import { createQueueingModel } from '../../trials/launchers/simulated/queueing-model.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { createPricing } from '../loop/problem.ts'
@@ -188,7 +191,8 @@ function drawTruth(
   const deviceBias = (modelled: ModelledServer, batch: number): number => {
     const { gpu, gpuShare } = modelled.resources
     const { precision } = modelled.serving
-    const error = errors === 'unseen' ? UNSEEN.gpu : modelled.predictBatchLatency(batch).relativeError
+    const error =
+      errors === 'unseen' ? UNSEEN.gpu : modelled.predictBatchLatency(batch).relativeError
     const level = 0.8 * z(`${gpu}`) + 0.4 * z(`${gpu} ${precision}`)
     const slope = 0.6 * z(`${gpu} slope`) * (Math.log(batch) / Math.log(128) - 0.5) * 2
     return error * (level + slope) + (1 - shareExponent) * Math.log(gpuShare)

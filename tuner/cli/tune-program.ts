@@ -125,7 +125,10 @@ export async function run(words: readonly string[]): Promise<void> {
     await checkCommand(words)
     const commandName = words[0] === 'help' ? words[1] : words[0]
     // A completion script names every command.
-    const isAlone = commandName !== undefined && commandName !== 'completion' && Object.hasOwn(commands, commandName)
+    const isAlone =
+      commandName !== undefined &&
+      commandName !== 'completion' &&
+      Object.hasOwn(commands, commandName)
     const program = createProgram(await loadCommands(isAlone ? commandName : undefined))
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {

@@ -89,7 +89,13 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       server !== undefined &&
       isLanguageServer(server) &&
       findKnownArchitecture(model.architecture, own) === undefined
-    const protocolName = resolveBuiltinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
+    const protocolName = resolveBuiltinProtocol(
+      report,
+      protocol,
+      model,
+      own,
+      built === 'gguf' || unknown,
+    )
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[protocolName].streams)
       report(

@@ -155,9 +155,7 @@ function describePipelineModel(stages: readonly ExperimentStage[], provenance: P
     `${name} ${listGpus(experiment).length > 0 ? describeModelErrors(experiment) : `CPU ${percent(cpuError)}`}`
   if (provenance === 'simulated')
     return `SIMULATED in virtual time: nothing is launched or measured; each stage is modelled by a device model from published tables, typical error of batch times (1σ): ${stages.map(describeErrors).join('; ')}. A stage that waits for its calls occupies no worker, and the network between stages takes no time.`
-  const emulatedStages = stages.filter(
-    ({ experiment }) => experiment.devicesUsed === 'emulated',
-  )
+  const emulatedStages = stages.filter(({ experiment }) => experiment.devicesUsed === 'emulated')
   return `GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times (1σ): ${emulatedStages.map(describeErrors).join('; ')}.`
 }
 

@@ -57,11 +57,7 @@ async function findCurrentRecommendation({
   result,
 }: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
-  const experiment = loadExperimentDocument(
-    spec as ExperimentDocument,
-    id,
-    createReadOnlyHost(),
-  )
+  const experiment = loadExperimentDocument(spec as ExperimentDocument, id, createReadOnlyHost())
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const pricing = priceExperiment(experiment, book)
   const isCurrent = ({ configuration, pricePerHour, bundles }: Candidate) =>

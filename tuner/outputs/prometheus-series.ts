@@ -95,11 +95,20 @@ export class RunSeries {
         const labels = { trial: String(trial.number), configuration: label }
         return [
           sample('tune_trials', count, { state: trial.state }),
-          sample('tune_trial_price_dollars_per_hour', pricePerHour, { ...labels, state: trial.state }),
+          sample('tune_trial_price_dollars_per_hour', pricePerHour, {
+            ...labels,
+            state: trial.state,
+          }),
           sample('tune_trial_duration_seconds', trial.seconds, { ...labels, state: trial.state }),
           sample('tune_spent_dollars', spent),
           ...(trial.state === 'complete'
-            ? [sample('tune_trial_estimate_requests_per_second', trial.measurement.capacityRps, labels)]
+            ? [
+                sample(
+                  'tune_trial_estimate_requests_per_second',
+                  trial.measurement.capacityRps,
+                  labels,
+                ),
+              ]
             : []),
         ]
       }
@@ -112,7 +121,9 @@ export class RunSeries {
         return [
           sample('tune_best_capacity_requests_per_second', best.capacityRps, labels),
           sample('tune_best_price_dollars_per_hour', best.pricePerHour, labels),
-          ...(best.replicas === undefined ? [] : [sample('tune_best_replicas', best.replicas, labels)]),
+          ...(best.replicas === undefined
+            ? []
+            : [sample('tune_best_replicas', best.replicas, labels)]),
         ]
       }
       default:

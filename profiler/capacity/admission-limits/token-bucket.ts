@@ -86,8 +86,7 @@ function hasFewerRefusals(
     if (Number.isNaN(latencyMs[i]!)) observedRefusals++
   }
   return (
-    expectedRefusals - observedRefusals >
-    maxMissingDeviations * (1 + Math.sqrt(expectedRefusals))
+    expectedRefusals - observedRefusals > maxMissingDeviations * (1 + Math.sqrt(expectedRefusals))
   )
 }
 /** Poisson standard deviations by which refusals may fall short of the expected number. Assumed. */

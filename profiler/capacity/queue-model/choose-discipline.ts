@@ -52,9 +52,7 @@ export function chooseDiscipline(input: DisciplineInput): ChosenDiscipline {
   // Too few workers can explain windows of nearly full batches, but not a loop of other batches.
   const isRefuted =
     input.declared === undefined && input.loops.length > 0 && withLoops.loops.length === 0
-  return isRefuted
-    ? { discipline: undefined, isMisfit: true }
-    : { discipline: withLoops, isMisfit }
+  return isRefuted ? { discipline: undefined, isMisfit: true } : { discipline: withLoops, isMisfit }
 }
 
 /**

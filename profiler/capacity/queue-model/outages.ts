@@ -111,9 +111,7 @@ export function separateOutages(runs: readonly ServiceLog[]): SeparatedOutages {
     endCurrent()
     return { ...log, tookMs }
   })
-  return outages.flat().length > maxOutageShare * ratios.length
-    ? unseparated
-    : { typical, outages }
+  return outages.flat().length > maxOutageShare * ratios.length ? unseparated : { typical, outages }
 }
 
 /** Splits an outage into one for each of its steps. */
@@ -193,7 +191,10 @@ export function sampleOutageRates(
       shape,
       rate:
         (outageCountDispersion *
-          computeGammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / sampleCount)) /
+          computeGammaQuantile(
+            (shape * k + 0.5) / outageCountDispersion,
+            (r + 0.5) / sampleCount,
+          )) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((lengthSdOfOne / Math.sqrt(k)) * sampleNormal(uniform))

@@ -192,7 +192,8 @@ describe('a server that takes all who are there', () => {
     expect(model.gated).toEqual({ maxBatch: 8, msEach: expect.closeTo(2, 9) })
     expect(computeSaturation(model)).toBeCloseTo(8000 / 26, 9)
     expect(
-      buildQueueModel(stepsOf(times(20, { present: 1, departed: 1 })), { largestLoopBatch: 8 }).gated,
+      buildQueueModel(stepsOf(times(20, { present: 1, departed: 1 })), { largestLoopBatch: 8 })
+        .gated,
     ).toBeUndefined()
     expect(buildQueueModel(stepsOf(batches(8)), { largestLoopBatch: 3 }).gated?.maxBatch).toBe(4)
   })

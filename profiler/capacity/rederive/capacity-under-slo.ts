@@ -71,6 +71,10 @@ function deriveFromCurve(
     ...(isUnbounded ? raiseToSaturation(estimate, measurement.saturationRps) : estimate),
     sloMs: Math.min(limitMs, interpolateLatency(curve, capacityRps)),
     derived: true,
-    bounds: isUnbounded ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
+    bounds: isUnbounded
+      ? 'lower'
+      : limitMs <= measurement.slo.limitMs
+        ? measurement.bounds
+        : 'both',
   }
 }

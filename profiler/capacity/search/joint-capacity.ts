@@ -149,8 +149,7 @@ function computeLnLikelihood(
   const lnMet = Math.log1p(-allowed) * Math.exp(exponent)
   const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
   return (
-    nEff *
-    ((1 - violationShare) * Math.max(lnMinProbability, lnMet) + violationShare * lnViolated)
+    nEff * ((1 - violationShare) * Math.max(lnMinProbability, lnMet) + violationShare * lnViolated)
   )
 }
 

@@ -3,7 +3,11 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { judgeSloByInterval, meetsSlo, type Slo } from '../../model/slo.ts'
 import { estimateJointCapacity, type JointCapacity } from './joint-capacity.ts'
-import { estimateOverloadThroughput, type ObservedWindow, summariseWindow } from './short-windows.ts'
+import {
+  estimateOverloadThroughput,
+  type ObservedWindow,
+  summariseWindow,
+} from './short-windows.ts'
 
 /** A valid window, and whether it met the SLO. */
 export interface JudgedWindow extends ObservedWindow {

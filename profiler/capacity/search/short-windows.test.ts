@@ -5,7 +5,11 @@ import type { Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import { estimateJointCapacity } from './joint-capacity.ts'
-import { estimateOverloadThroughput, type ObservedWindow, summariseWindow } from './short-windows.ts'
+import {
+  estimateOverloadThroughput,
+  type ObservedWindow,
+  summariseWindow,
+} from './short-windows.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' }
 const generator = new VirtualLoadGenerator()

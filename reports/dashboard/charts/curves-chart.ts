@@ -41,7 +41,11 @@ export function createCurvesOption(
   return {
     ...createBase(theme),
     grid: { left: 58, right: 24, top: 34, bottom: 48 },
-    legend: createLegend(theme, { left: 8, right: 'auto', data: rankedCandidates.map((j) => formatName(j)) }),
+    legend: createLegend(theme, {
+      left: 8,
+      right: 'auto',
+      data: rankedCandidates.map((j) => formatName(j)),
+    }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { type: 'value', min: 0, ...createAxis('offered rate, requests per second', theme) },
     yAxis: { ...scale, ...createYAxis(`${latencyAxis.name} (log)`, theme) },
@@ -57,7 +61,9 @@ export function createCurvesOption(
           lineStyle: { width: 2 },
           data: knots
             .filter((k) => latencyAxis.of(k.latencyMs) <= maxLatency)
-            .map((k) => createKnotPoint(k, [k.rateRps, latencyAxis.of(k.latencyMs), j.candidate.trial])),
+            .map((k) =>
+              createKnotPoint(k, [k.rateRps, latencyAxis.of(k.latencyMs), j.candidate.trial]),
+            ),
           ...(i === 0 ? createSloMarks(slo, theme) : {}),
           z: 3,
         },

@@ -168,7 +168,9 @@ export function createHistoryOption(
   const pointsWithCost = points.filter((p) => p.cost !== undefined)
   const convertCost = (cost: number) => toDisplayedCost(objective, cost)
   const log = pointsWithCost.length > 0 && pointsWithCost.every((p) => convertCost(p.cost!) > 0)
-  const scale = log ? createLogAxis(pointsWithCost.map((p) => convertCost(p.cost!))) : { type: 'value' }
+  const scale = log
+    ? createLogAxis(pointsWithCost.map((p) => convertCost(p.cost!)))
+    : { type: 'value' }
   return {
     ...createBase(theme),
     grid: { left: 60, right: 20, top: 34, bottom: 48 },

@@ -142,7 +142,9 @@ function computeEffect(
   const at = (v: number, b: number) => f[from + v * backgroundPoints + b]!
   const overallMean = f.reduce((sum, y) => sum + y, 0) / f.length
   const variance = f.reduce((sum, y) => sum + (y - overallMean) ** 2, 0) / f.length
-  const valueMeans = Array.from({ length: values }, (_, v) => mean(backgroundPoints, (b) => at(v, b)))
+  const valueMeans = Array.from({ length: values }, (_, v) =>
+    mean(backgroundPoints, (b) => at(v, b)),
+  )
   const centre = mean(values, (v) => valueMeans[v]!)
   const within = mean(backgroundPoints, (b) => {
     const level = mean(values, (v) => at(v, b))

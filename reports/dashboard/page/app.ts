@@ -103,7 +103,11 @@ export class App {
     else this.schedule()
   }
 
-  setExperiments(experiments: readonly ExperimentEntry[], chosen: string, isWritable: boolean): void {
+  setExperiments(
+    experiments: readonly ExperimentEntry[],
+    chosen: string,
+    isWritable: boolean,
+  ): void {
     this.chosen = chosen
     this.#setState({ experiments, isWritable })
   }
@@ -193,7 +197,10 @@ export class App {
       )
     else if (this.#isMany && this.answer) {
       // Leave three quarters of the time to the mouse.
-      this.#preliminaryTimer ??= setTimeout(() => this.#rankPreliminarily(), 3 * this.#preliminaryMs)
+      this.#preliminaryTimer ??= setTimeout(
+        () => this.#rankPreliminarily(),
+        3 * this.#preliminaryMs,
+      )
     } else if (dragging && this.#refreshMs > maxDragRefreshMs) {
       // A refresh that would block the mouse waits for its pause; one that would only skip frames
       // runs at intervals.

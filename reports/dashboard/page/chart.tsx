@@ -6,8 +6,8 @@ import { estimateText, formatCapacity } from '../../recommendation/words.ts'
 import { getDevice } from '../data/ranking.ts'
 import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
-import { useApp } from './section.tsx'
 import { type ChartItem, type ChartSource, Plot, type Size } from './plot.ts'
+import { useApp } from './section.tsx'
 
 interface ChartProps extends ChartSource {
   /** Name of the exported file, without extension. */

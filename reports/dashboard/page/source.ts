@@ -46,7 +46,9 @@ export async function listExperiments(): Promise<ExperimentList> {
 }
 
 export async function listOutcomes(): Promise<readonly ExperimentOutcome[]> {
-  return (await requireSuccess(fetch('/api/outcomes'))).json() as Promise<readonly ExperimentOutcome[]>
+  return (await requireSuccess(fetch('/api/outcomes'))).json() as Promise<
+    readonly ExperimentOutcome[]
+  >
 }
 
 /** @throws Error with the message of the server if it rejects the request */

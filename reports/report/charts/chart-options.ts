@@ -97,7 +97,10 @@ export function createParetoOption(
     data: (j.curve ?? [])
       .filter((k) => k.rateRps > 0 && latencyAxis.of(k.latencyMs) <= xMax)
       .map((k) =>
-        createKnotPoint(k, [latencyAxis.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
+        createKnotPoint(k, [
+          latencyAxis.of(k.latencyMs),
+          perDollar(k.rateRps, j.candidate.pricePerHour),
+        ]),
       ),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
@@ -172,7 +175,10 @@ export const createKnotPoint = ({ modelled }: CurveKnot, value: number[]) =>
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
 /** Latency at the SLO percentile (log) against the offered rate, with the SLO. */
-export function loadCurveOption(rankedCandidates: readonly RankedCandidate[], slo: Slo): EChartsOption {
+export function loadCurveOption(
+  rankedCandidates: readonly RankedCandidate[],
+  slo: Slo,
+): EChartsOption {
   const latencyAxis = sloAxis(slo)
   return {
     ...createLegendAbove(rankedCandidates.map((j) => j.candidate.label)),

@@ -88,7 +88,9 @@ function listTolerationEdits(
   // A toleration without a key tolerates every taint.
   const missing = createGpuTolerations(gpu).filter(
     ({ key }) =>
-      !currentTolerations.some((one) => [key, undefined].includes(getValueAt(one, ['key']) as string)),
+      !currentTolerations.some((one) =>
+        [key, undefined].includes(getValueAt(one, ['key']) as string),
+      ),
   )
   return withoutConflicts(
     missing.map((value, i) => ({ object, path: [...path, currentTolerations.length + i], value })),

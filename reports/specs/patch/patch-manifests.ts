@@ -121,7 +121,8 @@ function applyEdits(text: string, edits: readonly Edit[], file: string): string 
       conflictingEdits.push(edit)
       sharedValueError = error
     }
-  if (conflictingEdits.length === edits.length && sharedValueError !== undefined) throw sharedValueError
+  if (conflictingEdits.length === edits.length && sharedValueError !== undefined)
+    throw sharedValueError
   return conflictingEdits.length === 0 ? edited : applyEdits(edited, conflictingEdits, file)
 }
 

@@ -50,12 +50,18 @@ function listSizeEdits(
   const { replicas } = serving
   const hpaPath = [...target.podPath.slice(0, -1), 'hpaSpec']
   if (getValueAt(target.object.value, hpaPath) !== undefined)
-    return { ...noEdits, unappliedValues: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`] }
+    return {
+      ...noEdits,
+      unappliedValues: [`replicas = ${replicas}: ${hpaPath.join('.')} scales them`],
+    }
   const path = findReplicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
       ? noEdits
-      : { ...noEdits, unappliedValues: [`replicas = ${replicas}: ${owner.title} has no field for them`] }
+      : {
+          ...noEdits,
+          unappliedValues: [`replicas = ${replicas}: ${owner.title} has no field for them`],
+        }
   if (getValueAt(owner.value, path) === replicas) return noEdits
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }

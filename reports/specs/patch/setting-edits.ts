@@ -161,7 +161,12 @@ const isNamedAfter = (variable: string, flag: string): boolean =>
   flag.length > 2 &&
   isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
 
-function setValue(change: ContainerChange, flagValue: FlagValue, value: string, depth = 0): string[] {
+function setValue(
+  change: ContainerChange,
+  flagValue: FlagValue,
+  value: string,
+  depth = 0,
+): string[] {
   const variable = findVariable(flagValue.written)
   if (variable === undefined) {
     if (isSameValue(stripQuotes(flagValue.written), value)) return []
@@ -175,7 +180,9 @@ function setValue(change: ContainerChange, flagValue: FlagValue, value: string, 
   if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
   const isFromElsewhere = listAt(change.target.value, ['envFrom']).length > 0
   if (hasDefault && !isFromElsewhere)
-    return change.replace(flagValue.text, createReplacement(flagValue, value)) ? [] : ['it is set twice']
+    return change.replace(flagValue.text, createReplacement(flagValue, value))
+      ? []
+      : ['it is set twice']
   return [`it is written as ${flagValue.written}, which the container does not set`]
 }
 

@@ -103,7 +103,9 @@ export function describeCount(architecture: GraphArchitecture): string {
   const count = countGraphItem(architecture, {})
   const dynamicAxes = listDynamicAxes(architecture.graph)
   const item =
-    dynamicAxes.length === 0 ? 'an item' : `an item with ${dynamicAxes.join(' and ')} of ${defaultSequenceLength}`
+    dynamicAxes.length === 0
+      ? 'an item'
+      : `an item with ${dynamicAxes.join(' and ')} of ${defaultSequenceLength}`
   const of = {
     text: `a text of ${fixedSize ?? defaultSequenceLength} tokens`,
     image: `an image of ${imageSize} pixels`,

@@ -199,9 +199,12 @@ function convertTensor(tensor: Tensor): GraphTensor {
 
 function readValues(tensor: Tensor): readonly number[] | undefined {
   const { raw_data: raw, data_type: type } = tensor
-  const listedValues = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find(
-    (list) => list.length > 0,
-  )
+  const listedValues = [
+    tensor.int64_data,
+    tensor.float_data,
+    tensor.int32_data,
+    tensor.double_data,
+  ].find((list) => list.length > 0)
   if (listedValues !== undefined || raw.length === 0) return listedValues
   const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength)
   const each = (size: number, at: (offset: number) => number) =>

@@ -229,10 +229,16 @@ const slice: ShapeRule = inferOne((node, { shape, values }, [, starts, ends, axe
     const size = shape[axis]!
     const within = (at: number) =>
       Math.min(size, Math.max(stepSizes[i]! < 0 ? -1 : 0, at < 0 ? at + size : at))
-    const [begin, end] = [Math.min(within(from[i]!), stepSizes[i]! < 0 ? size - 1 : size), within(to[i]!)]
+    const [begin, end] = [
+      Math.min(within(from[i]!), stepSizes[i]! < 0 ? size - 1 : size),
+      within(to[i]!),
+    ]
     sizes[axis] = Math.max(0, Math.ceil((end - begin) / stepSizes[i]!))
     if (shape.length === 1 && slicedValues)
-      slicedValues = Array.from({ length: sizes[axis] }, (_, k) => values![begin + k * stepSizes[i]!]!)
+      slicedValues = Array.from(
+        { length: sizes[axis] },
+        (_, k) => values![begin + k * stepSizes[i]!]!,
+      )
   })
   return { shape: sizes, values: shape.length === 1 ? slicedValues : undefined }
 })

@@ -79,7 +79,9 @@ export interface KubernetesLauncher extends Launcher {
   close(): Promise<void>
 }
 
-export function createKubernetesLauncher(launcherOptions: KubernetesLauncherOptions): KubernetesLauncher {
+export function createKubernetesLauncher(
+  launcherOptions: KubernetesLauncherOptions,
+): KubernetesLauncher {
   const options = { ...launcherOptions, runDirectory: resolve(launcherOptions.runDirectory) }
   const { api, experimentId } = options
   const experimentSelector = `${labelNames.experiment}=${experimentId}`

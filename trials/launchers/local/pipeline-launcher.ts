@@ -132,14 +132,23 @@ async function launchStage(
     const folder = stageConfiguration.replicas === 1 ? name : `${name}-${number}`
     const launcher = createLocalLauncher({ ...stageOptions, stage: { folder, pool, urls } })
     try {
-      const predictor = await launcher.launch(stageConfiguration.configuration, trialNumber, signal, onWaiting)
+      const predictor = await launcher.launch(
+        stageConfiguration.configuration,
+        trialNumber,
+        signal,
+        onWaiting,
+      )
       cleanup.add(() => predictor.stop())
       replicas.push(predictor)
     } catch (error) {
       throw addStageToError(error, name)
     }
   }
-  const resources = readResources(found.configuration, stageOptions.defaults, stageOptions.ownGpus)
+  const resources = readResources(
+    stageConfiguration.configuration,
+    stageOptions.defaults,
+    stageOptions.ownGpus,
+  )
   if (name === options.pipeline.stages[0]!.name) return { name, replicas, resources }
   const relay = await startStageRelay(replicas.map((one) => getHttpTarget(one).url))
   cleanup.add(relay.close)

@@ -140,7 +140,10 @@ export const countListeningSockets = (
   const sockets = listListeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
   const candidateSockets = new Set(candidates.flatMap(listSockets))
-  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => candidateSockets.has(name)).length }
+  return {
+    total: sockets.length,
+    byCandidates: sockets.filter(({ name }) => candidateSockets.has(name)).length,
+  }
 }
 
 /** They listen for containers and units that they start. */

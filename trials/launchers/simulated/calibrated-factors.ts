@@ -9,8 +9,8 @@ import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type CalibratedServer, predictDeviceLatency } from '../../devices/device-model.ts'
 import { predictServerMs, sampleServerFit } from '../../devices/server-fit.ts'
 import { createCalibratedStage } from './cpu-stage.ts'
-import type { ModelledServer } from './modelled-server.ts'
 import { predictTimedCapacity, softenCapacity, type TimedModel } from './estimated-capacity.ts'
+import type { ModelledServer } from './modelled-server.ts'
 
 interface PriorContext {
   readonly architecture: Architecture

@@ -12,7 +12,6 @@ import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
 import { createCalibratedFactors, shareExponentSd } from './calibrated-factors.ts'
 import { createCpuStage, type MachineCores } from './cpu-stage.ts'
-import { cpuError, type ModelledServer, modelServer } from './modelled-server.ts'
 import {
   type PredictedCapacity,
   predictCapacity,
@@ -21,6 +20,7 @@ import {
   type TimedModel,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
+import { cpuError, type ModelledServer, modelServer } from './modelled-server.ts'
 import { createQueueingModel } from './queueing-model.ts'
 
 interface EstimatorOptions {

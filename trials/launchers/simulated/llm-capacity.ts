@@ -40,8 +40,15 @@ function predictLlmLatencies(
 
   // Prefill batches interrupt an answer. Their number per answer is modelled as a Poisson variable,
   // so its standard deviation is the root of its mean.
-  const batchMs = steps.prefillBatchMs(prefillBatchSize * meanPromptTokens, prefillBatchSize, sequences)
-  const batchesPerAnswer = Math.max(0, (arrivalsPerMs * meanOutputTokens * tokenMs) / prefillBatchSize)
+  const batchMs = steps.prefillBatchMs(
+    prefillBatchSize * meanPromptTokens,
+    prefillBatchSize,
+    sequences,
+  )
+  const batchesPerAnswer = Math.max(
+    0,
+    (arrivalsPerMs * meanOutputTokens * tokenMs) / prefillBatchSize,
+  )
   /** Prefill time per output token that an answer has above the mean, at z standard deviations. */
   const prefillExtraMs = (z * batchMs * Math.sqrt(batchesPerAnswer)) / meanOutputTokens
   const tpot = predictTpotAtZ(state, z, prefillExtraMs)
@@ -53,9 +60,11 @@ function predictLlmLatencies(
   const waitsMs = computeWaitQuantileMs(promptQueue, q) + computeWaitQuantileMs(hostQueue, q)
   // A server with separate prefill steps waits until the batch is complete: its first prompt for
   // the prefillBatchSize - 1 that follow. A request at quantile q waits the share q of that.
-  const gatheringMs = separatePrefill && prefillBatchSize > 1 ? (q * (prefillBatchSize - 1)) / arrivalsPerMs : 0
+  const gatheringMs =
+    separatePrefill && prefillBatchSize > 1 ? (q * (prefillBatchSize - 1)) / arrivalsPerMs : 0
   // Prefill time of a batch with one q-quantile prompt and otherwise mean prompts.
-  const longBatchTokens = getQuantile(lengths.prompts, q) + (prefillBatchSize - 1) * meanPromptTokens
+  const longBatchTokens =
+    getQuantile(lengths.prompts, q) + (prefillBatchSize - 1) * meanPromptTokens
   const longBatchMs = steps.prefillBatchMs(longBatchTokens, prefillBatchSize, sequences)
   // With chunked prefill, the batch only extends a decoding step, whose own time is added.
   const decodingMs = separatePrefill ? 0 : steps.decodeMs(sequences)

@@ -14,10 +14,10 @@ import type { Estimator } from './estimate.ts'
 import { type PredictedCapacity, softenCapacity } from './estimated-capacity.ts'
 import { predictLlmCapacities } from './llm-capacity.ts'
 import {
+  buildLlmModel,
   explainRejection,
   type LlmModelOptions,
   type LlmRequest,
-  buildLlmModel,
 } from './llm-configuration.ts'
 import { type LlmLoad, summariseLlmLoad } from './llm-load.ts'
 import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
@@ -70,7 +70,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelConfiguration = (configuration: Configuration): ModelResult => {
     try {
       const server = buildLlmModel(architecture, configuration, options)
-      const rejection = options.keepOverlongPrompts ? explainRejection(requests(), server) : undefined
+      const rejection = options.keepOverlongPrompts
+        ? explainRejection(requests(), server)
+        : undefined
       if (rejection !== undefined) return { reason: rejection, isCertain: true }
       return { server, capacityAt: predictLlmCapacities({ server, load: getLoad(server) }, slo) }
     } catch (error) {

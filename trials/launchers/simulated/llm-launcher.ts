@@ -15,7 +15,7 @@ import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { explainRejection, type LlmModelOptions, buildLlmModel } from './llm-configuration.ts'
+import { buildLlmModel, explainRejection, type LlmModelOptions } from './llm-configuration.ts'
 import { formatTransfer, type ModelledLlm } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 

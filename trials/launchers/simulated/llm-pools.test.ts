@@ -5,7 +5,7 @@ import type { Configuration } from '../../../search/types.ts'
 import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { countGpus } from '../../resources.ts'
 import { predictLlmCapacities } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, buildLlmModel } from './llm-configuration.ts'
+import { buildLlmModel, type LlmModelOptions, type LlmRequest } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
 import { summariseLlmLoad } from './llm-load.ts'
@@ -99,7 +99,8 @@ describe('a lone request', () => {
     })
     const { ttft, tpot } = simulation.play({ kind: 'closed', connections: 1, durationS: 0.001 })
       .stream!.latenciesMs
-    const alone = (gpus: number) => buildLlmModel(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
+    const alone = (gpus: number) =>
+      buildLlmModel(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
     const prefillMs = alone(2).stepMs({ prefillTokens: prompt, decodes: 0, decodeContext: 0 })
     expect(ttft[0]).toBeCloseTo(server.hostMs + prefillMs + movedMs(200) + 2, 6)
     expect(tpot[0]).toBeCloseTo(

@@ -93,7 +93,8 @@ function createStepTimes({ server, load }: LlmQueueing, drafts: number): StepTim
     const work = { prefillTokens: tokens / steps, prompts: Math.max(1, prompts / steps) }
     if (separatePrefill)
       return (
-        steps * stepMs({ ...work, decodes: 0, decodeContext: 0, delayedDecodes: Math.round(sequences) })
+        steps *
+        stepMs({ ...work, decodes: 0, decodeContext: 0, delayedDecodes: Math.round(sequences) })
       )
     return steps * (stepMs({ ...work, ...describeDecoding(sequences) }) - decodeMs(sequences))
   }
@@ -132,11 +133,19 @@ export function solveSteadyState(model: LlmQueueing, rateRps: number): SteadySta
     maxSequences,
     (arrivalsPerMs * meanOutputTokens * steps.decodeMs(1)) / tokensPerStep.mean,
   )
-  let [tokenMs, prefillShare, prefillBatchSize] = [steps.decodeMs(sequences) / tokensPerStep.mean, 0, 1]
+  let [tokenMs, prefillShare, prefillBatchSize] = [
+    steps.decodeMs(sequences) / tokensPerStep.mean,
+    0,
+    1,
+  ]
   for (let i = 0; i < 40; i++) {
     const arrivalsPerStep = arrivalsPerMs * tokenMs * tokensPerStep.mean
     prefillBatchSize = computePrefillBatchSize(separatePrefill, arrivalsPerStep, sequences)
-    const batchMs = steps.prefillBatchMs(prefillBatchSize * meanPromptTokens, prefillBatchSize, sequences)
+    const batchMs = steps.prefillBatchMs(
+      prefillBatchSize * meanPromptTokens,
+      prefillBatchSize,
+      sequences,
+    )
     prefillShare = (arrivalsPerMs * batchMs) / prefillBatchSize
     if (prefillShare >= 1) return undefined
     tokenMs = steps.decodeMs(sequences) / tokensPerStep.mean / (1 - prefillShare)

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { findArchitecture } from '../../devices/architecture.ts'
 import { readSettings } from '../../predictor/settings.ts'
-import { modelServer } from './modelled-server.ts'
 import { createEstimator } from './estimate.ts'
+import { modelServer } from './modelled-server.ts'
 
 /** Of one instance that has them all. */
 const onCoresMs = (

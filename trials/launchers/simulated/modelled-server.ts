@@ -141,7 +141,10 @@ export function modelServer(
   }
 }
 
-const latencyCaches = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
+const latencyCaches = new WeakMap<
+  Architecture,
+  WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>
+>()
 
 /**
  * Finds the device times by batch. They are shared, because thousands of configurations differ only

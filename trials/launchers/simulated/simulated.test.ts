@@ -10,13 +10,13 @@ import { InfeasibleError } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
 import { referenceCores } from './cpu-stage.ts'
-import { modelServer } from './modelled-server.ts'
 import { createEstimator } from './estimate.ts'
 import {
   computeLatencyPercentileMs,
   predictCapacity,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
+import { modelServer } from './modelled-server.ts'
 import { createQueueingModel } from './queueing-model.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 

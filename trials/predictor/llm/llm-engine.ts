@@ -59,7 +59,9 @@ export class LlmEngine {
 
   /** Resolves when no request is queued or running. */
   waitUntilIdle(): Promise<void> {
-    return this.#isIdle() ? Promise.resolve() : new Promise((resolve) => this.#idleResolvers.push(resolve))
+    return this.#isIdle()
+      ? Promise.resolve()
+      : new Promise((resolve) => this.#idleResolvers.push(resolve))
   }
 
   close(): void {

@@ -210,7 +210,8 @@ export class ContinuousBatcher {
       if (!this.#hasRoom(next)) break
       const hitTokens = this.#countPrefixHits(next.sequence)
       // Transferred keys and values are lost with the blocks.
-      next.cached = next.produced > 0 ? hitTokens : Math.max(hitTokens, next.sequence.computedTokens ?? 0)
+      next.cached =
+        next.produced > 0 ? hitTokens : Math.max(hitTokens, next.sequence.computedTokens ?? 0)
       if (!addToStep(next)) {
         next.cached = 0
         break
@@ -298,7 +299,9 @@ export class ContinuousBatcher {
   }
 
   #hasRoom(next: RunningSequence): boolean {
-    return !this.#limits.reserves || this.#reservedBlocks + countFinalBlocks(next) <= this.#totalBlocks
+    return (
+      !this.#limits.reserves || this.#reservedBlocks + countFinalBlocks(next) <= this.#totalBlocks
+    )
   }
 
   /** Frees the slot and the blocks of a sequence. */

@@ -136,7 +136,8 @@ export function resolveArithmetic({
   precision,
   quantization = 'none',
 }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
-  const computePrecision: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
+  const computePrecision: Precision =
+    precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
   const tflops = gpu.peakTflops[computePrecision] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const createKernelError = (what: string) =>
     new DeviceModelError(

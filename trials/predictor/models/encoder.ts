@@ -105,7 +105,9 @@ export function buildEncoder(
     const batch = input_ids!.shape[0]!
     const ids = tf.reshape(input_ids!, [-1])
     const foldedIds =
-      spec.vocabulary < tokenizerVocabularySize ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32')) : ids
+      spec.vocabulary < tokenizerVocabularySize
+        ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32'))
+        : ids
     const embedded = tf.add(
       tf.reshape(tf.gather(words, foldedIds), [batch, sequenceLength, width]),
       positionEmbeddings,
@@ -129,7 +131,8 @@ export function buildEncoder(
       x = layerNorm(tf.add(feedForward, inner), each.outputNorm)
     }
     const clsStates = tf.gather(x, tf.range(0, batch * sequenceLength, sequenceLength, 'int32'))
-    const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, clsStates)) : apply(pooler, clsStates)
+    const pooled =
+      variant.pooler === 'tanh' ? tf.tanh(apply(pooler, clsStates)) : apply(pooler, clsStates)
     return { logits: apply(classifier, pooled) }
   }
 
@@ -169,7 +172,9 @@ function embedPositions(
       : weights.tensor<tf.Tensor2D>('embeddings/type', [variant.tokenTypes, width], noise)
   const sum = tf.tidy(() => {
     const sequencePositions = tf.slice(positions, [0, 0], [sequenceLength, width])
-    return types ? tf.add<tf.Tensor2D>(sequencePositions, tf.slice(types, [0, 0], [1, width])) : sequencePositions
+    return types
+      ? tf.add<tf.Tensor2D>(sequencePositions, tf.slice(types, [0, 0], [1, width]))
+      : sequencePositions
   })
   weights.release(positions)
   if (types) weights.release(types)

@@ -50,7 +50,9 @@ export async function findExperiment(
  * Finds the first that is not archived, or else the first.
  * @param records newest first
  */
-export const findNewest = (experiments: readonly ListedExperiment[]): ListedExperiment | undefined =>
+export const findNewest = (
+  experiments: readonly ListedExperiment[],
+): ListedExperiment | undefined =>
   experiments.find((one) => one.annotation?.archivedAt === undefined) ?? experiments[0]
 
 /**

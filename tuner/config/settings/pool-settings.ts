@@ -6,9 +6,9 @@ import { listParameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
 import {
   assumedTransfers,
+  formatSplitCondition,
   gpusOfMachine,
   pooledEngines,
-  formatSplitCondition,
 } from '../../../trials/launchers/simulated/llm-pools.ts'
 import { isStarted, type PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'

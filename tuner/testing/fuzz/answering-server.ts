@@ -33,9 +33,7 @@ export async function serving(input: Buffer, _file: string): Promise<void> {
           signal,
         )
         if (target.kind === 'http')
-          await protocol.answerClient!.parse(
-            await protocol.answerClient!.fetch(target, 0, signal),
-          )
+          await protocol.answerClient!.parse(await protocol.answerClient!.fetch(target, 0, signal))
       } catch (error) {
         if (
           !(error instanceof Error) ||

@@ -6,8 +6,8 @@ import type { RefObject } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { sloName } from '../../../format.ts'
 import type { LatencyAxis } from '../../charts/pareto-chart.ts'
-import { useLiveApp } from '../section.tsx'
 import type { Plot } from '../plot.ts'
+import { useLiveApp } from '../section.tsx'
 
 /** Distance from the line within which a press grabs it, pixels. */
 const grabDistancePx = 7

@@ -244,7 +244,11 @@ export function groupNodeGpus(
       )
       return [
         name,
-        { total, free: podsOnNode && total - podsOnNode.reduce((all, pod) => all + sumLimits(pod, name), 0) },
+        {
+          total,
+          free:
+            podsOnNode && total - podsOnNode.reduce((all, pod) => all + sumLimits(pod, name), 0),
+        },
       ] as const
     })
     return {

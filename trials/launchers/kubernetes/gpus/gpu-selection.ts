@@ -179,7 +179,10 @@ const selections: Readonly<Record<GpuScheme, (share: ShareRequest) => Partial<Gp
               values: [memory],
             } as const,
           ]
-    return { ...wholeGpuSelection, requirements: [...(wholeGpuSelection.requirements ?? []), ...sized] }
+    return {
+      ...wholeGpuSelection,
+      requirements: [...(wholeGpuSelection.requirements ?? []), ...sized],
+    }
   },
   aks: (share) =>
     selectWholeGpus(share, requireCloudName(share, aksSizes, 'node.kubernetes.io/instance-type')),

@@ -214,7 +214,9 @@ function createTunedContainer(container: Json, plan: TrialPodPlan): Json {
   }
   const tunesGpu = 'gpu' in configuration
   const keepResources = (quantities: Json = {}) =>
-    Object.fromEntries(Object.entries(quantities).filter(([name]) => !(tunesGpu && isGpuResource(name))))
+    Object.fromEntries(
+      Object.entries(quantities).filter(([name]) => !(tunesGpu && isGpuResource(name))),
+    )
   return {
     ...container,
     ...filled,
@@ -284,7 +286,9 @@ function createCommandFields(
     'args',
   ])
   const protect = (text: string) =>
-    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (knownNames.has(name) ? whole : `$${whole}`))
+    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) =>
+      knownNames.has(name) ? whole : `$${whole}`,
+    )
   const fill = (
     command: readonly string[],
     tuned: readonly TunedParameter[],
@@ -312,7 +316,10 @@ function createCommandFields(
 }
 
 /** Merges variables into a container's; new ones replace those of the same name. */
-const mergeVariables = (ownVariables: readonly Json[], set: Readonly<Record<string, string>>): Json[] => [
+const mergeVariables = (
+  ownVariables: readonly Json[],
+  set: Readonly<Record<string, string>>,
+): Json[] => [
   ...ownVariables.filter(({ name }) => !((name as string) in set)),
   ...Object.entries(set).map(([name, value]) => ({ name, value })),
 ]

@@ -60,10 +60,7 @@ export function mergeOverlay(base: Fields, overlay: Readonly<Fields> = {}): Fiel
  * Merges affinities. Terms of required node affinity are alternatives, so each term of one side is
  * combined with each of the other.
  */
-export function mergeAffinity(
-  base: Readonly<Fields> = {},
-  overlay: Readonly<Fields> = {},
-): Fields {
+export function mergeAffinity(base: Readonly<Fields> = {}, overlay: Readonly<Fields> = {}): Fields {
   const key = 'requiredDuringSchedulingIgnoredDuringExecution'
   const readTerms = (affinity: Readonly<Fields>): readonly Fields[] => {
     const required = (affinity.nodeAffinity as Fields | undefined)?.[key] as

@@ -112,7 +112,9 @@ class EncoderWriter {
       variant.tokenTypes === 0
         ? undefined
         : createSeededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, weightSd)
-    const positionsAndTypes = types ? positions.map((value, i) => value + types[i % width]!) : positions
+    const positionsAndTypes = types
+      ? positions.map((value, i) => value + types[i % width]!)
+      : positions
     const normed = this.#addNorm(
       'embeddings/norm',
       graph.addNode('Add', [

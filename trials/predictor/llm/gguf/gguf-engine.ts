@@ -145,7 +145,8 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
       this.#running.push(sequence)
       try {
         const usedTokens = slot!.contextTokens.length
-        if (usedTokens > commonLength) await slot!.eraseContextTokenRanges([{ start: commonLength, end: usedTokens }])
+        if (usedTokens > commonLength)
+          await slot!.eraseContextTokenRanges([{ start: commonLength, end: usedTokens }])
         this.prefixHitTokens += commonLength
       } catch (error) {
         this.#fail(sequence, error)
@@ -157,7 +158,10 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
    * Finds the free slot with the longest common prefix, and its length; the last token is always
    * computed. Among equals, the least recently used slot.
    */
-  #findBestSlot(prompt: readonly Token[]): { readonly index: number; readonly commonLength: number } {
+  #findBestSlot(prompt: readonly Token[]): {
+    readonly index: number
+    readonly commonLength: number
+  } {
     if (!this.options.prefixCaching) return { index: 0, commonLength: 0 }
     const commonLengths = this.#freeSlots.map(({ contextTokens }) => {
       const differs = prompt.findIndex((token, i) => token !== contextTokens[i])
@@ -176,9 +180,12 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
       batch.map(async ({ sequence, count }) => {
         try {
           sequence.step = this.steps
-          const results = await sequence.slot.controlledEvaluate(createInput(sequence.pendingTokens, count))
+          const results = await sequence.slot.controlledEvaluate(
+            createInput(sequence.pendingTokens, count),
+          )
           sequence.pendingTokens = sequence.pendingTokens.slice(count)
-          if (sequence.pendingTokens.length === 0) this.#handleToken(sequence, results.at(-1)?.next?.token)
+          if (sequence.pendingTokens.length === 0)
+            this.#handleToken(sequence, results.at(-1)?.next?.token)
         } catch (error) {
           this.#fail(sequence, error)
         }

@@ -175,7 +175,8 @@ function chooseConfiguration(
   largest: number,
 ): Configuration {
   const configuration: Record<string, number | string> = {}
-  for (const parameter of space.parameters) configuration[parameter.name] = chooseValue(parameter, largest)
+  for (const parameter of space.parameters)
+    configuration[parameter.name] = chooseValue(parameter, largest)
   if (gpu !== undefined) configuration.gpu = findGpu(gpu, own.gpus).name
   if (configuration.gpu === undefined || configuration.gpu === 'none')
     throw new UserError(

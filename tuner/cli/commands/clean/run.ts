@@ -94,7 +94,9 @@ function findUnlistedGroups(
 ): LeftGroup[] {
   if (experiment !== undefined) return []
   const listedPids = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
-  return findLeftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => listedPids.has(pid)))
+  return findLeftGroups(inspectCgroups()).filter(
+    ({ pids }) => !pids.some((pid) => listedPids.has(pid)),
+  )
 }
 
 function formatLocal(

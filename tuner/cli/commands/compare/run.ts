@@ -41,7 +41,9 @@ interface Side {
  */
 export async function compare(idsOrFiles: readonly string[], flags: CompareFlags): Promise<number> {
   const names =
-    idsOrFiles.length > 1 ? idsOrFiles : [...idsOrFiles, (await reopenExperiment(undefined, flags)).record.id]
+    idsOrFiles.length > 1
+      ? idsOrFiles
+      : [...idsOrFiles, (await reopenExperiment(undefined, flags)).record.id]
   const documents: RecommendationDocument[] = []
   for (const name of names) documents.push(await loadRecommendation(name, flags, 'the arguments'))
   const [first] = documents

@@ -16,7 +16,10 @@ export interface DeleteFlags {
  * @returns the exit code
  * @throws UserError and StoreError
  */
-export async function deleteNamed(idsOrNames: readonly string[], flags: DeleteFlags): Promise<number> {
+export async function deleteNamed(
+  idsOrNames: readonly string[],
+  flags: DeleteFlags,
+): Promise<number> {
   const ids = [...new Set(idsOrNames)]
   const trials = await countStoredTrials(ids, flags.db)
   const what = `${ids.join(', ')} with ${formatCount(trials, 'trial')}`

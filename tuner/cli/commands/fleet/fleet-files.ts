@@ -69,7 +69,14 @@ export async function renderFleetFiles(
     try {
       const fleetModel = models.find(({ entry }) => entry.name === model)!
       const maxGpus = perNode(segment.gpu)
-      const serving = describeServing(fleetModel, placement, names[i]!, headroom, replicaPlan, maxGpus)
+      const serving = describeServing(
+        fleetModel,
+        placement,
+        names[i]!,
+        headroom,
+        replicaPlan,
+        maxGpus,
+      )
       const header = `${formatShareComment(placement, placements)}${target === 'kubernetes' ? '' : formatHoursComment(placement)}`
       const specs = await renderSpec(target, serving)
       for (const { name, text } of specs)

@@ -132,10 +132,14 @@ export async function discover(
 
 const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
-async function discoverCall(request: DiscoveryState, signal: AbortSignal): Promise<DiscoveredServer> {
+async function discoverCall(
+  request: DiscoveryState,
+  signal: AbortSignal,
+): Promise<DiscoveredServer> {
   const { url, options, onReason } = request
   const protocol =
-    request.protocol ?? (await detectProtocol(url, request.model ?? 'model', options, signal, onReason))
+    request.protocol ??
+    (await detectProtocol(url, request.model ?? 'model', options, signal, onReason))
   const model = request.model ?? (await findModelName(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath)
     return discoverJsonCall({ ...request, model }, protocol, signal)
@@ -247,7 +251,8 @@ async function discoverJsonCall(
   const described = await readOpenApi(url, options, signal)
   const toAny = await get(joinPath(url, nonexistentPath), options, signal)
   const calls = await listCalls(discovery, described, toAny, signal)
-  const healthPath = options.healthPath ?? (await findHealthPath(discovery, described, toAny, signal))
+  const healthPath =
+    options.healthPath ?? (await findHealthPath(discovery, described, toAny, signal))
   let first: unknown
   for (const { path, template, form } of calls)
     for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
@@ -322,14 +327,17 @@ async function listCalls(
 ): Promise<JsonCall[]> {
   const describedCalls = listDescribedCalls(described)
   const pathname = parseServerAddress(url)!.path
-  const isCall = pathname !== '/' && describedCalls.length === 0 && (await isCallUrl(url, options, signal))
+  const isCall =
+    pathname !== '/' && describedCalls.length === 0 && (await isCallUrl(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && findTemplateFault(options.template))
     return [{ path: path ?? '/predict', template: options.template }]
   const { template, form } = options
   const request = template === undefined && form === undefined ? undefined : { template, form }
-  if (path !== undefined) return [{ ...(request ?? describedCalls.find((call) => call.path === path)), path }]
-  if (describedCalls.length > 0) return describedCalls.map((call) => ({ ...(request ?? call), path: call.path }))
+  if (path !== undefined)
+    return [{ ...(request ?? describedCalls.find((call) => call.path === path)), path }]
+  if (describedCalls.length > 0)
+    return describedCalls.map((call) => ({ ...(request ?? call), path: call.path }))
   const calls: JsonCall[] = []
   let redirects: ProtocolError | undefined
   // If any GET returns 200, only POST reveals which paths exist.
@@ -397,7 +405,10 @@ async function findHealthPath(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const describedPath = findDescribedHealth(described)
-  for (const path of [...(describedPath === undefined ? [] : [describedPath]), ...usualHealthPaths]) {
+  for (const path of [
+    ...(describedPath === undefined ? [] : [describedPath]),
+    ...usualHealthPaths,
+  ]) {
     const { status, text } = await get(joinPath(url, path), options, signal)
     if (status === 200 && !(toAny.status === 200 && toAny.text === text)) return path
   }

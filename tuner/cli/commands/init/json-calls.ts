@@ -63,7 +63,12 @@ export function listDescribedCalls(document: unknown): JsonCall[] {
  * Builds a body template for a JSON Schema: placeholders for texts, images and integers, example
  * values for the rest.
  */
-function buildTemplate(document: unknown, schemaOrReference: unknown, name: string, depth: number): string {
+function buildTemplate(
+  document: unknown,
+  schemaOrReference: unknown,
+  name: string,
+  depth: number,
+): string {
   const schema = resolveReference(document, schemaOrReference)
   if (!isRecord(schema) || depth > maxSchemaDepth) return '{}'
   const exampleValue =
@@ -154,13 +159,18 @@ export const findDescribedHealth = (document: unknown): string | undefined =>
 
 function resolveReference(document: unknown, schema: unknown): unknown {
   let resolved = schema
-  for (let i = 0; i < maxSchemaDepth && isRecord(resolved) && typeof resolved.$ref === 'string'; i++)
+  for (
+    let i = 0;
+    i < maxSchemaDepth && isRecord(resolved) && typeof resolved.$ref === 'string';
+    i++
+  )
     resolved = getAt(document, ...resolved.$ref.replace(/^#\//, '').split('/'))
   return resolved
 }
 
 function getAt(value: unknown, ...path: readonly string[]): unknown {
   let current = value
-  for (const key of path) current = isRecord(current) && Object.hasOwn(current, key) ? current[key] : undefined
+  for (const key of path)
+    current = isRecord(current) && Object.hasOwn(current, key) ? current[key] : undefined
   return current
 }

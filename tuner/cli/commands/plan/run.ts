@@ -294,11 +294,14 @@ function buildUnits(
   const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
   const feasibleCandidates = serving.filter((j) => j.candidate.feasible)
   const numbers = new Set([
-    ...(requestedTrials ?? feasibleCandidates.slice(0, defaultPlannedTrials).map((j) => j.candidate.trial)),
+    ...(requestedTrials ??
+      feasibleCandidates.slice(0, defaultPlannedTrials).map((j) => j.candidate.trial)),
     ...(fleet === undefined ? [] : [fleet]),
   ])
   const plannedCandidates = serving.filter((j) => numbers.has(j.candidate.trial))
-  const missing = [...numbers].filter((n) => !plannedCandidates.some((j) => j.candidate.trial === n))
+  const missing = [...numbers].filter(
+    (n) => !plannedCandidates.some((j) => j.candidate.trial === n),
+  )
   if (missing.length > 0 || plannedCandidates.length === 0) {
     const servingTrials = serving.map((j) => j.candidate.trial).join(', ')
     const what =

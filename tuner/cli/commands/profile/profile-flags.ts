@@ -204,7 +204,8 @@ function readPrompts({
   if (prompts !== undefined)
     throw new Error('a file of prompts has its own lengths: use only one of them')
   const protocolName = protocolNames.find((name) => name === protocol)
-  const streams = protocol === undefined || (protocolName !== undefined && protocolTable[protocolName].streams)
+  const streams =
+    protocol === undefined || (protocolName !== undefined && protocolTable[protocolName].streams)
   return streams && isConversations(payload) ? resolvePrompts({}, { file: payload }) : undefined
 }
 
@@ -225,7 +226,12 @@ function readPayload(
   if (items !== undefined || order?.items !== undefined)
     throw new Error(`${payload} contains whole requests, so their items cannot be set`)
   const resolvedContentType = resolveContentType(payload, contentType)
-  return { kind, path: payload, ...(resolvedContentType && { contentType: resolvedContentType }), ...(order && { order }) }
+  return {
+    kind,
+    path: payload,
+    ...(resolvedContentType && { contentType: resolvedContentType }),
+    ...(order && { order }),
+  }
 }
 
 /** @throws PayloadError for an invalid template or a missing file */

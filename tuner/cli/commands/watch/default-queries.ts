@@ -134,7 +134,9 @@ export function buildDefaultQueries(
       ? increase(requests, `${failed.labels},$selector`)
       : increase(failed.counter))
   const countsApart = failed !== undefined && 'counter' in failed && failed.countedApart
-  const rate = countsApart ? `${increase(requests)} + (${badRequests} or vector(0))` : increase(requests)
+  const rate = countsApart
+    ? `${increase(requests)} + (${badRequests} or vector(0))`
+    : increase(requests)
   const [histogram, ms] = latency[metric] ?? []
   const label = versionLabel ?? version
   const summary =

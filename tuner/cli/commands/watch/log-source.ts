@@ -137,7 +137,9 @@ export class LogSource implements ProductionSource {
         'set its field: --field path=NAME',
         exitCodes.usage,
       )
-    const completeWindows = [...openWindows].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
+    const completeWindows = [...openWindows]
+      .filter(([fromS]) => fromS < until)
+      .sort(([a], [b]) => a - b)
     return {
       windows: completeWindows.map(([fromS, window]) =>
         this.#createWindow(Math.max(fromS, beginsS), fromS + windowS, window),

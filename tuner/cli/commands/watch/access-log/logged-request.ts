@@ -102,7 +102,8 @@ function findStatus(record: LogRecord, names: readonly string[]): number | undef
   const { response_code, response_flags, termination_state, msg } = record
   // Envoy (response_code), HAProxy (termination_state) and Caddy (msg) log 0 or -1 if a connection
   // ended before a response. Envoy's DC, HAProxy's C and Caddy's 0 mean that the client ended it.
-  const isProxyRecord = [response_code, termination_state].some(hasValue) || msg === 'handled request'
+  const isProxyRecord =
+    [response_code, termination_state].some(hasValue) || msg === 'handled request'
   if (!isProxyRecord || !values.some((value) => Number(value) <= 0)) return null
   const clientDisconnected = /^(?:DC|C)/.test(String(response_flags ?? termination_state ?? 'C'))
   return clientDisconnected ? clientClosed : serverFailed

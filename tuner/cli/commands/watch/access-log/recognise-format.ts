@@ -139,7 +139,9 @@ function haveSameLatency(candidates: readonly Candidate[]): boolean {
   const [first] = latenciesMs
   return (
     first !== undefined &&
-    latenciesMs.every((each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first)
+    latenciesMs.every(
+      (each) => each !== undefined && Math.abs(each - first) <= latencyTolerance * first,
+    )
   )
 }
 
