@@ -61,6 +61,16 @@ describe.each(Object.entries(below))('%s/', (folder, allowed) => {
  * directly in the layer come before all folders, unless they are listed; its index comes last.
  */
 const rooms: Record<string, readonly string[]> = {
+  profiler: [
+    'statistics',
+    'model',
+    'prometheus.ts',
+    'load',
+    'capacity',
+    'protocols',
+    'load-sweep.ts',
+    'profile.ts',
+  ],
   search: ['space', 'gp', 'model', 'acquisition', 'stopping', 'samplers', 'replay'],
   trials: [
     'pipeline',
@@ -83,6 +93,69 @@ const rooms: Record<string, readonly string[]> = {
     'cleanup',
     'launch',
     'kubernetes-launcher.ts',
+  ],
+  reports: [
+    'recommendation',
+    'document',
+    'plan',
+    'report',
+    'comparison',
+    'dashboard',
+    'specs',
+    'fleet',
+    'imports',
+    'watch',
+  ],
+  'reports/dashboard': ['data', 'charts', 'page', 'standalone.ts'],
+  tuner: [
+    'config',
+    'problem',
+    'artifacts',
+    'backends',
+    'loop',
+    'outputs',
+    'run',
+    'dashboard',
+    'library',
+    'cli',
+    'cli.ts',
+    'reference-docs',
+  ],
+  'tuner/cli': ['render', 'commands', 'tune-program.ts', 'write-man-page.ts'],
+  'tuner/config': [
+    'values',
+    'schema',
+    'types.ts',
+    'yaml-file.ts',
+    'draft.ts',
+    'flags',
+    'layers.ts',
+    'context.ts',
+    'local-gpus.ts',
+    'host-context.ts',
+    'served-model.ts',
+    'tls-files.ts',
+    'server-urls.ts',
+    'kubernetes-settings.ts',
+    'predictor-template.ts',
+    'settings',
+    'parameters.ts',
+    'default-space.ts',
+    'describe-experiment.ts',
+    'experiment-checks.ts',
+    'morphling.ts',
+    'experiment-file.ts',
+    'goal.ts',
+    'request-trace.ts',
+    'trace-rows.ts',
+    'recorded-lengths.ts',
+    'trace.ts',
+    'input-files.ts',
+    'resolve.ts',
+    'resolve-pipeline.ts',
+    'secret-values.ts',
+    'load-experiment.ts',
+    'measured-with.ts',
   ],
 }
 
@@ -108,6 +181,48 @@ describe.each(Object.entries(rooms))('folders of %s/', (layer, order) => {
     expect(upward).toEqual([])
   })
 })
+
+test('the pictures of docs/explanation/imports.md are those of the code', async () => {
+  const page = [
+    '# Which folder imports which',
+    '',
+    'The folders of each layer, as their files import each other (`npm test -- architecture -u` draws the pictures again).',
+    'An arrow points to the imported folder, which stands lower. Folders that are reached through another are not drawn twice.',
+    'Not drawn: files that stand directly in a layer and that every folder may import.',
+    ...['search', 'profiler', 'trials', 'reports', 'reports/dashboard', 'tuner'].flatMap(drawLayer),
+    '',
+  ].join('\n')
+  await expect(page).toMatchFileSnapshot('docs/explanation/imports.md')
+})
+
+/** Draws the folders of a layer, without imports that a longer way leads to. */
+function drawLayer(layer: string): string[] {
+  const order = rooms[layer]!.filter((room) => !room.endsWith('.ts'))
+  const targets = new Map(order.map((room) => [room, new Set<string>()]))
+  for (const room of order)
+    for (const file of sources(`${layer}/${room}`))
+      for (const target of importsOf(file)) {
+        const other = order.find((one) => target.startsWith(`${layer}/${one}/`))
+        if (other !== undefined && other !== room) targets.get(room)!.add(other)
+      }
+  const reaches = (from: string, to: string): boolean =>
+    [...targets.get(from)!].some((next) => next === to || reaches(next, to))
+  const arrows = order.flatMap((room) =>
+    [...targets.get(room)!]
+      .filter((to) => ![...targets.get(room)!].some((via) => via !== to && reaches(via, to)))
+      .map((to) => `  ${room} --> ${to}`),
+  )
+  return [
+    '',
+    `## ${layer}/`,
+    '',
+    '```mermaid',
+    'flowchart TD',
+    ...order.map((room) => `  ${room}`),
+    ...arrows,
+    '```',
+  ]
+}
 
 test('launchers import what they share, and not each other', () => {
   const launcher = (file: string) => /^trials\/launchers\/([^/]+)\//.exec(file)?.[1]

@@ -33,13 +33,14 @@ export const pure = [
   'tuner/testing/{two-lanes,documentation/*}',
   'tuner/bench/gate/*',
   'tuner/{config,reference-docs,cli/render}/**/*',
-  'tuner/backends/{cluster-space,load-work,pipeline-model,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
+  'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',
   'tuner/cli/commands/{init/experiment-draft,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/time-estimate,watch/access-log/*,watch/default-queries}',
   'tuner/artifacts/{own-pod,stage-servings}',
   'tuner/cli/commands/verify/verification',
   'tuner/library/search-function',
   'tuner/loop/*',
+  'tuner/problem/*',
   'tuner/truth/*',
 ].map((files) => `${files}.test.{ts,tsx}`)
 

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseTraceDemand } from '../reports/plan/trace-demand.ts'
 import { readModelSource } from './cli/commands/fleet/model-source.ts'
 import { readRecording } from './cli/commands/replay/replay-inputs.ts'
-import { readGivenFile } from './cli/given-file.ts'
 import { readLengths } from './config/recorded-lengths.ts'
 import { readTrace } from './config/trace.ts'
+import { readGivenFile } from './given-file.ts'
 
 let folder: string
 beforeAll(() => {

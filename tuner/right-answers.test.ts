@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { inspectMachine } from '../trials/machine/machine-facts.ts'
 import type { FinishedTrial } from '../trials/types.ts'
-import { openBackend } from './backends/assemble.ts'
 import { experimentIn } from './backends/testing/served.ts'
 import { runTrial } from './loop/trial-runner.ts'
+import { openBackend } from './run/assemble.ts'
 
 let folder: string
 beforeEach(() => {

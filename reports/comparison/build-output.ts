@@ -1,7 +1,7 @@
 /** Checks as build servers read them: JUnit's XML, GitHub's annotations and its summary. */
-import { heading, table } from '../report/document/blocks.ts'
-import { escapeHtml } from '../report/document/html.ts'
-import { toMarkdown } from '../report/document/markdown.ts'
+import { heading, table } from '../document/blocks.ts'
+import { escapeHtml } from '../document/html.ts'
+import { toMarkdown } from '../document/markdown.ts'
 import type { Check } from './build-checks.ts'
 
 /** JUnit XML of one suite; undecided checks are skipped cases with a reason. */

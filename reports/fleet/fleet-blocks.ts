@@ -1,9 +1,9 @@
 /** A fleet in words and tables, and as JSON. */
 import type { EChartsOption } from 'echarts'
 import { grouped } from '../../trials/grouped.ts'
+import { type Block, heading, list, paragraph, table } from '../document/blocks.ts'
 import { money, percent, rate } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
-import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Comparison } from './comparisons.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { toText } from '../document/markdown.ts'
 import { createSteadyDemand, parseDayTable } from '../plan/demand.ts'
-import { toText } from '../report/document/markdown.ts'
 import { renderFleet, toFleetJson } from './fleet-blocks.ts'
 import { planFleet } from './fleet-plan.ts'
 import { wholeGpu } from './packing.ts'

@@ -2,8 +2,8 @@
 import type { EChartsOption } from 'echarts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { listMigProfiles } from '../../trials/devices/mig.ts'
+import { palette } from '../document/chart-options.ts'
 import { percent } from '../format.ts'
-import { palette } from '../report/charts/chart-options.ts'
 import { type PackedGpu, type Slot, wholeGpu } from './packing.ts'
 
 /** Size of a picture, CSS pixels. */

@@ -1,11 +1,11 @@
 /** Renders the capacity plan as text and tables, JSON, and CSV. */
 import type { EChartsOption } from 'echarts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
+import { type Block, heading, list, paragraph, table } from '../document/blocks.ts'
+import { createDemandOption } from '../document/chart-options.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
 import { formatWindow, listLatencyRows, rateRows } from '../recommendation/token-text.ts'
-import { createDemandOption } from '../report/charts/chart-options.ts'
-import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import { findMinRps, findPeakRps } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
 import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'

@@ -6,10 +6,10 @@ import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { violationsOf } from '../axe.contract.ts'
 import { args, executablePath } from '../chromium.contract.ts'
+import { toHtml } from '../document/html.ts'
+import { renderSvg } from '../document/svg.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
-import { renderSvg } from './charts/svg.ts'
-import { toHtml } from './document/html.ts'
 import { renderReport } from './report-blocks.ts'
 
 test.skipIf(executablePath === undefined)(

@@ -11,6 +11,12 @@ import {
 } from '../../search/objective.ts'
 import { computeFleetPricePerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
+import { type Block, heading, list, paragraph, table } from '../document/blocks.ts'
+import {
+  createHistoryChart,
+  createParetoOption,
+  loadCurveOption,
+} from '../document/chart-options.ts'
 import {
   formatEnergy,
   latency,
@@ -50,8 +56,6 @@ import {
   formatLatencyAtCapacity,
   formatProof,
 } from '../recommendation/words.ts'
-import { createHistoryChart, createParetoOption, loadCurveOption } from './charts/chart-options.ts'
-import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
 export interface ReportInput extends RankingCriteria {
   /** The experiment's name. */

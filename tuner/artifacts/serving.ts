@@ -51,8 +51,8 @@ import {
 import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { isUserPredictor } from '../config/kubernetes-settings.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
-import { isUserPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 const [port, grpcPort] = [8000, 8001]

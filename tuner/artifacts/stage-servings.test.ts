@@ -8,7 +8,7 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
 import { tune } from '../library/tune-experiment.ts'
-import { createProblem } from '../loop/problem.ts'
+import { createProblem } from '../problem/problem.ts'
 import { renderStageSpecs, resolveStageServings } from './stage-servings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-stage-servings-'))

@@ -22,8 +22,8 @@ import {
   defaultReadyTimeoutS,
   isStarted,
 } from '../../trials/launchers/template.ts'
+import { isUserPredictor } from '../config/kubernetes-settings.ts'
 import type { LoadOrigin } from '../config/names.ts'
-import { isUserPredictor } from '../config/settings/kubernetes-settings.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { openBackend } from './assemble.ts'
+import { openBackend } from '../run/assemble.ts'
 import { backendContract } from './backend.contract.ts'
 import { asCommand, type Behaviour, experimentIn } from './testing/served.ts'
 

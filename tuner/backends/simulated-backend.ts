@@ -9,11 +9,11 @@ import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
+import { resolveAnchor, resolveLlmModel } from '../problem/estimators.ts'
+import { createLlmRequests } from '../problem/llm-requests.ts'
+import { modelStages } from '../problem/pipeline-model.ts'
 import type { Backend } from './backend.ts'
-import { resolveAnchor, resolveLlmModel } from './estimators.ts'
-import { createLlmRequests } from './llm-requests.ts'
 import { createLoadWork, runLoadWork } from './load-work.ts'
-import { modelStages } from './pipeline-model.ts'
 
 export function createSimulatedBackend(experiment: Experiment): Backend {
   const { slo, seed, load } = experiment

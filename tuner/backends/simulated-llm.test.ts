@@ -5,9 +5,9 @@ import { afterAll, expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import { listNotices } from '../loop/notices.ts'
-import { createProblem } from '../loop/problem.ts'
-import { estimateAll } from './estimate-table.ts'
-import { createLlmRequests } from './llm-requests.ts'
+import { estimateAll } from '../problem/estimate-table.ts'
+import { createLlmRequests } from '../problem/llm-requests.ts'
+import { createProblem } from '../problem/problem.ts'
 import { createSimulatedBackend } from './simulated-backend.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-simulated-llm-'))

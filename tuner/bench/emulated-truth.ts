@@ -13,7 +13,7 @@ import { findExperiment, openExistingStore } from '../cli/commands/open-existing
 import { createHostContext } from '../config/host-context.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
-import { createCapacityEstimator, createProblem, loadPriceBook } from '../loop/problem.ts'
+import { createCapacityEstimator, createProblem, loadPriceBook } from '../problem/problem.ts'
 import { onBuiltin } from './built-predictor.ts'
 
 export interface Cost {

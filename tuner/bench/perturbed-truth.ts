@@ -17,7 +17,7 @@ import {
 } from '../../trials/launchers/simulated/modelled-server.ts'
 import { createQueueingModel } from '../../trials/launchers/simulated/queueing-model.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { createPricing } from '../loop/problem.ts'
+import { createPricing } from '../problem/problem.ts'
 
 export interface Scenario {
   readonly name: string

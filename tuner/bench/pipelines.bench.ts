@@ -20,7 +20,7 @@ import { loadExperiment } from '../config/load-experiment.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
 import type { Experiment } from '../config/types.ts'
 import { tune } from '../library/tune-experiment.ts'
-import { createProblem } from '../loop/problem.ts'
+import { createProblem } from '../problem/problem.ts'
 
 const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '5' } } })
 const folder = mkdtempSync(join(tmpdir(), 'tune-bench-pipelines-'))

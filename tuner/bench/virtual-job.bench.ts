@@ -18,7 +18,7 @@ import { quantile } from '../../search/bench/score.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { formatTable } from '../cli/render/columns.ts'
-import { parseDurationMs } from '../config/units.ts'
+import { parseDurationMs } from '../config/values/units.ts'
 import {
   type VirtualJobRun as Run,
   runVirtualJob,

@@ -17,20 +17,20 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import type { LanguageServer } from '../../trials/servers/server-kinds.ts'
-import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
-import { listPowersOfTwo } from './flags/shorthand.ts'
 import { buildMigConditions, type LocalGpu, listDivisionParameters } from './local-gpus.ts'
 import type { Backend } from './names.ts'
 import { buildParameter, findKnownParameter, knownParameters } from './parameters.ts'
 import type { ParameterEntry } from './schema/parameter-schema.ts'
 import { buildPoolConditions } from './settings/pool-settings.ts'
+import { ConditionError, type ConditionNames, parseCondition } from './values/condition.ts'
+import { listPowersOfTwo } from './values/shorthand.ts'
 import {
   listDefaultSplits,
   type SplitParameter,
   splitConditions,
   splitParameters,
-} from './tensor-parallel.ts'
+} from './values/tensor-parallel.ts'
 import type { Path } from './yaml-file.ts'
 
 /** Facts that determine the default search space. */

@@ -2,8 +2,8 @@
 
 import { nameStageParameter, replicasParameter } from '../../trials/pipeline/stage-configuration.ts'
 import { describeDomain } from './default-space.ts'
+import { isUserPredictor, listContainers } from './kubernetes-settings.ts'
 import { getValueAt, joinPath, type Merged, showOrigin } from './layers.ts'
-import { isUserPredictor, listContainers } from './settings/kubernetes-settings.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import type { Path } from './yaml-file.ts'
 

@@ -13,8 +13,8 @@ import {
 } from '../../search/objective.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
-import { createSlo, listLimits } from './parse-slo.ts'
 import { listClassLimits } from './settings/class-settings.ts'
+import { createSlo, listLimits } from './values/parse-slo.ts'
 
 /** @param streams whether answers are streamed token by token, which some metrics require */
 export function resolveSlo(context: Context, streams: boolean): Slo {

@@ -23,14 +23,10 @@ import { type Context, type SettingsContext, shortenPath } from './context.ts'
 import { defaults } from './names.ts'
 import { readLengths } from './recorded-lengths.ts'
 import { resolveClasses } from './settings/class-settings.ts'
-import {
-  detectPayloadKind,
-  guessPayloadKind,
-  resolveContentType,
-} from './settings/payload-settings.ts'
-import { resolvePrompts } from './settings/prompt-settings.ts'
 import { readTrace } from './trace.ts'
-import { UnitError } from './units.ts'
+import { detectPayloadKind, guessPayloadKind, resolveContentType } from './values/payload.ts'
+import { resolvePrompts } from './values/prompts.ts'
+import { UnitError } from './values/units.ts'
 import type { Path } from './yaml-file.ts'
 
 /** @returns undefined if the file is unusable, which is reported */

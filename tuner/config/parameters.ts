@@ -15,9 +15,9 @@ import { suggestNames } from '../../trials/near-names.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
-import { listGeometricValues, listPowersOfTwo } from './flags/shorthand.ts'
 import type { ParameterEntry } from './schema/parameter-schema.ts'
-import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
+import { listGeometricValues, listPowersOfTwo } from './values/shorthand.ts'
+import { parseDurationMs, parseMemoryMiB, UnitError } from './values/units.ts'
 
 /**
  * A parameter that the built-in predictor, the launchers and the price book understand by its name.

@@ -29,14 +29,14 @@ import { recogniseServer } from '../../trials/servers/own-command.ts'
 import { createServerCommand, getServerProtocol } from '../../trials/servers/preset.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type Context, isMissing } from './context.ts'
+import { isUserPredictor } from './kubernetes-settings.ts'
 import { defaults } from './names.ts'
-import { listLimits } from './parse-slo.ts'
 import type { ExperimentEntries, Settings } from './schema/experiment-schema.ts'
 import { resolveServedFolder, resolveWeights } from './served-model.ts'
 import { findServerUrl, resolveUrlTemplate } from './server-urls.ts'
-import { isUserPredictor } from './settings/kubernetes-settings.ts'
 import type { Experiment, ModelSpec } from './types.ts'
-import { parseDurationMs } from './units.ts'
+import { listLimits } from './values/parse-slo.ts'
+import { parseDurationMs } from './values/units.ts'
 
 /**
  * Resolves the protocol of a server: the configured one, that of its preset, gRPC for a gRPC URL,

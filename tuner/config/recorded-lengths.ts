@@ -6,7 +6,7 @@ import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
 import { isUnknown } from '../../trials/table-text.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
 import { readTraceRows } from './trace-rows.ts'
-import { UnitError } from './units.ts'
+import { UnitError } from './values/units.ts'
 
 /**
  * Column names, in lower case without spaces and underscores: tune's own, Azure's LLM inference

@@ -8,8 +8,8 @@
 import { z } from 'zod'
 import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import { type RecordedPrompt, recordedBlockTokens } from '../../profiler/prompt-spec.ts'
-import { millisecondsPer, type TimeUnit } from './time-unit.ts'
-import { UnitError } from './units.ts'
+import { millisecondsPer, type TimeUnit } from './values/time-unit.ts'
+import { UnitError } from './values/units.ts'
 
 interface RecordedRequest {
   readonly atMs: number

@@ -48,6 +48,7 @@ import {
   resolvePrices,
   resolveWarmUp,
 } from './input-files.ts'
+import { checkPodGpu, isUserPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
 import {
   checkGpuVisibility,
@@ -74,7 +75,6 @@ import { isDimensionsFile } from './schema/model-schema.ts'
 import { listOutputTargets } from './schema/output-schema.ts'
 import { listServedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
-import { checkPodGpu, isUserPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
 import { resolveMetrics } from './settings/metric-settings.ts'
 import { checkPools, describePools } from './settings/pool-settings.ts'
 import { checkSpeculation } from './settings/speculation-settings.ts'

@@ -1,6 +1,6 @@
 import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import { readRows, TableError, type TextRow } from '../../trials/table-text.ts'
-import { UnitError } from './units.ts'
+import { UnitError } from './values/units.ts'
 
 /**
  * Rows of a file of recorded requests.

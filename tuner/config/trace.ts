@@ -7,9 +7,9 @@ import type { PayloadOrder } from '../../profiler/payload-source.ts'
 import { readNumber, type TextRow } from '../../trials/table-text.ts'
 import { findLengthColumns, hasNoTokens } from './recorded-lengths.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
-import { millisecondsPer, parseTimeHeader, type TimeUnit } from './time-unit.ts'
 import { readTraceRows } from './trace-rows.ts'
-import { UnitError } from './units.ts'
+import { millisecondsPer, parseTimeHeader, type TimeUnit } from './values/time-unit.ts'
+import { UnitError } from './values/units.ts'
 
 interface Trace {
   /** Arrival times from the start of the trace, ms, ascending. */

@@ -8,8 +8,8 @@ import type { HostContext } from '../config/context.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listGpus, listNotices } from '../loop/notices.ts'
-import { loadPriceBook } from '../loop/problem.ts'
 import { readStopPosterior } from '../loop/reevaluation.ts'
+import { loadPriceBook } from '../problem/problem.ts'
 
 export interface ExperimentView {
   readonly experiment: Experiment

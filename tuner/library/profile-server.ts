@@ -14,8 +14,8 @@ import {
 import { addAuthorization } from '../backends/predictor-protocol.ts'
 import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
 import { defaults } from '../config/names.ts'
-import { parseSloText } from '../config/parse-slo.ts'
-import { parseShare, UnitError } from '../config/units.ts'
+import { parseSloText } from '../config/values/parse-slo.ts'
+import { parseShare, UnitError } from '../config/values/units.ts'
 
 export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 'slo'>> {
   /** Where it listens, 'http://127.0.0.1:8000'. */

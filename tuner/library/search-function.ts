@@ -11,7 +11,7 @@ import { buildSpace } from '../config/default-space.ts'
 import { checkLayer, createUniformLayer, joinPath } from '../config/layers.ts'
 import { defaults } from '../config/names.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
-import { parseShare } from '../config/units.ts'
+import { parseShare } from '../config/values/units.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
 /** A number, or why the configuration is infeasible, from which the search learns too. */

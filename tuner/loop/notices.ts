@@ -11,15 +11,15 @@ import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { getEngineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
+import { resolveMeasuredWith } from '../config/measured-with.ts'
+import { describeAcceptance } from '../config/settings/speculation-settings.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
 import {
   findArchitectures,
   hasServerPrior,
   resolveAnchor,
   resolveLlmEngine,
-} from '../backends/estimators.ts'
-import { resolveMeasuredWith } from '../config/measured-with.ts'
-import { describeAcceptance } from '../config/settings/speculation-settings.ts'
-import type { Experiment, ExperimentStage } from '../config/types.ts'
+} from '../problem/estimators.ts'
 
 /**
  * Resolves the provenance. Imported: results of other tools. Simulated: virtual time. Emulated:

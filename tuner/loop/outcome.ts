@@ -9,7 +9,7 @@ import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
-import { loadPriceBook, priceExperiment } from './problem.ts'
+import { loadPriceBook, priceExperiment } from '../problem/problem.ts'
 import { createReadOnlyHost, reevaluate } from './reevaluation.ts'
 
 /** @property unreadable why this version cannot read the experiment */

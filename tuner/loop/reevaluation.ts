@@ -16,8 +16,13 @@ import type { HostContext } from '../config/context.ts'
 import { loadExperimentDocument } from '../config/load-experiment.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
+import {
+  createLabeller,
+  createRankingCriteria,
+  loadPriceBook,
+  priceExperiment,
+} from '../problem/problem.ts'
 import { listNotices } from './notices.ts'
-import { createLabeller, createRankingCriteria, loadPriceBook, priceExperiment } from './problem.ts'
 
 /** Flags that replace parts of the goal of an experiment. */
 export interface GoalOverrides {

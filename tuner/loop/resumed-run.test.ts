@@ -15,9 +15,9 @@ import {
   type Launcher,
   type TrialStore,
 } from '../../trials/types.ts'
-import { assemble } from '../backends/assemble.ts'
 import type { Backend } from '../backends/backend.ts'
 import { experimentIn } from '../backends/testing/served.ts'
+import { assemble } from '../run/assemble.ts'
 import { fakeStore, measurement } from '../testing/fakes.ts'
 import { runKilled } from '../testing/killed-run.ts'
 import type { LoopParts } from './parts.ts'

@@ -6,7 +6,7 @@ import { readAnswer } from '../../profiler/bounded-reader.ts'
 import { stripControls } from '../../profiler/plain-text.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
 import { addAuthorization } from '../backends/predictor-protocol.ts'
-import type { OutputTarget } from '../config/output-target.ts'
+import type { OutputTarget } from '../config/values/output-target.ts'
 
 /** Maximum time of one attempt. */
 const timeoutMs = 5_000

@@ -2,7 +2,7 @@
 import { getSteadyNowMs } from '../../trials/clock.ts'
 import { mapTexts, redactSecrets } from '../../trials/secrets.ts'
 import type { OutputKind } from '../config/names.ts'
-import type { OutputTarget } from '../config/output-target.ts'
+import type { OutputTarget } from '../config/values/output-target.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import type { Output } from './output.ts'

@@ -3,9 +3,9 @@
  */
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
+import { createKnotPoint } from '../../document/chart-options.ts'
 import { sloAxis } from '../../format.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
-import { createKnotPoint } from '../../report/charts/chart-options.ts'
 import { findKnee } from '../data/analysis.ts'
 import {
   type ChartOption,

@@ -4,11 +4,11 @@
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
+import { createKnotPoint } from '../../document/chart-options.ts'
 import { sloAxis } from '../../format.ts'
 import { listCandidates } from '../../recommendation/candidates.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
-import { createKnotPoint } from '../../report/charts/chart-options.ts'
 import { computeRequestsPerDollar, getDevice } from '../data/ranking.ts'
 import {
   type ChartOption,

@@ -3,7 +3,7 @@
  * Pure.
  */
 import type { EChartsCoreOption } from 'echarts/core'
-import { palette, symbols } from '../../report/charts/chart-options.ts'
+import { palette, symbols } from '../../document/chart-options.ts'
 import { colours } from '../../style.ts'
 
 export interface Theme {

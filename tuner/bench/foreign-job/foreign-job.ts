@@ -15,10 +15,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { selectQuantile } from '../../../profiler/statistics/percentile.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { openBackend } from '../../backends/assemble.ts'
 import { formatTable } from '../../cli/render/columns.ts'
 import { createHostContext } from '../../config/host-context.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
+import { openBackend } from '../../run/assemble.ts'
 import { type MainJobRun, runMainJob } from '../main-job.ts'
 
 const folderFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))

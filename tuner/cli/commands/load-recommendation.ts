@@ -6,7 +6,7 @@ import {
   toDocument,
 } from '../../../reports/report/recommendation-json.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { readGivenFile } from '../given-file.ts'
+import { readGivenFile } from '../../given-file.ts'
 import { type ReopenFlags, reopenExperiment } from './reopen-experiment.ts'
 
 /**

@@ -7,7 +7,7 @@ import {
   type Recommendation,
 } from '../../../reports/recommendation/types.ts'
 import type { Annotations } from '../../../trials/annotation.ts'
-import { parseCount } from '../../config/units.ts'
+import { parseCount } from '../../config/values/units.ts'
 import { exitCodes, resolveExitCode, UserError } from '../../exit-codes.ts'
 import { type GoalOverrides, type Reevaluation, reevaluate } from '../../loop/reevaluation.ts'
 import { findExperiment, openExistingStore } from './open-existing.ts'

@@ -1,7 +1,7 @@
 /** Schema of `load.arrivals`: the arrival process of an open loop. */
 import { z } from 'zod'
-import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
-import { parseDurationMs, UnitError } from '../units.ts'
+import { parseTraceName, type TimeUnit, timeUnits } from '../values/time-unit.ts'
+import { parseDurationMs, UnitError } from '../values/units.ts'
 import { absolutePath, createQuantity, duration, number, path } from './schema-parts.ts'
 
 export const arrivals = z.union(

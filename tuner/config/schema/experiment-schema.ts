@@ -18,8 +18,8 @@ import {
   providerNames,
 } from '../../../trials/prices/providers.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
-import { formatItems, parseItems } from '../settings/payload-settings.ts'
-import { formatLengths, parseLengths } from '../settings/prompt-settings.ts'
+import { formatItems, parseItems } from '../values/payload.ts'
+import { formatLengths, parseLengths } from '../values/prompts.ts'
 import { expectation, golden } from './answer-schema.ts'
 import { arrivals } from './arrivals-schema.ts'
 import { metrics } from './metric-schema.ts'

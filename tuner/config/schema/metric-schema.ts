@@ -1,7 +1,7 @@
 /** Schema of `metrics`: the server's own metrics to read under load. */
 import { z } from 'zod'
 import { parseMetric, portPattern } from '../../../profiler/prometheus.ts'
-import { UnitError } from '../units.ts'
+import { UnitError } from '../values/units.ts'
 import { createCodec, number, numberText, optional, text } from './schema-parts.ts'
 
 const placeForms = "a path, ':8002/metrics' or a URL"

@@ -1,7 +1,7 @@
 /** Schema of `send`: receivers of a run while it goes on. */
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from '../names.ts'
-import type { OutputAddress, OutputTarget } from '../output-target.ts'
+import type { OutputAddress, OutputTarget } from '../values/output-target.ts'
 import { createCodec, optional, text } from './schema-parts.ts'
 
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)

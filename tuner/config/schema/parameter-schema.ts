@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { categoryNames } from '../../../search/categories.ts'
-import { parseShorthand, type ValueDomain } from '../flags/shorthand.ts'
+import { parseShorthand, type ValueDomain } from '../values/shorthand.ts'
 import {
   boolean,
   choice,

@@ -16,7 +16,7 @@ import {
 import { spoken } from '../../../trials/predictor/protocol/spoken.ts'
 import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { type Expand, ShellError, splitWords } from '../../../trials/shell-words.ts'
-import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
+import { parseBandwidthGBs, parseDurationMs, UnitError } from '../values/units.ts'
 import {
   absolutePath,
   boolean,

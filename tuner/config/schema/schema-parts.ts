@@ -13,7 +13,7 @@ import {
   parseRateRps,
   parseShare,
   UnitError,
-} from '../units.ts'
+} from '../values/units.ts'
 
 /**
  * Creates a codec between a written form and its value.

@@ -12,8 +12,8 @@ import {
   parseSloLimit,
   parseSloPercentile,
   type SloEntry,
-} from '../parse-slo.ts'
-import { formatDuration, formatPercentile } from '../units.ts'
+} from '../values/parse-slo.ts'
+import { formatDuration, formatPercentile } from '../values/units.ts'
 import { choice, createCodec, createQuantity, optional, share } from './schema-parts.ts'
 
 const percentile = createQuantity(parseSloPercentile, 'a percentile such as p99', formatPercentile)

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import type { StageCall } from '../../../trials/pipeline/pipeline.ts'
-import { parseCallRatio } from '../units.ts'
+import { parseCallRatio } from '../values/units.ts'
 import { model } from './model-schema.ts'
 import { parameter, scalar } from './parameter-schema.ts'
 import { predictor } from './predictor-schema.ts'

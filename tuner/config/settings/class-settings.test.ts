@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createLlmRequests } from '../../backends/llm-requests.ts'
+import { createLlmRequests } from '../../problem/llm-requests.ts'
 import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace } from '../testing/workspace.ts'
 

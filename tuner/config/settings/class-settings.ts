@@ -4,7 +4,7 @@ import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
 import { apportionCounts } from '../../../profiler/protocols/request-classes.ts'
 import type { Context } from '../context.ts'
-import { listLimits, type SloEntry } from '../parse-slo.ts'
+import { listLimits, type SloEntry } from '../values/parse-slo.ts'
 
 type ClassEntries = Readonly<
   Record<string, Omit<PromptClass, 'name'> & { readonly slo?: SloEntry }>

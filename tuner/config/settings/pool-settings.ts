@@ -15,7 +15,7 @@ import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { poolParameters } from '../../../trials/resources.ts'
 import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
-import { splitParameters } from '../tensor-parallel.ts'
+import { splitParameters } from '../values/tensor-parallel.ts'
 
 const isPoolParameter = ({ name }: Parameter): boolean =>
   (poolParameters as readonly string[]).includes(name)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { applyVariant } from '../../../trials/launchers/variants.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
-import { createProblem } from '../../loop/problem.ts'
+import { createProblem } from '../../problem/problem.ts'
 import { loadExperimentDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { createQualityLookup } from './variant-settings.ts'

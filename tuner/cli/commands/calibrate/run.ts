@@ -20,8 +20,6 @@ import {
   readCalibrations,
   saveCalibration,
 } from '../../../../trials/store/index.ts'
-import { openBackend } from '../../../backends/assemble.ts'
-import { nameServer } from '../../../backends/calibration.ts'
 import { measureBatches } from '../../../backends/measure-batches.ts'
 import { createProtocol } from '../../../backends/predictor-protocol.ts'
 import type { FlagValues } from '../../../config/flags/flags.ts'
@@ -30,6 +28,8 @@ import { loadExperiment } from '../../../config/load-experiment.ts'
 import type { Experiment } from '../../../config/types.ts'
 import { createDamageReporter } from '../../../damage-reporter.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
+import { nameServer } from '../../../problem/calibration.ts'
+import { openBackend } from '../../../run/assemble.ts'
 import { formatTable } from '../../render/columns.ts'
 import { listenForInterrupts } from '../../signals.ts'
 

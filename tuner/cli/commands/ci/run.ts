@@ -13,7 +13,7 @@ import {
   toDocument,
 } from '../../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
-import { parseShare } from '../../../config/units.ts'
+import { parseShare } from '../../../config/values/units.ts'
 import { createUsageError, exitCodes } from '../../../exit-codes.ts'
 import { requireWritableFiles } from '../../../writable-paths.ts'
 import { detectStyle, glyph, paint, type Style } from '../../render/glyphs.ts'

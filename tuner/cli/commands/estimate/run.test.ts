@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Configuration } from '../../../../search/types.ts'
 import { defaultPriceBook } from '../../../../trials/prices/book.ts'
-import { estimateAll, requireServable } from '../../../backends/estimate-table.ts'
 import { bert, problemLines, problemsOf, useWorkspace } from '../../../config/testing/workspace.ts'
 import type { Experiment } from '../../../config/types.ts'
-import { createProblem } from '../../../loop/problem.ts'
+import { estimateAll, requireServable } from '../../../problem/estimate-table.ts'
+import { createProblem } from '../../../problem/problem.ts'
 import { CliBox } from '../../../testing/run-cli.ts'
 
 const { load, loadFile, write } = useWorkspace()

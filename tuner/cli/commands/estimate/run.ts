@@ -14,14 +14,14 @@ import {
   modelsCapacityOrLatency,
 } from '../../../../search/objective.ts'
 import { inspectMachine } from '../../../../trials/machine/machine-facts.ts'
-import { applyCalibration } from '../../../backends/calibration.ts'
-import { type EstimateTable, estimateAll } from '../../../backends/estimate-table.ts'
 import type { FlagValues } from '../../../config/flags/flags.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
 import type { Experiment } from '../../../config/types.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { createProblem, loadPriceBook } from '../../../loop/problem.ts'
+import { applyCalibration } from '../../../problem/calibration.ts'
+import { type EstimateTable, estimateAll } from '../../../problem/estimate-table.ts'
+import { createProblem, loadPriceBook } from '../../../problem/problem.ts'
 import { formatTable } from '../../render/columns.ts'
 
 /**

@@ -10,10 +10,10 @@ import { enumeratePartitions } from '../../../../trials/devices/mig-placements.t
 import type { PriceBook } from '../../../../trials/prices/book.ts'
 import { findSecrets } from '../../../../trials/secrets.ts'
 import { parseYaml } from '../../../../trials/yaml.ts'
-import { parseSloText } from '../../../config/parse-slo.ts'
 import { share } from '../../../config/schema/schema-parts.ts'
+import { parseSloText } from '../../../config/values/parse-slo.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { readGivenFile } from '../../given-file.ts'
+import { readGivenFile } from '../../../given-file.ts'
 
 /** @param what the value should be, for the message where `parse` throws */
 const parseWith = <T>(what: string, parse: (text: string | number) => T) =>

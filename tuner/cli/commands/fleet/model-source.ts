@@ -3,7 +3,7 @@ import { FleetError, type Segment, wholeGpu } from '../../../../reports/fleet/pa
 import { readSegments } from '../../../../reports/fleet/segment-table.ts'
 import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { parseResources } from '../../../../trials/resources.ts'
-import { readGivenFile } from '../../given-file.ts'
+import { readGivenFile } from '../../../given-file.ts'
 import { type ReopenedExperiment, reopenExperiment } from '../reopen-experiment.ts'
 import type { FleetModelEntry } from './fleet-file.ts'
 

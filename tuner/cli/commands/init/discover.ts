@@ -34,7 +34,7 @@ import {
   parseServerAddress,
   resolveServerPath,
 } from '../../../../profiler/server-address.ts'
-import { resolvePrompts } from '../../../config/settings/prompt-settings.ts'
+import { resolvePrompts } from '../../../config/values/prompts.ts'
 import { describeNotReady } from '../../../waiting-text.ts'
 import {
   descriptionPaths,

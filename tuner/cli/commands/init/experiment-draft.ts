@@ -17,9 +17,9 @@ import {
 import { OwnSettings } from '../../../../trials/servers/own-settings.ts'
 import { createTfservingModels } from '../../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../../trials/shell-words.ts'
-import { parseSlo } from '../../../config/parse-slo.ts'
 import { isModelName } from '../../../config/schema/model-schema.ts'
-import { UnitError } from '../../../config/units.ts'
+import { parseSlo } from '../../../config/values/parse-slo.ts'
+import { UnitError } from '../../../config/values/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { rewriteSettingsFile } from './settings-file.ts'
 

@@ -17,10 +17,10 @@ import { createLocalLauncher } from '../../../../trials/launchers/local/local-la
 import type { MachineFacts } from '../../../../trials/machine/machine-facts.ts'
 import { redactSecrets } from '../../../../trials/secrets.ts'
 import { createMemoryStore } from '../../../../trials/store/index.ts'
-import { assemble } from '../../../backends/assemble.ts'
 import { createProtocol } from '../../../backends/predictor-protocol.ts'
 import { fillSecrets } from '../../../config/secret-values.ts'
 import type { Experiment } from '../../../config/types.ts'
+import { assemble } from '../../../run/assemble.ts'
 import { type DiscoveredServer, discover } from './discover.ts'
 
 /** Settings of the user, without placeholders. */

@@ -1,6 +1,9 @@
 /** `tune plan`: plans capacity from a stored experiment. */
 
 import { extname, join } from 'node:path'
+import { toHtml } from '../../../../reports/document/html.ts'
+import { toMarkdown, toText } from '../../../../reports/document/markdown.ts'
+import { renderSvg } from '../../../../reports/document/svg.ts'
 import {
   createPatternDemand,
   createSteadyDemand,
@@ -21,9 +24,6 @@ import { parseTraceDemand } from '../../../../reports/plan/trace-demand.ts'
 import { listCandidates } from '../../../../reports/recommendation/candidates.ts'
 import { rankCandidates } from '../../../../reports/recommendation/ranking.ts'
 import { conclusions } from '../../../../reports/recommendation/types.ts'
-import { renderSvg } from '../../../../reports/report/charts/svg.ts'
-import { toHtml } from '../../../../reports/report/document/html.ts'
-import { toMarkdown, toText } from '../../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../../reports/specs/index.ts'
 import { listBundles, type PriceBook, pricePerHour } from '../../../../trials/prices/book.ts'
@@ -38,11 +38,11 @@ import {
   parseMoney,
   parseRateRps,
   parseShare,
-} from '../../../config/units.ts'
+} from '../../../config/values/units.ts'
 import { exitCodes, resolveExitCode, UserError } from '../../../exit-codes.ts'
-import { createRankingCriteria, loadPriceBook } from '../../../loop/problem.ts'
+import { readGivenFile } from '../../../given-file.ts'
+import { createRankingCriteria, loadPriceBook } from '../../../problem/problem.ts'
 import { requireWritableFiles, requireWritableFolder } from '../../../writable-paths.ts'
-import { readGivenFile } from '../../given-file.ts'
 import { parseChoice } from '../command-options.ts'
 import { type ReopenedExperiment, reopenExperiment } from '../reopen-experiment.ts'
 

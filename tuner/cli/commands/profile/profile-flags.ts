@@ -23,15 +23,7 @@ import { findRequestFault } from '../../../../profiler/protocols/request-format.
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../../trials/secrets.ts'
 import { addAuthorization } from '../../../backends/predictor-protocol.ts'
 import { describeBadHeader, parseHeader } from '../../../config/flags/flag-entries.ts'
-import { parseSloText } from '../../../config/parse-slo.ts'
 import { fillReferences } from '../../../config/secret-values.ts'
-import {
-  detectPayloadKind,
-  parseItems,
-  resolveContentType,
-} from '../../../config/settings/payload-settings.ts'
-import { parseLengths, resolvePrompts } from '../../../config/settings/prompt-settings.ts'
-import { parseTraceName } from '../../../config/time-unit.ts'
 import {
   clientPairHint,
   explainMissingTls,
@@ -39,7 +31,20 @@ import {
   readClientPair,
 } from '../../../config/tls-files.ts'
 import { readTrace } from '../../../config/trace.ts'
-import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../../config/units.ts'
+import { parseSloText } from '../../../config/values/parse-slo.ts'
+import {
+  detectPayloadKind,
+  parseItems,
+  resolveContentType,
+} from '../../../config/values/payload.ts'
+import { parseLengths, resolvePrompts } from '../../../config/values/prompts.ts'
+import { parseTraceName } from '../../../config/values/time-unit.ts'
+import {
+  parseCount,
+  parseDurationMs,
+  parseRateRps,
+  parseShare,
+} from '../../../config/values/units.ts'
 import { exitCodes } from '../../../exit-codes.ts'
 
 export interface ProfileFlags {

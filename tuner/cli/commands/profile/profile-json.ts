@@ -1,5 +1,9 @@
 /** Renders a profile as JSON, as CSV of its load points, and as an HTML report. */
 import type { LoadPoint, Profile } from '../../../../profiler/index.ts'
+import { type Block, heading, list, paragraph, table } from '../../../../reports/document/blocks.ts'
+import { palette } from '../../../../reports/document/chart-options.ts'
+import { toHtml } from '../../../../reports/document/html.ts'
+import { renderSvg } from '../../../../reports/document/svg.ts'
 import {
   percentileName,
   significant,
@@ -8,16 +12,6 @@ import {
   sloText,
   sloValue,
 } from '../../../../reports/format.ts'
-import { palette } from '../../../../reports/report/charts/chart-options.ts'
-import { renderSvg } from '../../../../reports/report/charts/svg.ts'
-import {
-  type Block,
-  heading,
-  list,
-  paragraph,
-  table,
-} from '../../../../reports/report/document/blocks.ts'
-import { toHtml } from '../../../../reports/report/document/html.ts'
 import { formatCsv } from '../../../../trials/csv.ts'
 import { listCurvePoints, listLoadPoints } from './profile-text.ts'
 import { buildSweepTable, streamColumns } from './sweep-table.ts'

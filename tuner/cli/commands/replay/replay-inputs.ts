@@ -17,10 +17,10 @@ import {
 } from '../../../../search/replay/table.ts'
 import { taskObjectives } from '../../../../search/replay/task.ts'
 import { defaults } from '../../../config/names.ts'
-import { listLimits, parseSlo } from '../../../config/parse-slo.ts'
-import { parseMoney, parsePercentile, parseShare } from '../../../config/units.ts'
+import { listLimits, parseSlo } from '../../../config/values/parse-slo.ts'
+import { parseMoney, parsePercentile, parseShare } from '../../../config/values/units.ts'
 import { createUsageError } from '../../../exit-codes.ts'
-import { readGivenFile } from '../../given-file.ts'
+import { readGivenFile } from '../../../given-file.ts'
 
 export interface InputFlags {
   readonly task?: string

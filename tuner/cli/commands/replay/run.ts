@@ -3,7 +3,7 @@
 import { createRecordedTable, type RecordedTable } from '../../../../search/replay/table.ts'
 import type { ReplayTask } from '../../../../search/replay/task.ts'
 import { samplerNames } from '../../../../search/samplers/sampler-names.ts'
-import { parseShare } from '../../../config/units.ts'
+import { parseShare } from '../../../config/values/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { showStatusLine } from '../../render/columns.ts'
 import { detectStyle } from '../../render/glyphs.ts'

@@ -1,11 +1,11 @@
 /** `tune`: a new experiment, from flags to exit code. */
 import { inspectMachine } from '../../../../trials/machine/machine-facts.ts'
 import { resolveResultsFolder } from '../../../artifacts/result-files.ts'
-import { runPreflightChecks } from '../../../backends/preflight.ts'
 import { createHostContext } from '../../../config/host-context.ts'
 import { loadExperiment } from '../../../config/load-experiment.ts'
 import { fillSecrets } from '../../../config/secret-values.ts'
 import { createExperimentId, createRecord } from '../../../loop/experiment-record.ts'
+import { runPreflightChecks } from '../../../run/preflight.ts'
 import { openWritableStore } from '../open-existing.ts'
 import { resume } from '../resume/run.ts'
 import { show } from '../show/run.ts'

@@ -1,6 +1,6 @@
 /** Creates the source of production metrics for `tune watch`: Prometheus, or an access log. */
 import { resolveDeployed } from '../../../../reports/figures.ts'
-import { parseDurationMs } from '../../../config/units.ts'
+import { parseDurationMs } from '../../../config/values/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { parseChoice } from '../command-options.ts'
 import type { ReopenedExperiment } from '../reopen-experiment.ts'

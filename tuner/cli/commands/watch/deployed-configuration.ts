@@ -4,9 +4,9 @@ import type { RankedCandidate } from '../../../../reports/recommendation/ranked-
 import { rankCandidates } from '../../../../reports/recommendation/ranking.ts'
 import type { ReplanOption } from '../../../../reports/watch/replan.ts'
 import type { WatchTarget } from '../../../../reports/watch/watch.ts'
-import { parseCount, parseDurationMs, parseShare } from '../../../config/units.ts'
+import { parseCount, parseDurationMs, parseShare } from '../../../config/values/units.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { createRankingCriteria } from '../../../loop/problem.ts'
+import { createRankingCriteria } from '../../../problem/problem.ts'
 import type { ReopenedExperiment } from '../reopen-experiment.ts'
 import type { WatchFlags } from './watch-flags.ts'
 

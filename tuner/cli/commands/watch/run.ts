@@ -23,7 +23,7 @@ import {
 } from '../../../../reports/watch/watch-text.ts'
 import { getDemand } from '../../../../search/objective.ts'
 import { deleteWatch, readWatches, StoreError, saveWatch } from '../../../../trials/store/index.ts'
-import { parseDurationMs, parseShare } from '../../../config/units.ts'
+import { parseDurationMs, parseShare } from '../../../config/values/units.ts'
 import { createDamageReporter } from '../../../damage-reporter.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
 import { requireWritableFolder } from '../../../writable-paths.ts'

@@ -1,6 +1,6 @@
 /** Names of the fields of a record: those that servers use, and those of `--field`. */
 
-import { splitNameUnit, type TimeUnit, timeUnits } from '../../../../config/time-unit.ts'
+import { splitNameUnit, type TimeUnit, timeUnits } from '../../../../config/values/time-unit.ts'
 import { exitCodes, UserError } from '../../../../exit-codes.ts'
 
 /** Field names, in the order in which they are tried. */

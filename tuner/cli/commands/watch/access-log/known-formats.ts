@@ -1,5 +1,5 @@
 /** Log formats in which field and unit of the latency are known. */
-import type { TimeUnit } from '../../../../config/time-unit.ts'
+import type { TimeUnit } from '../../../../config/values/time-unit.ts'
 import { type LogLine, type LogShape, lookUpField } from './log-record.ts'
 
 export interface KnownFormat {

@@ -3,7 +3,7 @@ import {
   millisecondsPer,
   parseStatedDurationMs,
   type TimeUnit,
-} from '../../../../config/time-unit.ts'
+} from '../../../../config/values/time-unit.ts'
 import { type LogFields, startTimes } from './fields.ts'
 import { type KnownFormat, knownFormats } from './known-formats.ts'
 import { type LogLine, type LogShape, lookUpField, parseLogLine } from './log-record.ts'

@@ -1,6 +1,6 @@
 /** Recognises the format of a log from a sample of its lines and the flags; it is never guessed. */
 
-import { type TimeUnit, timeUnits } from '../../../../config/time-unit.ts'
+import { type TimeUnit, timeUnits } from '../../../../config/values/time-unit.ts'
 import { exitCodes, UserError } from '../../../../exit-codes.ts'
 import { type LogFields, parseLatencyName } from './fields.ts'
 import { type KnownFormat, knownFormats, listBareValues } from './known-formats.ts'

@@ -6,8 +6,8 @@ import {
   type LatencyMetric,
   latencyMetricNames,
   latencyMetrics,
-} from '../../profiler/model/latency-metrics.ts'
-import { defaults } from './names.ts'
+} from '../../../profiler/model/latency-metrics.ts'
+import { defaults } from '../names.ts'
 
 /**
  * One limit, of a metric or of the whole answer; or limits by metric, all of which a good request

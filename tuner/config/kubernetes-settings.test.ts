@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { loadExperimentDocument } from '../load-experiment.ts'
-import { machine, useWorkspace } from '../testing/workspace.ts'
+import { loadExperimentDocument } from './load-experiment.ts'
+import { machine, useWorkspace } from './testing/workspace.ts'
 
 const workspace = useWorkspace()
 const load = (kubernetes: object) =>

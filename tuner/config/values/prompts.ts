@@ -1,7 +1,7 @@
 /** Parses the prompt lengths of `load.payload`, and resolves the prompts. */
 
 import type { LengthDistribution, PromptSpec } from '../../../profiler/prompt-spec.ts'
-import { UnitError } from '../units.ts'
+import { UnitError } from './units.ts'
 
 const hint =
   'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'

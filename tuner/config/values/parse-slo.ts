@@ -1,7 +1,7 @@
 /** Parses every written form of an SLO into one entry, and builds the SLO from it. */
-import { type LatencyMetric, latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
-import type { Slo, SloLimit } from '../../profiler/model/slo.ts'
-import { defaults } from './names.ts'
+import { type LatencyMetric, latencyMetricNames } from '../../../profiler/model/latency-metrics.ts'
+import type { Slo, SloLimit } from '../../../profiler/model/slo.ts'
+import { defaults } from '../names.ts'
 import { parseSloParts, splitSloText } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { afterAll, expect, test, vi } from 'vitest'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { createProblem, loadPriceBook } from '../loop/problem.ts'
+import { experimentIn } from '../backends/testing/served.ts'
+import { createProblem, loadPriceBook } from '../problem/problem.ts'
 import { fakeStore } from '../testing/fakes.ts'
 import { assemble } from './assemble.ts'
-import { experimentIn } from './testing/served.ts'
 
 vi.mock('../../trials/machine/core-speed.ts', () => ({ measureCoreSpeed: () => 0.5 }))
 

@@ -2,11 +2,11 @@
  * Tensor parallelism: over how many GPUs a language model can be split by its shape and by its
  * memory demand.
  */
-import type { Configuration } from '../../search/types.ts'
-import type { Decoder } from '../../trials/devices/architecture.ts'
-import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { buildLlmModel } from '../../trials/launchers/simulated/llm-configuration.ts'
-import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Decoder } from '../../../trials/devices/architecture.ts'
+import type { Gpu } from '../../../trials/devices/catalogue.ts'
+import { buildLlmModel } from '../../../trials/launchers/simulated/llm-configuration.ts'
+import { OutOfMemoryError } from '../../../trials/predictor/engine.ts'
 
 /** Whether attention heads and feed-forward dimension divide evenly, as servers require. */
 const dividesEvenly = ({ heads, intermediate }: Decoder, gpus: number): boolean =>

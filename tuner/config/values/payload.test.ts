@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { readTrace } from '../trace.ts'
-import { detectPayloadKind, formatItems, parseItems } from './payload-settings.ts'
+import { detectPayloadKind, formatItems, parseItems } from './payload.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'payload-'))
 afterAll(() => rmSync(folder, { recursive: true }))

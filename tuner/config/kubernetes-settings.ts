@@ -1,12 +1,12 @@
 /** Resolves `kubernetes`: the pod template, and the container to tune. */
-import type { SearchSpace } from '../../../search/types.ts'
+import type { SearchSpace } from '../../search/types.ts'
 import {
   builtinContainer,
   loadContainer,
-} from '../../../trials/launchers/kubernetes/manifests/manifests.ts'
-import type { Context } from '../context.ts'
-import { findServerUrl } from '../server-urls.ts'
-import type { KubernetesSpec } from '../types.ts'
+} from '../../trials/launchers/kubernetes/manifests/manifests.ts'
+import type { Context } from './context.ts'
+import { findServerUrl } from './server-urls.ts'
+import type { KubernetesSpec } from './types.ts'
 
 interface Container {
   readonly name?: unknown

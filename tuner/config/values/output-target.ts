@@ -1,5 +1,5 @@
 /** A receiver of a run while it goes on. */
-import type { OutputKind } from './names.ts'
+import type { OutputKind } from '../names.ts'
 
 export interface OutputAddress {
   readonly url: string

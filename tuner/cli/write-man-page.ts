@@ -1,8 +1,8 @@
 /** Writes dist/tune.1, the manual page that the package installs. Run by `npm run build`. */
 import { writeFileSync } from 'node:fs'
-import { readProgramVersion } from '../program-version.ts'
-import { createProgram, exitCodesText, loadCommands } from '../tune-program.ts'
-import { renderManPage } from './man-page.ts'
+import { readProgramVersion } from './program-version.ts'
+import { renderManPage } from './render/man-page.ts'
+import { createProgram, exitCodesText, loadCommands } from './tune-program.ts'
 
 const [version] = readProgramVersion().split(' ') as [string]
 writeFileSync(

@@ -2,7 +2,7 @@
  * Blocks as one self-contained HTML file: no scripts, nothing fetched, readable in light, dark and
  * on paper.
  */
-import { writeSharedStyle } from '../../style.ts'
+import { writeSharedStyle } from '../style.ts'
 import type { Block } from './blocks.ts'
 
 /** Escapes text for HTML content and quoted attributes. Control characters become blanks. */

@@ -1,10 +1,10 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
-import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
-import { type Slo, type SloAxis, sloAxis } from '../../../profiler/model/slo.ts'
-import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
-import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
-import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { type Slo, type SloAxis, sloAxis } from '../../profiler/model/slo.ts'
+import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../search/objective.ts'
+import type { RankedCandidate } from '../recommendation/ranked-candidate.ts'
+import type { Candidate, Recommendation } from '../recommendation/types.ts'
 
 /** Okabe-Ito palette, distinguishable with any colour vision; similar hues are not adjacent. */
 export const palette = [

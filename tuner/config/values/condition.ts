@@ -14,8 +14,8 @@
  * Types are checked when a condition is parsed, so `holds` never throws. No part of a condition is
  * evaluated as JavaScript.
  */
-import type { Condition, Configuration } from '../../search/types.ts'
-import { suggestNames } from '../../trials/near-names.ts'
+import type { Condition, Configuration } from '../../../search/types.ts'
+import { suggestNames } from '../../../trials/near-names.ts'
 
 /** Name → 'number', or the values of a categorical parameter. */
 export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>

@@ -9,7 +9,7 @@ import {
 } from '../../trials/launchers/simulated/pipeline-launcher.ts'
 import { joinConfiguration, splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
-import { chooseDefaultConfiguration } from '../loop/default-configuration.ts'
+import { chooseDefaultConfiguration } from './default-configuration.ts'
 import { createEstimatorLookup, findArchitectures, resolveAnchor } from './estimators.ts'
 
 type Stages = readonly ExperimentStage[]

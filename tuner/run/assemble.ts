@@ -10,11 +10,15 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Damage } from '../../trials/store/index.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { resolveResultsFolder, writeResults } from '../artifacts/result-files.ts'
+import type { Backend } from '../backends/backend.ts'
+import { openKubernetes } from '../backends/kubernetes-backend.ts'
+import { createLocalBackend } from '../backends/local-backend.ts'
+import { createSimulatedBackend } from '../backends/simulated-backend.ts'
+import { createUrlBackend } from '../backends/url-backend.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { fillSecrets } from '../config/secret-values.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { chooseDefaultConfiguration } from '../loop/default-configuration.ts'
 import { listGpuNotices } from '../loop/gpu-notices.ts'
 import { loadHistory } from '../loop/history.ts'
 import {
@@ -26,22 +30,18 @@ import {
   resolveProvenance,
 } from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
+import { applyCalibration } from '../problem/calibration.ts'
+import { chooseDefaultConfiguration } from '../problem/default-configuration.ts'
+import { requireServable } from '../problem/estimate-table.ts'
+import { dependsOnHostCores } from '../problem/estimators.ts'
+import { choosePipelineDefault } from '../problem/pipeline-model.ts'
 import {
   createCapacityEstimator,
   createLabeller,
   createProblem,
   createRankingCriteria,
   loadPriceBook,
-} from '../loop/problem.ts'
-import type { Backend } from './backend.ts'
-import { applyCalibration } from './calibration.ts'
-import { requireServable } from './estimate-table.ts'
-import { dependsOnHostCores } from './estimators.ts'
-import { openKubernetes } from './kubernetes-backend.ts'
-import { createLocalBackend } from './local-backend.ts'
-import { choosePipelineDefault } from './pipeline-model.ts'
-import { createSimulatedBackend } from './simulated-backend.ts'
-import { createUrlBackend } from './url-backend.ts'
+} from '../problem/problem.ts'
 
 /**
  * The caller closes the returned backend.

@@ -13,8 +13,8 @@ import { resourceParameters, servingParameters } from '../../trials/resources.ts
 import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { createLabeller } from '../loop/problem.ts'
 import { createEstimatorLookup, findArchitectures } from './estimators.ts'
+import { createLabeller } from './problem.ts'
 
 interface EstimateRow extends ReplicaPrice {
   readonly configuration: Configuration

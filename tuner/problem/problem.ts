@@ -22,15 +22,11 @@ import {
   parseResources,
   resourceParameters,
 } from '../../trials/resources.ts'
-import {
-  createEstimatorLookup,
-  type EstimatorLookup,
-  hasServerPrior,
-} from '../backends/estimators.ts'
-import { createPipelinePrior } from '../backends/pipeline-model.ts'
-import { readGivenFile } from '../cli/given-file.ts'
 import { createQualityLookup } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
+import { readGivenFile } from '../given-file.ts'
+import { createEstimatorLookup, type EstimatorLookup, hasServerPrior } from './estimators.ts'
+import { createPipelinePrior } from './pipeline-model.ts'
 
 /**
  * Loads a price book.

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { loadExperiment, loadExperimentDocument } from './load-experiment.ts'
+import { loadExperiment, loadExperimentDocument } from '../load-experiment.ts'
+import { ConfigError, type Experiment } from '../types.ts'
 import { parseSlo } from './parse-slo.ts'
-import { ConfigError, type Experiment } from './types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-slo-'))
 afterAll(() => rmSync(folder, { recursive: true }))

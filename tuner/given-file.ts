@@ -3,8 +3,8 @@ import {
   type ByteOrderMark,
   type FileKind,
   readText,
-} from '../../profiler/bounded-reader.ts'
-import { exitCodes, UserError } from '../exit-codes.ts'
+} from '../profiler/bounded-reader.ts'
+import { exitCodes, UserError } from './exit-codes.ts'
 
 /**
  * Reads a file that a flag names.

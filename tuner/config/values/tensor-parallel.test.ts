@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { type Decoder, findArchitecture } from '../../trials/devices/architecture.ts'
-import { loadExperimentDocument } from './load-experiment.ts'
+import { type Decoder, findArchitecture } from '../../../trials/devices/architecture.ts'
+import { loadExperimentDocument } from '../load-experiment.ts'
+import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { listDefaultSplits, splitConditions } from './tensor-parallel.ts'
-import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { load, path } = useWorkspace()
 const decoder = (name: string) => findArchitecture(name) as Decoder

@@ -1,7 +1,7 @@
 /**
  * Short forms of parameter values: '1..32', '1..9 step 2', '1..64 x2', '1, 2, 4', 'T4, V100', 8.
  */
-import { UnitError } from '../units.ts'
+import { UnitError } from './units.ts'
 
 /** Listed values, or a range. */
 export interface ValueDomain {

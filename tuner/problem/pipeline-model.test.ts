@@ -6,13 +6,13 @@ import { computeCost } from '../../search/objective.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
+import { backendContract } from '../backends/backend.contract.ts'
+import { createSimulatedBackend } from '../backends/simulated-backend.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
 import { tune } from '../library/tune-experiment.ts'
-import { createProblem } from '../loop/problem.ts'
-import { backendContract } from './backend.contract.ts'
 import { choosePipelineDefault } from './pipeline-model.ts'
-import { createSimulatedBackend } from './simulated-backend.ts'
+import { createProblem } from './problem.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pipeline-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import type { ItemCounts } from '../../../profiler/payload-source.ts'
 import { detectContentType } from '../../../profiler/protocols/file-types.ts'
-import { UnitError } from '../units.ts'
+import { UnitError } from './units.ts'
 
 const itemsHint =
   "write 4, 1..16 (uniform), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
