@@ -1,4 +1,7 @@
-/** Restricts a search space to the GPUs of a cluster, and finds how pods request them. */
+/**
+ * Restricts the search space to GPU models that the cluster has, and detects how its pods request
+ * GPUs.
+ */
 import type { SearchSpace } from '../../search/types.ts'
 import type { Api } from '../../trials/launchers/kubernetes/api/api.ts'
 import {
@@ -22,24 +25,30 @@ import { exitCodes, UserError } from '../exit-codes.ts'
 /** The restricted space, and facts about the cluster's GPUs for the launcher. */
 interface ClusterSpace {
   readonly space: SearchSpace
+  /** How pods request GPUs. Absent: the launcher chooses for each configuration by `availableGpus`. */
   readonly gpuScheme?: GpuScheme
+  /** GPUs of the nodes whose model is in the search space; absent if the user sets the scheme. */
   readonly availableGpus?: readonly ClusterGpu[]
-  /** GPUs of the cluster, if the user sets the scheme. */
+  /** All GPUs of the nodes, for schemes that request memory: what they report caps a request. */
   readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
+  /** Version of resource.k8s.io; absent if no GPU is requested by DRA. */
   readonly draVersion?: DraVersion
   readonly notices: readonly string[]
 }
 
 /**
- * Restricts the space to GPU models of the nodes, and finds how they are shared. A scheme that the
- * user sets is not checked. Neither is a cluster without visible GPUs, which may add nodes.
- * @throws UserError if the cluster has none of the models, or lacks the requested DRA
+ * Removes GPU models that no node has, and detects the scheme by which pods request the others. If
+ * the user sets the scheme, the space stays as written, and only the scheme `dra` is checked. A
+ * cluster without visible GPUs does not restrict the space either: it may add nodes.
+ * @throws UserError if no node has any of the GPU models, or if the scheme is `dra` and the cluster
+ * does not serve it
  */
 export async function fitToCluster(api: Api, experiment: Experiment): Promise<ClusterSpace> {
   const { space, kubernetes = {}, devicesUsed } = experiment
   const { gpuScheme, dra } = kubernetes
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
+  // Claims need the version of the API, and their memory is capped by that of the nodes' GPUs.
   if (gpuScheme === 'dra') {
     const draVersion = await requireDra(api)
     return {
@@ -51,20 +60,22 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
       notices: [],
     }
   }
+  // These schemes request MiB, capped by the memory that the nodes report.
   if (gpuScheme !== undefined && requestsMebibytes(gpuScheme))
     return { space, gpuScheme, nodeGpus: (await inspectCluster(api)).gpus, notices: [] }
+  // Nothing to detect: the user sets the scheme, or the GPU model is not tuned.
   if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical')
     return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
   if (facts.gpus.length === 0) return { space, notices: [] }
-  const values = gpu.values.filter(
+  const availableModels = gpu.values.filter(
     (name) =>
       name === 'none' || facts.gpus.some(({ product }) => matchesProduct(product, String(name))),
   )
   const nodeModels = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
-  if (values.length === 0) {
+  if (availableModels.length === 0) {
     const hint =
-      'tune doctor --backend kubernetes lists them; set gpuScheme to keep the search space as written'
+      'tune doctor --backend kubernetes lists the GPUs of the cluster; set gpuScheme to keep the search space as written'
     throw new UserError(
       `the cluster has none of ${gpu.values.join(', ')}: it has ${nodeModels}`,
       hint,
@@ -72,11 +83,11 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
     )
   }
   const availableGpus = facts.gpus.filter(({ product }) =>
-    values.some((name) => matchesProduct(product, String(name))),
+    availableModels.some((name) => matchesProduct(product, String(name))),
   )
-  const missing = gpu.values.filter((name) => !values.includes(name))
+  const missingModels = gpu.values.filter((name) => !availableModels.includes(name))
   const parameters = space.parameters.map((parameter) =>
-    parameter === gpu ? { ...gpu, values } : parameter,
+    parameter === gpu ? { ...gpu, values: availableModels } : parameter,
   )
   return {
     space: { ...space, parameters },
@@ -88,9 +99,9 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
     notices: [
       describeSchemes(availableGpus),
       ...(facts.migFaults ?? []),
-      ...(missing.length > 0
+      ...(missingModels.length > 0
         ? [
-            `Left out of the search, because the cluster does not have them: ${missing.join(', ')} (it has ${nodeModels})`,
+            `GPU models removed from the search, because no node has them: ${missingModels.join(', ')} (the nodes have ${nodeModels})`,
           ]
         : []),
     ],
@@ -109,13 +120,13 @@ async function requireDra(api: Api): Promise<DraVersion> {
   )
 }
 
-/** 'GPU scheme nvidia, from the setup of the nodes', or the scheme of each model. */
+/** 'GPU scheme nvidia, detected on the nodes', or the scheme of each model. */
 function describeSchemes(availableGpus: ClusterFacts['gpus']): string {
   const schemes = [...new Set(availableGpus.map(({ scheme }) => scheme))]
-  if (schemes.length === 1) return `GPU scheme ${schemes[0]}, from the setup of the nodes`
+  if (schemes.length === 1) return `GPU scheme ${schemes[0]}, detected on the nodes`
   const models = schemes.map(
     (scheme) =>
-      `${scheme} (${[...new Set(availableGpus.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
+      `${scheme} (${[...new Set(availableGpus.filter((gpu) => gpu.scheme === scheme).map(({ gpu, product }) => gpu ?? product))].join(', ')})`,
   )
-  return `GPU schemes, from the setup of the nodes: ${models.join(', ')}; each trial uses the scheme that fits its share best`
+  return `GPU schemes, detected on the nodes: ${models.join(', ')}; each trial uses the scheme that fits its share best`
 }
