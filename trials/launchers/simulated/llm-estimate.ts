@@ -1,4 +1,7 @@
-/** Predicts configurations of a language model by step model and closed form, before any trial. */
+/**
+ * Predicts capacity and feasibility of a language model's configurations before any trial: step
+ * times by the device model, queueing in closed form.
+ */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -25,26 +28,32 @@ import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
 interface LlmEstimatorOptions extends LlmModelOptions {
   readonly architecture: Decoder
   readonly slo: Slo
-  /** Called once, when first needed. */
+  /** Creates the requests of the load. Called once, at the first prediction. */
   readonly requests: () => readonly LlmRequest[]
-  /** Whether requests longer than the server accepts are sent uncut. */
+  /**
+   * Whether requests longer than the server accepts are sent as they are. Such a server is
+   * infeasible.
+   */
   readonly keepOverlongPrompts?: boolean
 }
 
 /**
- * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs. Larger
- * for TGI, whose prompts wait for each other.
+ * Standard deviation of ln(closed form / simulation) over GPUs, server limits, request lengths and
+ * SLOs (`npm run bench:devices -- --llm`). Larger for TGI, whose prompts wait for each other.
  */
-const getClosedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
-/** Step of the finite differences, of ln(time). */
-const differenceStep = 0.02
+const getClosedFormLogSd = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
+/**
+ * Step of the finite differences, in ln(step time). Also stands for the deviation of 'none', which
+ * no language model uses.
+ */
+const logTimeStep = 0.02
 
 /** A configuration as a modelled server, or the reason why it cannot serve. */
 type ModelResult =
   | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof predictLlmCapacities> }
   | {
       readonly reason: string
-      /** Whether it is infeasible beyond the model's error. */
+      /** Whether no error of the memory model could make it feasible. */
       readonly isCertain: boolean
     }
 
@@ -79,47 +88,48 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       if (error instanceof OutOfMemoryError)
         return {
           reason: error.message.replace(' (emulated)', ''),
-          isCertain: doWeightsExceedMemory(architecture, configuration, options),
+          isCertain: hasTooLittleMemoryForWeights(architecture, configuration, options),
         }
       if (error instanceof DeviceModelError) return { reason: error.message, isCertain: true }
       throw error
     }
   }
-  /** A logarithm needs a positive rate. */
-  const logRate = (capacity: PredictedCapacity) =>
+  /** ln(capacity), req/s. Bounded below, because the logarithm of 0 has no slope. */
+  const computeLogRate = (capacity: PredictedCapacity) =>
     Math.log(Math.max(softenCapacity(capacity, slo), 1e-6))
   return {
     priorLogRate(configuration) {
       const result = modelCached(configuration)
-      return 'server' in result ? logRate(result.capacityAt()) : undefined
+      return 'server' in result ? computeLogRate(result.capacityAt()) : undefined
     },
     priorFactors: (gpus) => ({
       sd: gpus.map((gpu) =>
         gpu === 'none'
-          ? differenceStep
+          ? logTimeStep
           : Math.log1p(getEngineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
       applyFactors: (logFactors) => {
-        const computeShiftedLogRate = (
+        /** ln(capacity) if step times are exp(logFactors) times longer. */
+        const predictShiftedLogRate = (
           configuration: Configuration,
-          further = 0,
+          extraLogSlowdown = 0,
         ): number | undefined => {
           const result = modelCached(configuration)
           if (!('server' in result)) return undefined
           const logSlowdown =
-            (logFactors[gpus.indexOf(result.server.device.gpu.name)] ?? 0) + further
-          return logRate(result.capacityAt(Math.exp(logSlowdown)))
+            (logFactors[gpus.indexOf(result.server.device.gpu.name)] ?? 0) + extraLogSlowdown
+          return computeLogRate(result.capacityAt(Math.exp(logSlowdown)))
         }
         return {
-          predictLogRate: (configuration) => computeShiftedLogRate(configuration),
+          predictLogRate: (configuration) => predictShiftedLogRate(configuration),
           computeSensitivities: (configuration) => {
             const result = modelCached(configuration)
             const gpuIndex = 'server' in result ? gpus.indexOf(result.server.device.gpu.name) : -1
             return gpus.map((_, i) =>
               i === gpuIndex
-                ? (computeShiftedLogRate(configuration, differenceStep)! -
-                    computeShiftedLogRate(configuration)!) /
-                  differenceStep
+                ? (predictShiftedLogRate(configuration, logTimeStep)! -
+                    predictShiftedLogRate(configuration)!) /
+                  logTimeStep
                 : 0,
             )
           },
@@ -136,6 +146,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const result = modelCached(configuration)
       return 'reason' in result && result.isCertain
     },
+    // 1: the error of the memory model is unknown.
     memoryFitProbability: () => 1,
     estimate(configuration) {
       const result = modelCached(configuration)
@@ -143,22 +154,36 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const { server, capacityAt } = result
       const capacity = capacityAt()
       const { gpu, tensorParallel } = server.device
-      const split = Math.max(tensorParallel, server.pools?.decoder.device.tensorParallel ?? 1)
-      const error = 1 + getEngineError(server.engine, { gpu, tensorParallel: split })
-      const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
-      const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
+      // Of separate prefill and decode servers, the larger group has the larger error.
+      const maxTensorParallel = Math.max(
+        tensorParallel,
+        server.pools?.decoder.device.tensorParallel ?? 1,
+      )
+      // One standard deviation: step times may be this many times longer or shorter.
+      const errorFactor =
+        1 + getEngineError(server.engine, { gpu, tensorParallel: maxTensorParallel })
+      const computeCapacityRatio = (slowdown: number) =>
+        capacityAt(slowdown).capacityRps / capacity.capacityRps
+      // Relative error of the capacity that this causes, in the worse direction.
+      const stepTimeError =
+        capacity.capacityRps > 0
+          ? Math.max(
+              1 - computeCapacityRatio(errorFactor),
+              computeCapacityRatio(1 / errorFactor) - 1,
+            )
+          : 1
       return {
         isFeasible: true,
         ...capacity,
-        relativeError: Math.hypot(steps, getClosedFormError(server.engine)),
+        relativeError: Math.hypot(stepTimeError, getClosedFormLogSd(server.engine)),
         outOfMemoryProbability: 0,
       }
     },
   }
 }
 
-/** Whether the weights alone exceed the memory, whatever the error of the model. */
-function doWeightsExceedMemory(
+/** Whether the weights alone exceed the memory of a server's GPUs: no model error could change that. */
+function hasTooLittleMemoryForWeights(
   architecture: Decoder,
   configuration: Configuration,
   { defaults, ownGpus }: LlmEstimatorOptions,
@@ -171,6 +196,7 @@ function doWeightsExceedMemory(
     (countLayerWeights(architecture) *
       resolveArithmetic({ gpu, precision, quantization }).weightBytes) /
     2 ** 20
+  // Separate prefill and decode servers each hold the weights: the smaller group decides.
   return (
     weightsMiB >
     computeUsableMemoryMiB(gpu) *
