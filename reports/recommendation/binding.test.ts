@@ -82,7 +82,7 @@ describe('a device that is busy', () => {
     ],
     ['nothing measured is near its limit: GPU busy 0 % of the time', { gpuUtilization: 0 }],
     [
-      "nothing measured is near its limit: GPU busy 36 % of the time, 2 cores 52 % busy; about one core's worth of computing: if a single thread does it, that thread is the limit",
+      'nothing measured is near its limit: GPU busy 36 % of the time, 2 cores 52 % busy; about one core is busy: if a single thread does the work, it is the bottleneck',
       { gpuUtilization: 0.36, cpuCores: 1.03 },
     ],
     ['usage was not measured', { cpuCores: 0 }],
@@ -178,9 +178,9 @@ describe('the SLO', () => {
       'a third of what it could serve',
       200,
       30,
-      'saturates at 200 req/s, of which 40 % meet the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
+      'saturates at 200 req/s, meets the SLO up to 40 % of that, one request at a time takes 30 ms of the 50 ms allowed at p99',
     ],
-    ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % meet the SLO'],
+    ['a queue alone', 200, 24, 'saturates at 200 req/s, meets the SLO up to 52 % of that'],
   ])('%s', (_, saturationRps, unloadedMs, evidence) => {
     expect(bindingOf([complete(1, own, measured(saturationRps, unloadedMs))])).toEqual({
       what: 'slo',
@@ -191,7 +191,7 @@ describe('the SLO', () => {
   test('with what was used beside it', () => {
     expect(
       bindingOf([complete(1, own, measured(200, 24), { usage: { cpuCores: 1 } })]).evidence,
-    ).toBe('saturates at 200 req/s, of which 52 % meet the SLO, 2 cores 50 % busy')
+    ).toBe('saturates at 200 req/s, meets the SLO up to 52 % of that, 2 cores 50 % busy')
   })
 
   test('just on either side of four fifths of the saturation', () => {
@@ -199,7 +199,7 @@ describe('the SLO', () => {
       bindingOf([one({ measurement: { capacityRps: 160, saturationRps } })])
     expect(of(201)).toEqual({
       what: 'slo',
-      evidence: 'saturates at 201 req/s, of which 80 % meet the SLO',
+      evidence: 'saturates at 201 req/s, meets the SLO up to 80 % of that',
     })
     expect(of(200).what).toBe('unknown')
     expect(of(0).what).toBe('unknown')

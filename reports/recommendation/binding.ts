@@ -1,4 +1,7 @@
-/** Finds what limits the capacity of a configuration, with the evidence. */
+/**
+ * Identifies the bottleneck of a configuration (a resource, the engine's scheduler or the SLO),
+ * with the evidence.
+ */
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { Usage } from '../../trials/types.ts'
@@ -10,25 +13,35 @@ import { failsAllRequests } from './status.ts'
 import type { Candidate, Recommendation, StageReport } from './types.ts'
 
 /**
- * Busy share from which a device is taken to be the limit: of its busiest seconds, else the mean of
- * the trial, pauses included.
+ * From this utilisation on, a GPU or the CPU cores are the bottleneck: that of the busiest seconds,
+ * or the mean over the trial, which includes its pauses. Assumed.
  */
-const minBusyShare = 0.8
+const minBottleneckUtilisation = 0.8
 
-/** A capacity from this share of the saturation on counts as saturated. */
+/**
+ * From this share of the saturation rate on, a resource limits the capacity rather than the SLO.
+ * Assumed; the device model draws the same line.
+ */
 const minSaturatedShare = 0.8
 
-/** An unloaded latency above this share of the limit is named as what binds. */
-const maxUnloadedShare = 0.5
+/**
+ * An unloaded latency above this share of the SLO's limit is reported as the bottleneck. Assumed.
+ */
+const maxUnloadedLatencyShare = 0.5
 
-/** Cores that a process with one busy thread uses, its other threads included. */
-const oneThreadCores = { min: 0.9, max: 1.2 } as const
+/**
+ * Busy cores that suggest one saturated thread: its helper threads add a little. A Python server on
+ * an H100 used 1.03 of 4 cores.
+ */
+const singleThreadCores = { min: 0.9, max: 1.2 } as const
 
 type BindingEvidence = Recommendation['binding']
 
 /**
- * Finds what limits a candidate: its scarcest resource, memory by its neighbours, or the SLO, by
- * where its capacity lies between unloaded and saturated. Of a pipeline, its busiest stage.
+ * Identifies the bottleneck of a candidate. The first that applies: a limit of the engine or a busy
+ * resource; memory, if a configuration that differs in one parameter ran out of it; the SLO, if the
+ * capacity is far below saturation or the unloaded latency is near the limit. For a pipeline: its
+ * busiest stage.
  * @param stages of a pipeline
  */
 export function findBinding(
@@ -38,7 +51,7 @@ export function findBinding(
   stages?: readonly StageReport[],
 ): BindingEvidence {
   const { measurement, candidate } = ranked
-  if (!measurement) return findUnservedBinding(ranked)
+  if (!measurement) return describeUnservedTrial(ranked)
   if (measurement.outcome === 'generator-limit') {
     return {
       what: 'generator',
@@ -51,7 +64,7 @@ export function findBinding(
     failsAllRequests({ ...measurement, capacityRps: candidate.capacityRps })
   )
     return { what: 'unknown', evidence: candidate.reason ?? '' }
-  if (!(candidate.capacityRps > 0)) return describeUnattainable(candidate, slo)
+  if (!(candidate.capacityRps > 0)) return describeUnattainableSlo(candidate, slo)
   if (stages !== undefined)
     return (
       findStageBinding(ranked, stages) ?? {
@@ -74,8 +87,8 @@ export function findBinding(
   )
 }
 
-/** One request at a time violates the SLO, or it was violated at every rate tried. */
-function describeUnattainable(candidate: Candidate, slo: Slo): BindingEvidence {
+/** The SLO cannot be met: one request at a time violates it, or every tested rate did. */
+function describeUnattainableSlo(candidate: Candidate, slo: Slo): BindingEvidence {
   if (!(candidate.sloMsAtCapacity > slo.limitMs))
     return { what: 'slo', evidence: candidate.reason ?? '' }
   return {
@@ -98,7 +111,10 @@ interface Utilisation {
   readonly texts: readonly string[]
 }
 
-/** Reads the usage of the confirmation, if any: the first measurement also overloads the server. */
+/**
+ * Reads the utilisation in the confirmation, if there is one: the first measurement also overloads
+ * the server, which raises utilisation.
+ */
 function readUtilisation({ trial, confirmation }: RankedCandidate): Utilisation {
   const usage = confirmation?.trial.usage ?? trial.usage ?? {}
   const cores = Number(trial.configuration.cpuCores)
@@ -120,7 +136,10 @@ function readUtilisation({ trial, confirmation }: RankedCandidate): Utilisation 
   }
 }
 
-/** Finds the engine's own limit, the GPU or the CPU cores; undefined if none is busy enough. */
+/**
+ * Identifies a limit of the engine that was reached (KV cache, scheduler), else a busy GPU or busy
+ * CPU cores; undefined if there is neither.
+ */
 function findBusyResource(
   { trial, confirmation }: RankedCandidate,
   { usage, gpuShare, cpuShare, cpuText, texts }: Utilisation,
@@ -131,9 +150,11 @@ function findBusyResource(
   const isNearSaturation = confirmation !== undefined || saturatedShare >= minSaturatedShare
   if (engine?.isLimitReached && isNearSaturation)
     return { what: engine.what, evidence: [engine.evidence, ...texts].join(', ') }
-  if (Math.max(gpuShare, cpuShare) < minBusyShare) return undefined
+  if (Math.max(gpuShare, cpuShare) < minBottleneckUtilisation) return undefined
+  // `texts` ends with `cpuText`.
   if (gpuShare < cpuShare)
     return { what: 'cpu', evidence: [cpuText, ...texts.slice(0, -1)].join(', ') }
+  // The GPU is busy: the engine's counts tell whether with arithmetic or with memory traffic.
   return engine !== undefined && !engine.isLimitReached
     ? { what: engine.what, evidence: [...texts, engine.evidence].join(', ') }
     : { what: 'gpu', evidence: texts.join(', ') }
@@ -150,7 +171,10 @@ function findMemoryBinding(
     : { what: 'memory', evidence: [`${neighbour} is out of memory`, ...texts].join(', ') }
 }
 
-/** The SLO itself: far below saturation, or with an unloaded latency near the limit. */
+/**
+ * Identifies the SLO as the bottleneck: the capacity is far below saturation, or the unloaded
+ * latency is near the limit.
+ */
 function findLatencyBinding(
   { unloadedMs = 0 }: Candidate,
   { saturationRps }: Measurement,
@@ -159,14 +183,16 @@ function findLatencyBinding(
   saturatedShare: number,
 ): BindingEvidence | undefined {
   const isFarBelowSaturation = saturatedShare < minSaturatedShare
-  const isSlowUnloaded = unloadedMs / slo.limitMs > maxUnloadedShare
+  const isSlowUnloaded = unloadedMs / slo.limitMs > maxUnloadedLatencyShare
   if (!isFarBelowSaturation && !isSlowUnloaded) return undefined
   const unloaded = slo.limits
     ? `one request at a time takes ${sloValue(slo, unloadedMs)} at ${sloName(slo)}`
     : `one request at a time takes ${latency(unloadedMs)} of the ${sloLimit(slo)} allowed at ${sloName(slo)}`
   const evidence = [
     ...(isFarBelowSaturation
-      ? [`saturates at ${rate(saturationRps)}, of which ${percent(saturatedShare)} meet the SLO`]
+      ? [
+          `saturates at ${rate(saturationRps)}, meets the SLO up to ${percent(saturatedShare)} of that`,
+        ]
       : []),
     ...(isSlowUnloaded ? [unloaded] : []),
     ...texts,
@@ -175,27 +201,28 @@ function findLatencyBinding(
   return { what: 'slo', evidence: evidence.join(', ') }
 }
 
-/** Nothing is busy; one core of several is a hint at a single thread. */
+/** Nothing measured is near its limit. About one busy core of several suggests a single thread. */
 function describeIdle({ cores, busyCores, texts }: Utilisation): string {
   if (texts.length === 0) return 'usage was not measured'
-  const isOneThread =
+  const isSingleThread =
     cores > 1 &&
     busyCores !== undefined &&
-    busyCores >= oneThreadCores.min &&
-    busyCores <= oneThreadCores.max
-  const thread = isOneThread
-    ? "; about one core's worth of computing: if a single thread does it, that thread is the limit"
+    busyCores >= singleThreadCores.min &&
+    busyCores <= singleThreadCores.max
+  const threadHint = isSingleThread
+    ? '; about one core is busy: if a single thread does the work, it is the bottleneck'
     : ''
-  return `nothing measured is near its limit: ${texts.join(', ')}${thread}`
+  return `nothing measured is near its limit: ${texts.join(', ')}${threadHint}`
 }
 
-function findUnservedBinding({ trial, candidate }: RankedCandidate): Recommendation['binding'] {
-  const memory = trial.state === 'infeasible' && trial.reason === 'out-of-memory'
-  return { what: memory ? 'memory' : 'unknown', evidence: candidate.reason ?? '' }
+function describeUnservedTrial({ trial, candidate }: RankedCandidate): BindingEvidence {
+  const isOutOfMemory = trial.state === 'infeasible' && trial.reason === 'out-of-memory'
+  return { what: isOutOfMemory ? 'memory' : 'unknown', evidence: candidate.reason ?? '' }
 }
 
 /**
- * Finds a configuration out of memory that differs in one parameter only: 'batchSize 16 (trial 7)'.
+ * Describes a configuration that ran out of memory and differs in one parameter only: 'batchSize 16
+ * (trial 7)'.
  */
 function findNeighbourOutOfMemory(
   { trial }: RankedCandidate,

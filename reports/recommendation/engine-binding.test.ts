@@ -115,6 +115,6 @@ test('a verdict that the SLO binds says how busy either pool was', () => {
   ).toEqual({
     what: 'slo',
     evidence:
-      'saturates at 1,000 req/s, of which 18 % meet the SLO, GPU busy 60 % of the time, prefill servers busy 75 %, decode servers 45 % of the time',
+      'saturates at 1,000 req/s, meets the SLO up to 18 % of that, GPU busy 60 % of the time, prefill servers busy 75 %, decode servers 45 % of the time',
   })
 })

@@ -24,7 +24,7 @@ import type { CapacityAssessment } from './capacity-assessment.ts'
 import type { ConfirmationResult } from './confirmation-result.ts'
 import { findLastMetrics, findMetricsAt } from './read-metrics.ts'
 import { explainInfeasible } from './reasons.ts'
-import { discountEstimate, isEstimate } from './safe-capacity.ts'
+import { discountEstimate, isUnconfirmedEstimate } from './safe-capacity.ts'
 import { failsAllRequests, type Status } from './status.ts'
 import { computeTokenFigures } from './token-figures.ts'
 import type { Candidate } from './types.ts'
@@ -67,7 +67,7 @@ export function buildCandidate(
   const { confirmation, status, windows, capacityRps, capacityCi90Rps } = assessment
   const provenRps = findProvenRps(windows)
   const predicted = assessment.derived ? {} : selectPrediction(trials[0], criteria)
-  const safeRps = isEstimate(assessment)
+  const safeRps = isUnconfirmedEstimate(assessment)
     ? discountEstimate({ capacityRps, capacityCi90Rps, provenRps, ...predicted })
     : capacityRps
   const safe =

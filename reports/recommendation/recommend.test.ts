@@ -257,7 +257,7 @@ describe('what binds', () => {
   test('the SLO, by what saturation would allow', () => {
     const binding = only(complete(1, configuration, measured(200, 20)))
     expect(binding.what).toBe('slo')
-    expect(binding.evidence).toBe('saturates at 200 req/s, of which 60 % meet the SLO')
+    expect(binding.evidence).toBe('saturates at 200 req/s, meets the SLO up to 60 % of that')
   })
 
   test('the generator, or unknown', () => {

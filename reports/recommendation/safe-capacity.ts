@@ -1,62 +1,80 @@
 /**
- * The safe capacity, by which configurations are compared: the confirmed rate, or the rate at which
- * a confirmation would be tried.
+ * The safe capacity, by which configurations are ranked: the confirmed rate, else the rate at which
+ * a confirmation would measure.
  */
 import type { CapacityAssessment } from './capacity-assessment.ts'
 import type { Status } from './status.ts'
 
 /**
- * Share of an estimate that a second measurement is likely to confirm. At 93 % the first rate tried
- * met the SLO in three of seven runs of the main job, at 90 % in four of five
- * (`npm run bench:main-job`).
+ * Share of an estimate that a second measurement is likely to confirm. In `npm run bench:main-job`,
+ * the first rate met the SLO in four of five runs at 90 % of the estimate, and in three of seven at
+ * 93 %.
  */
 const confirmableShare = 0.9
-/** Share of a rate proven by one short window, where the interval reaches far below it. */
-const provenWindowShare = 0.8
+/**
+ * Lower bound of the discount, as a share of the highest rate that one window proved. It applies if
+ * the interval reaches far below that rate. One short window is weak evidence, hence not all of it.
+ */
+const minProvenRateShare = 0.8
 
 interface CapacityEstimate {
-  /** Requests per second at which the SLO's limit is reached, by one measurement. */
+  /** Highest rate that meets the SLO by one measurement, requests per second. */
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
-  /** What the search predicted before the measurement, 90 % interval. */
+  /** Prediction of the search before the measurement, 90 % interval, requests per second. */
   readonly predictedRps?: readonly [number, number]
-  /** Highest rate at which a window proved the SLO by itself. */
+  /** Highest rate at which a single window proves the SLO, requests per second. */
   readonly provenRps?: number
 }
 
-/** Whether a figure is an estimate that a second measurement may contradict. */
-export const isEstimate = ({
+/**
+ * Whether a capacity was measured only once, so that a confirmation may refute it. Upper bounds are
+ * not discounted.
+ */
+export const isUnconfirmedEstimate = ({
   status,
   bounds,
 }: Pick<CapacityAssessment, 'bounds'> & { status: Status }): boolean =>
   (status === 'measured' || status === 'bound') && bounds !== 'upper'
 
 /**
- * Estimate discounted as a confirmation would: at most 90 % of it, after drawing it towards the
- * prediction, and no more than the geometric mean of the estimate and its lower bound.
- * @returns requests per second; 0 for no capacity
+ * Discounts an estimate to a rate that a confirmation is likely to confirm: 90 % of the estimate,
+ * shrunk towards the prediction. If the interval has a lower end, the result is at most the
+ * geometric mean of estimate and lower end, or 80 % of the proven rate if that is higher.
+ * @returns requests per second; 0 for an estimate of 0
  */
 export function discountEstimate(estimate: CapacityEstimate): number {
   const { capacityRps, capacityCi90Rps, provenRps = 0 } = estimate
   const [low] = capacityCi90Rps
-  const likely = confirmableShare * shrinkToPrediction(estimate)
-  if (!(low > 0 && low < capacityRps)) return likely
-  return Math.min(likely, Math.max(Math.sqrt(low * capacityRps), provenWindowShare * provenRps))
+  const confirmableRps = confirmableShare * shrinkToPrediction(estimate)
+  if (!(low > 0 && low < capacityRps)) return confirmableRps
+  return Math.min(
+    confirmableRps,
+    Math.max(Math.sqrt(low * capacityRps), minProvenRateShare * provenRps),
+  )
 }
 
 /**
- * Posterior mean of two normal estimates of ln(capacity): the measured one and the prediction, weighted
- * by their precisions. Never beyond the estimate. An interval without ends has no weight.
+ * Shrinks the estimate towards the prediction: the precision-weighted mean of two normal estimates
+ * of ln(capacity), at most the measured one. Without a prediction, or with an unbounded interval,
+ * the estimate stays.
  */
 function shrinkToPrediction({
   capacityRps,
   capacityCi90Rps,
   predictedRps,
 }: CapacityEstimate): number {
-  const spread = ([low, high]: readonly [number, number]) => Math.log(high / low)
-  const [own, predicted] = [spread(capacityCi90Rps), predictedRps ? spread(predictedRps) : 0]
-  if (predictedRps === undefined || !(own > 0 && Number.isFinite(own))) return capacityRps
-  const weight = own ** 2 / (own ** 2 + predicted ** 2)
+  const computeLogWidth = ([low, high]: readonly [number, number]) => Math.log(high / low)
+  const [measuredWidth, predictedWidth] = [
+    computeLogWidth(capacityCi90Rps),
+    predictedRps ? computeLogWidth(predictedRps) : 0,
+  ]
+  if (predictedRps === undefined || !(measuredWidth > 0 && Number.isFinite(measuredWidth)))
+    return capacityRps
+  const predictionWeight = measuredWidth ** 2 / (measuredWidth ** 2 + predictedWidth ** 2)
   const [low, high] = predictedRps
-  return Math.min(capacityRps, capacityRps ** (1 - weight) * Math.sqrt(low * high) ** weight)
+  return Math.min(
+    capacityRps,
+    capacityRps ** (1 - predictionWeight) * Math.sqrt(low * high) ** predictionWeight,
+  )
 }
