@@ -1,6 +1,6 @@
 /** Every experiment of the store: found by words and tags, archived, deleted. */
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { hasAllWords, splitSearchField } from '../../words-found.ts'
+import { hasAllWords, splitSearchField } from '../../word-search.ts'
 import type { ExperimentEntry, ExperimentOutcome } from '../data/page-data.ts'
 import { Table, Tag } from './elements.tsx'
 import { ExperimentActions } from './experiment-actions.tsx'

@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
-import { hasAllWords, splitSearchField } from '../../../words-found.ts'
+import { hasAllWords, splitSearchField } from '../../../word-search.ts'
 import { maxSideBySide } from '../../data/address.ts'
 import type { Answer } from '../answer.ts'
 import { useApp } from '../section.tsx'

@@ -1,6 +1,6 @@
 /** `tune list`: lists the experiments of a store with their outcomes. */
 import { sloText } from '../../../../reports/format.ts'
-import { hasAllWords } from '../../../../reports/words-found.ts'
+import { hasAllWords } from '../../../../reports/word-search.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { ListedExperiment } from '../../../../trials/store/index.ts'
 import { exitCodes } from '../../../exit-codes.ts'
