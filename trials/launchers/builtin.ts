@@ -221,19 +221,23 @@ export interface Announcement {
 }
 
 export const createAnnouncement = (): {
-  readonly heard: Promise<Announcement>
+  readonly received: Promise<Announcement>
   readonly read: (line: string) => void
 } => {
-  let hear: (announcement: Announcement) => void
-  const heard = new Promise<Announcement>((resolve) => {
-    hear = resolve
+  let resolveAnnouncement: (announcement: Announcement) => void
+  const received = new Promise<Announcement>((resolve) => {
+    resolveAnnouncement = resolve
   })
   return {
-    heard,
+    received,
     read: (line) => {
       if (!line.startsWith('{"ready":true')) return
       const { port, grpcPort, provenance } = JSON.parse(line) as Announcement
-      hear({ port, grpcPort, provenance: provenance === 'emulated' ? 'emulated' : 'measured' })
+      resolveAnnouncement({
+        port,
+        grpcPort,
+        provenance: provenance === 'emulated' ? 'emulated' : 'measured',
+      })
     },
   }
 }

@@ -79,8 +79,8 @@ async function checkRequests({ load }: Experiment): Promise<void> {
 async function checkPort({ backend, predictor }: Experiment): Promise<void> {
   if (backend !== 'local' || !isStarted(predictor)) return
   try {
-    const { giveBack } = await reservePort('127.0.0.1')
-    giveBack()
+    const { release } = await reservePort('127.0.0.1')
+    release()
   } catch (error) {
     if (!(error instanceof LaunchError)) throw error
     throw new UserError(error.message, error.hint)

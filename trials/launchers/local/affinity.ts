@@ -7,10 +7,10 @@ import type { ResourceReservation } from './resource-pool.ts'
 export const createAffinityCommand = (
   { taskset }: MachineFacts,
   { coreList }: Pick<ResourceReservation, 'coreList'>,
-): { readonly prefix: readonly string[]; readonly words: string } =>
+): { readonly prefix: readonly string[]; readonly text: string } =>
   taskset === undefined
-    ? { prefix: [], words: 'not enforced: taskset is not installed' }
-    : { prefix: [taskset, '--cpu-list', coreList], words: 'by affinity' }
+    ? { prefix: [], text: 'not enforced: taskset is not installed' }
+    : { prefix: [taskset, '--cpu-list', coreList], text: 'by affinity' }
 
 /**
  * Pins running processes to other cores, with all their threads; later children inherit the cores.

@@ -12,18 +12,16 @@ const handedOut = new Set<number>()
 /**
  * Reserves a free port below the ephemeral range, so that no outgoing connection can take it before
  * the predictor binds. Another server still may; the launcher then retries with another port.
- * Release it with `giveBack`.
+ * Release it with `release`.
  */
-export const reservePort = async (
-  host: string,
-): Promise<{ port: number; giveBack: () => void }> => {
+export const reservePort = async (host: string): Promise<{ port: number; release: () => void }> => {
   const [low, high] = readPortRange()
   const start = low + Math.floor(Math.random() * (high - low))
   for (let k = 0; k < high - low; k++) {
     const port = low + ((start - low + k) % (high - low))
     if (handedOut.has(port)) continue
     handedOut.add(port)
-    if (await isFree(host, port)) return { port, giveBack: () => handedOut.delete(port) }
+    if (await isFree(host, port)) return { port, release: () => handedOut.delete(port) }
     handedOut.delete(port)
   }
   throw new LaunchError(

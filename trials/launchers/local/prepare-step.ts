@@ -31,7 +31,7 @@ import { writeRunningNote } from './leftovers.ts'
 import { startGroup } from './process-group.ts'
 import { getOwnIdentity, isRunning, type ProcessIdentity } from './processes.ts'
 import { checkProgram } from './program.ts'
-import { watchOver } from './warden.ts'
+import { watchPredictor } from './warden.ts'
 
 export interface PreparedArtifact {
   /** The value of `${prepared}`. */
@@ -110,7 +110,7 @@ async function runStep(
     ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])),
   }
   const log = openLog(context.folder, context.logLimitBytes, undefined, 'prepare')
-  const stopWatching = watchOver(context.runningDirectory)
+  const stopWatching = watchPredictor(context.runningDirectory)
   let controlGroup: ControlGroup | undefined
   let runRecord: ReturnType<typeof writeRunningNote> | undefined
   try {

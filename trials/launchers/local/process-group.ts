@@ -23,10 +23,10 @@ interface CommandLine {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /**
-   * Gives it a standard input that closes when this process ends, however it ends. Otherwise it has
-   * none.
+   * Gives it a standard input that closes when the tuner ends, however that ends. Otherwise it has
+   * no standard input.
    */
-  readonly tied?: boolean
+  readonly endsWithTuner?: boolean
 }
 
 export interface ProcessGroup {
@@ -63,7 +63,7 @@ export const startGroup = async (
     cwd: command.cwd,
     env: { ...command.env, [cookieVariable]: cookie },
     detached: true,
-    stdio: [command.tied ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+    stdio: [command.endsWithTuner ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   }) as ChildProcessByStdio<Writable | null, Readable, Readable>
   const exited = waitForLeaderExit(child)
   child.stdout.on('data', (chunk: Buffer) => log.write(chunk, 'stdout'))

@@ -54,10 +54,10 @@ describe('cores', () => {
   test('come from the end, so that the first stays with the load generator', async () => {
     const reservation = await reserve(machine(), { cpuCores: 2 })
     expect(reservation.coreList).toBe('2-3')
-    expect(reservation.coresWords).toBe('cores 2-3 (core 0 left to the load generator)')
+    expect(reservation.coresText).toBe('cores 2-3 (core 0 left to the load generator)')
   })
   test('all of them: shared, and said so', async () => {
-    expect((await reserve(machine(), { cpuCores: 4 })).coresWords).toContain(
+    expect((await reserve(machine(), { cpuCores: 4 })).coresText).toContain(
       'shared with the load generator',
     )
   })
@@ -131,16 +131,16 @@ describe('GPUs', () => {
     expect(reservation).toMatchObject({
       devices: [{ uuid: 'GPU-0' }],
       gpuMemoryFraction: 1,
-      gpuWords: 'whole T4',
+      gpuText: 'whole T4',
     })
   })
   test('others’ use of its memory is said', async () => {
     expect(
-      (await reserve(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords,
+      (await reserve(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuText,
     ).toContain('3000 MiB of it in use by other processes')
   })
   test('a share by MPS where its daemon runs: memory and threads', async () => {
-    const { env, gpuWords } = await reserve(machine({ gpus: [gpu()], mps: true }), {
+    const { env, gpuText } = await reserve(machine({ gpus: [gpu()], mps: true }), {
       gpu: 'T4',
       gpuMemoryPercent: 25,
     })
@@ -149,16 +149,16 @@ describe('GPUs', () => {
       CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '0=3840M',
       CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: '25',
     })
-    expect(gpuWords).toContain('MPS')
+    expect(gpuText).toContain('MPS')
   })
   test('a share that the server itself keeps to: it alone is told', async () => {
-    const { env, gpuWords } = await reserve(
+    const { env, gpuText } = await reserve(
       machine({ gpus: [gpu()] }),
       { gpu: 'T4', gpuMemoryPercent: 25 },
       { real: true, boundsMemory: true },
     )
     expect(env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory only)')
+    expect(gpuText).toBe('25 % of a T4 by its own limit (memory only)')
   })
   test('a share that nothing enforces does not exist', async () => {
     const quarter = { gpu: 'T4', gpuMemoryPercent: 25 }
@@ -192,7 +192,7 @@ describe('GPUs', () => {
       env: { CUDA_VISIBLE_DEVICES: 'MIG-5' },
       gpuMemoryFraction: 1,
     })
-    expect(reservation.gpuWords).toBe('A100-40GB slice 1g.5gb (MIG)')
+    expect(reservation.gpuText).toBe('A100-40GB slice 1g.5gb (MIG)')
     for (const configuration of [{}, { gpuMemoryPercent: 25 }, { migProfile: '4g.20gb' }] as Record<
       string,
       string | number
@@ -304,7 +304,7 @@ describe('GPUs', () => {
       { gpu: 'V100', gpuMemoryPercent: 50 },
       { real: false, boundsMemory: false },
     )
-    expect(reservation).toMatchObject({ env: {}, devices: [], gpuWords: 'GPU V100 emulated, 50 %' })
+    expect(reservation).toMatchObject({ env: {}, devices: [], gpuText: 'GPU V100 emulated, 50 %' })
   })
   test('a configuration without one does not find the machine’s', async () => {
     expect((await reserve(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({

@@ -28,9 +28,9 @@ export interface ResourceReservation {
   /** Share of the GPU memory, 0-1, that a framework may allocate. */
   readonly gpuMemoryFraction?: number
   /** 'core 1 (core 0 left to the load generator)' */
-  readonly coresWords: string
+  readonly coresText: string
   /** 'GPU T4 emulated, 25 %', '50 % of a A30 by MPS (memory and threads)' */
-  readonly gpuWords?: string
+  readonly gpuText?: string
   release(): void
 }
 
@@ -76,7 +76,7 @@ interface GpuGrant {
   readonly env: Readonly<Record<string, string>>
   readonly devices: readonly ReservedDevice[]
   readonly fraction: number
-  readonly words: string
+  readonly text: string
   /** Parts of GPUs or slices. */
   readonly parts: readonly { readonly uuid: string; readonly part: number }[]
 }
@@ -110,13 +110,13 @@ export const createResourcePool = (
     let isReleased = false
     return {
       coreList: formatCoreList(cores),
-      coresWords: describeCores(machine, cores),
+      coresText: describeCores(machine, cores),
       // A predictor without a GPU must not find the machine's.
       env: gpu?.env ?? hideGpus(machine),
       devices: gpu?.devices ?? [],
       gpuMemoryFraction: gpu?.fraction,
-      gpuWords:
-        gpu?.words ??
+      gpuText:
+        gpu?.text ??
         (requested.gpu === undefined
           ? undefined
           : `GPU ${requested.gpu} emulated, ${formatPercent(requested.gpuShare)}`),
@@ -287,7 +287,7 @@ const pickWhole = (
     env: selectVisibleGpus(machine, first.vendor, free.map(getGpuId)),
     devices: free,
     fraction: 1,
-    words:
+    text:
       requested.gpus > 1
         ? `${requested.gpus} whole ${requested.gpu}`
         : `whole ${requested.gpu}${describeOtherUse(first)}`,
@@ -329,7 +329,7 @@ const pickSlice = (
       env: selectVisibleGpus(machine, slice.vendor, [slice.uuid]),
       devices: [slice],
       fraction: 1,
-      words: `${requested.gpu} slice ${requested.migProfile} (MIG)`,
+      text: `${requested.gpu} slice ${requested.migProfile} (MIG)`,
       parts: [{ uuid: slice.uuid, part: 1 }],
     }
   )
@@ -357,7 +357,7 @@ const pickShare = (
     },
     devices: free,
     fraction: requested.gpuShare,
-    words: `${formatPercent(requested.gpuShare)} of a ${requested.gpu} ${boundWords[bound]}${describeOtherUse(first)}`,
+    text: `${formatPercent(requested.gpuShare)} of a ${requested.gpu} ${boundWords[bound]}${describeOtherUse(first)}`,
     parts: free.map(({ uuid }) => ({ uuid, part: requested.gpuShare })),
   }
 }

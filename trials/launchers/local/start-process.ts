@@ -1,4 +1,4 @@
-/** Starts the processes of a predictor, after everything that they need. */
+/** Starts a predictor's processes, after their folder, log, port, control group and warden. */
 import type { Configuration } from '../../../search/types.ts'
 import { getServerInstall } from '../../servers/preset.ts'
 import {
@@ -32,19 +32,30 @@ import { checkNoListenerLeft, reservePort } from './port.ts'
 import { type ProcessGroup, startGroup } from './process-group.ts'
 import { checkProgram } from './program.ts'
 import type { ResourceReservation } from './resource-pool.ts'
-import { watchOver } from './warden.ts'
+import { watchPredictor } from './warden.ts'
 
-/** A predictor's processes, which may not serve yet. */
+/** Lines from the end of the log that a diagnosis searches. */
+const diagnosedLogLines = 200
+
+/** A predictor whose processes have started; it may not be ready yet. */
 export interface StartedProcess {
   readonly group: ProcessGroup
   readonly log: PredictorLog
-  /** Its address: the reserved port, or the announcement of the built-in predictor. */
+  /**
+   * Where it listens: on the reserved port, or, for the built-in predictor, on the port that it
+   * prints when ready.
+   */
   readonly announced: Announcement | Promise<Announcement>
-  /** Describes what limits it to its share. */
+  /** Describes what confines it to its reservation: core affinity, control group, GPU share. */
   describeIsolation(reservation: ResourceReservation): string
   diagnose(exit: Exit | undefined): Cause
 }
 
+/**
+ * Each step registers what undoes it before the next begins, so that an error or an abort at any
+ * point leaves nothing behind.
+ * @param cleanup collects what undoes the steps
+ */
 export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<StartedProcess> => {
   const { options, runningDirectory, reservation, signal } = launch
   const { template, machine } = options
@@ -57,7 +68,7 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
   )
   cleanup.add(log.close)
 
-  const port = isBuiltin ? undefined : await takePort(cleanup)
+  const port = isBuiltin ? undefined : await reservePortForTrial(cleanup)
   const command = fillLaunchCommand(launch, folder, port)
   const env = {
     ...createInheritedEnvironment(reservation),
@@ -65,24 +76,26 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
     ...createOwnerVariables(launch),
   }
   const cwd = command.cwd ?? process.cwd()
-  const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
-  const finality = tuned ? 'configuration' : 'experiment'
+  // A missing program fails only this configuration if the program itself is tuned, else all.
+  const isProgramTuned = template.kind === 'command' && template.command[0]?.includes('${') === true
+  const finality = isProgramTuned ? 'configuration' : 'experiment'
   checkProgram(command.argv[0]!, cwd, env.PATH ?? '', finality, findInstallHint(template))
   writeToDisk(() => writeFiles(folder, command.files))
 
   const controlGroup = await createTrialControlGroup(launch, getMemoryLimitMiB(launch))
   cleanup.add(controlGroup.end)
   const affinity = createAffinityCommand(machine, reservation)
-  const killedSinceStart = watchMemoryKills()
+  const hasMemoryKillSince = watchMemoryKills()
   signal.throwIfAborted()
 
-  cleanup.add(watchOver(runningDirectory))
-  const note = writeToDisk(() => writeRunningNote(runningDirectory, controlGroup.folders))
-  cleanup.add(note.remove)
+  // The warden and the note come first: no predictor may outlive a tuner that is killed.
+  cleanup.add(watchPredictor(runningDirectory))
+  const runningNote = writeToDisk(() => writeRunningNote(runningDirectory, controlGroup.folders))
+  cleanup.add(runningNote.remove)
   const argv = controlGroup.wrap([...affinity.prefix, ...command.argv])
   const group = await startGroup(
-    { argv, env, cwd, tied: isBuiltin },
-    note.cookie,
+    { argv, env, cwd, endsWithTuner: isBuiltin },
+    runningNote.cookie,
     log,
     controlGroup.folders,
   )
@@ -90,33 +103,33 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
     await group.stop(options.graceMs ?? defaultGraceMs)
     if (port !== undefined) await checkNoListenerLeft(port, group.identity, log)
   })
-  writeToDisk(() => note.addProcesses(group.identity, port))
+  writeToDisk(() => runningNote.addProcesses(group.identity, port))
 
   return {
     group,
     log,
-    announced: port === undefined ? announcement.heard : { port, provenance: 'measured' },
-    describeIsolation: ({ coresWords, gpuWords }) =>
-      [`${coresWords} ${affinity.words}`, controlGroup.limitsText, gpuWords]
+    announced: port === undefined ? announcement.received : { port, provenance: 'measured' },
+    describeIsolation: ({ coresText, gpuText }) =>
+      [`${coresText} ${affinity.text}`, controlGroup.limitsText, gpuText]
         .filter((part) => part !== undefined)
         .join('; '),
     diagnose: (exit) =>
       diagnose(
         exit,
-        log.tail(200),
-        wasKilledForMemory(controlGroup) || killedSinceStart(),
+        log.tail(diagnosedLogLines),
+        wasKilledForMemory(controlGroup) || hasMemoryKillSince(),
         isBuiltin ? builtinExitCodes : {},
       ),
   }
 }
 
-async function takePort(cleanup: Cleanup): Promise<number> {
-  const { port, giveBack } = await reservePort(host)
-  cleanup.add(giveBack)
+async function reservePortForTrial(cleanup: Cleanup): Promise<number> {
+  const { port, release } = await reservePort(host)
+  cleanup.add(release)
   return port
 }
 
-/** The command, environment and files of the trial. */
+/** Fills the placeholders of the template: command, environment and files of the trial. */
 function fillLaunchCommand(
   launch: Launch,
   folder: string,
@@ -146,13 +159,13 @@ function fillLaunchCommand(
   })
 }
 
-/** Memory is limited only where the configuration names it. */
+/** Memory is limited only if the configuration has `memoryMiB`. */
 const getMemoryLimitMiB = ({ configuration, resources }: Launch): number | undefined =>
   'memoryMiB' in configuration ? resources.memoryMiB : undefined
 
 const wasKilledForMemory = (controlGroup: ControlGroup): boolean =>
   (controlGroup.memoryKills() ?? 0) > 0
 
-/** Finds how to install the template's server, if that is known. */
+/** Finds how to install the template's server; undefined if that is unknown. */
 export const findInstallHint = (template: LocalLauncherOptions['template']): string | undefined =>
   template.kind === 'command' ? getServerInstall(template.server) : undefined

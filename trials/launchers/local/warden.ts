@@ -21,7 +21,7 @@ const wardens = new Map<string, Warden>()
  * @returns call it when the predictor has stopped; with the last predictor of the folder the warden
  * ends too, before the promise resolves
  */
-export function watchOver(runningDirectory: string): () => Promise<void> {
+export function watchPredictor(runningDirectory: string): () => Promise<void> {
   const warden = wardens.get(runningDirectory) ?? startWarden(runningDirectory)
   warden.watched++
   return async () => {
@@ -47,7 +47,7 @@ function startWarden(runningDirectory: string): Warden {
   })
   const warden: Warden = { process: child, ended, watched: 0 }
   wardens.set(runningDirectory, warden)
-  // If it ends early, the next experiment or `tune clean` ends the predictors.
+  // If the warden ends early, the next experiment or `tune clean` ends the predictors.
   ended.then(() => {
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
   })
