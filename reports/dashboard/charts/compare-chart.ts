@@ -1,18 +1,18 @@
 /**
- * Several experiments on the axes of money and capacity, each with its own cheapest line and its
- * recommended one. Pure.
+ * Chart of cost against capacity for several experiments, each with its Pareto front and its
+ * recommendation. Pure functions.
  */
 import { money as dollars, rate } from '../../format.ts'
 import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
-  type Bill,
-  createDollarFunction,
+  type CostMeasure,
+  createCostFrame,
+  createCostFunction,
   createFrontSeries,
-  createMoneyFrame,
   createScales,
-  findCheapestByCapacity,
-  formatBill,
-  listServed,
+  findParetoFront,
+  formatCostUnit,
+  listServingCandidates,
   styleLabel,
   styleMark,
 } from './decision-chart.ts'
@@ -25,38 +25,38 @@ interface ComparedExperiment {
 }
 
 /**
- * Colour and shape follow the order given. A point's value: capacity, $, its place among the
- * experiments, its trial.
+ * Colour and shape follow the order of `compared`. Value of a point: capacity, $, index of its
+ * experiment, trial number.
  */
-export function compareOption(
+export function createComparisonOption(
   compared: readonly ComparedExperiment[],
-  bill: Bill,
+  costMeasure: CostMeasure,
   theme: Theme,
 ): ChartOption {
   const experiments = compared.map((one, i) => ({
     ...one,
     i,
-    dollarsOf: createDollarFunction(bill, one.recommendation),
-    served: listServed(one.recommendation),
+    computeCost: createCostFunction(costMeasure, one.recommendation),
+    servingCandidates: listServingCandidates(one.recommendation),
   }))
   const [first] = experiments
   if (!first) return createBase(theme)
   const scale = createScales(
-    experiments.flatMap(({ served }) => served),
-    first.dollarsOf,
+    experiments.flatMap(({ servingCandidates }) => servingCandidates),
+    first.computeCost,
   )
   return {
-    ...createMoneyFrame(
+    ...createCostFrame(
       scale,
-      bill,
+      costMeasure,
       experiments.map(({ id }) => id),
       theme,
     ),
     series: [
-      ...experiments.flatMap(({ id, i, served, dollarsOf }) => [
+      ...experiments.flatMap(({ id, i, servingCandidates, computeCost }) => [
         createFrontSeries(
-          findCheapestByCapacity(served, dollarsOf),
-          dollarsOf,
+          findParetoFront(servingCandidates, computeCost),
+          computeCost,
           pickColour(i, theme),
           `cheapest of ${id}`,
         ),
@@ -67,14 +67,14 @@ export function compareOption(
           color: pickColour(i, theme),
           symbol: pickSymbol(i),
           symbolSize: 9,
-          data: served.map((c) => ({
-            value: [c.capacityRps, dollarsOf(c), i, c.trial],
+          data: servingCandidates.map((c) => ({
+            value: [c.capacityRps, computeCost(c), i, c.trial],
             itemStyle: styleMark(c.status, pickColour(i, theme), theme),
           })),
           z: 4,
         },
       ]),
-      // One series, so that names that would cover each other give way.
+      // One series, so that labels do not overlap.
       {
         type: 'scatter',
         id: 'recommended of each',
@@ -82,11 +82,11 @@ export function compareOption(
         symbol: 'circle',
         symbolSize: 21,
         labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
-        data: experiments.flatMap(({ id, i, dollarsOf, recommendation: { best } }) =>
+        data: experiments.flatMap(({ id, i, computeCost, recommendation: { best } }) =>
           best && best.capacityRps > 0
             ? [
                 {
-                  value: [best.capacityRps, dollarsOf(best), i, best.trial],
+                  value: [best.capacityRps, computeCost(best), i, best.trial],
                   itemStyle: {
                     color: 'transparent',
                     borderColor: pickColour(i, theme),
@@ -103,12 +103,15 @@ export function compareOption(
   }
 }
 
-/** Describes the chart in words, for those who do not see it. */
-export const describeComparison = (compared: readonly ComparedExperiment[], bill: Bill): string =>
+/** Text alternative of the chart. */
+export const describeComparison = (
+  compared: readonly ComparedExperiment[],
+  costMeasure: CostMeasure,
+): string =>
   `Cost and capacity of ${compared.length} experiments. ${compared
     .map(({ id, recommendation: r }) =>
       r.best
-        ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(createDollarFunction(bill, r)(r.best))} ${formatBill(bill)}`
+        ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(createCostFunction(costMeasure, r)(r.best))} ${formatCostUnit(costMeasure)}`
         : `${id}: ${conclusions[r.conclusion]}`,
     )
     .join('; ')}`

@@ -1,9 +1,10 @@
 /**
- * What people decide on: money against capacity, each configuration with its interval and status,
- * the baseline, the gain, and statistically tied rivals. Pure.
+ * Chart of cost against capacity: each configuration with its interval and status, the
+ * recommendation, the baseline with the gain over it, and statistically tied rivals. Pure
+ * functions.
  */
 import {
-  computeCost,
+  computeCost as computeObjectiveCost,
   createObjective,
   getDemand,
   getObjectiveWords,
@@ -31,163 +32,180 @@ import {
   type Theme,
 } from './theme.ts'
 
-/** Quantity of the vertical axis: the cost that an objective counts. */
-export type Bill = ObjectiveKind
+/** Cost measure of the vertical axis: that of an objective, e.g. $ per hour of one replica. */
+export type CostMeasure = ObjectiveKind
 
 interface DecisionInput {
   readonly recommendation: Recommendation
-  readonly bill: Bill
+  readonly costMeasure: CostMeasure
   /** Devices in a fixed order, so that colour and shape stay with their GPU. */
   readonly devices: readonly string[]
 }
 
-/** Beyond this many, points are small and have neither intervals nor labels. */
-const maxDetailed = 600
-/** Beyond this many, they are drawn in ECharts' large mode, all of a series in one style. */
-const maxOutlined = 2_000
+/** Above this number of configurations, points are small and have neither intervals nor labels. */
+const maxDetailedPoints = 600
+/** Above this number of configurations, ECharts' large mode draws each series in one style. */
+const maxStyledPoints = 2_000
+/** Maximum number of better or tied configurations that are marked. */
+const maxMarkedRivals = 12
+/** The cost axis extends to this share of the lowest cost. */
+const labelRoomShare = 0.8
 /**
- * Pixels of a point there: above 3 it would fill all as one path, which a canvas takes minutes for.
+ * Size of a point in large mode, px. Above 3 px, ECharts fills all points as one path, which takes
+ * a canvas minutes.
  */
-const pointSize = 3
+const largeModePointPx = 3
 
-type DollarFunction = (c: Candidate, capacityRps?: number) => number
+/** Capacity in req/s, cost in dollars and trial number of a candidate. */
+type ToPoint = (c: Candidate) => number[]
+/** Cost of a candidate in dollars, at its capacity or at a given rate. */
+type CostFunction = (c: Candidate, capacityRps?: number) => number
 
 /**
- * Lists the bills that a recommendation can be seen by, that of its own objective first. Without a
- * demand there is none for it.
+ * Lists the cost measures that the chart offers, that of the recommendation's objective first.
+ * Measures that need a demand are left out if there is none.
  */
-export function listBills({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
-  const bills = objectiveKinds.filter(
+export function listCostMeasures({
+  objective,
+}: Pick<Recommendation, 'objective'>): readonly CostMeasure[] {
+  const costMeasures = objectiveKinds.filter(
     (kind) =>
       getObjectiveWords(kind).unit.startsWith('$') &&
       (getDemand(objective) || getRequiredInput(kind) === 'nothing'),
   )
   return [
-    ...bills.filter((kind) => kind === objective.kind),
-    ...bills.filter((kind) => kind !== objective.kind),
+    ...costMeasures.filter((kind) => kind === objective.kind),
+    ...costMeasures.filter((kind) => kind !== objective.kind),
   ]
 }
 
-/** Creates the cost function of a bill: dollars at the capacity, or at a given rate. */
-export function createDollarFunction(
-  bill: Bill,
+/** Creates the cost function of a cost measure. */
+export function createCostFunction(
+  costMeasure: CostMeasure,
   { objective }: Pick<Recommendation, 'objective'>,
-): DollarFunction {
+): CostFunction {
   const { demandRps, headroom } = getDemand(objective) ?? { demandRps: 0, headroom: 0 }
-  const counted = createObjective(bill, {
+  const objectiveOfMeasure = createObjective(costMeasure, {
     demandRps,
     headroom,
     maxPricePerHour: Number.POSITIVE_INFINITY,
   })
-  return (c, capacityRps = c.capacityRps) => computeCost(counted, { ...c, capacityRps })
+  return (c, capacityRps = c.capacityRps) =>
+    computeObjectiveCost(objectiveOfMeasure, { ...c, capacityRps })
 }
 
-/** '$ per hour, one replica', without the sign. */
-export const formatBill = (bill: Bill): string => getObjectiveWords(bill).unit.replace(/^\$ /, '')
+/** The unit without the dollar sign: 'per hour, one replica'. */
+export const formatCostUnit = (costMeasure: CostMeasure): string =>
+  getObjectiveWords(costMeasure).unit.replace(/^\$ /, '')
 
-/** Pareto front of cost and capacity, by falling capacity. */
-export function findCheapestByCapacity(
+/** Pareto front of cost and capacity, by descending capacity. */
+export function findParetoFront(
   candidates: readonly Candidate[],
-  dollarsOf: DollarFunction,
+  computeCost: CostFunction,
 ): Candidate[] {
   const front: Candidate[] = []
   for (const c of candidates
     .filter((c) => c.feasible)
-    .sort((a, b) => b.capacityRps - a.capacityRps || dollarsOf(a) - dollarsOf(b))) {
+    .sort((a, b) => b.capacityRps - a.capacityRps || computeCost(a) - computeCost(b))) {
     const last = front.at(-1)
-    if (!last || dollarsOf(c) < dollarsOf(last)) front.push(c)
+    if (!last || computeCost(c) < computeCost(last)) front.push(c)
   }
   return front
 }
 
 export function createDecisionOption(
-  { recommendation: r, bill, devices }: DecisionInput,
+  { recommendation: r, costMeasure, devices }: DecisionInput,
   theme: Theme,
 ): ChartOption {
-  const toDollars = createDollarFunction(bill, r)
-  const served = listServed(r)
-  const few = served.length <= maxDetailed
-  const place = (c: Candidate) => Math.max(0, devices.indexOf(getDevice(c.configuration)))
-  const locatePoint = (c: Candidate) => [c.capacityRps, toDollars(c), c.trial]
-  const scale = createScales(served, toDollars)
+  const computeCost = createCostFunction(costMeasure, r)
+  const servingCandidates = listServingCandidates(r)
+  const isDetailed = servingCandidates.length <= maxDetailedPoints
+  const getDeviceIndex = (c: Candidate) => Math.max(0, devices.indexOf(getDevice(c.configuration)))
+  const toPoint: ToPoint = (c) => [c.capacityRps, computeCost(c), c.trial]
+  const scale = createScales(servingCandidates, computeCost)
   return {
-    ...createMoneyFrame(scale, bill, devices, theme),
+    ...createCostFrame(scale, costMeasure, devices, theme),
     series: [
-      createFrontSeries(findCheapestByCapacity(served, toDollars), toDollars, theme.muted),
+      createFrontSeries(findParetoFront(servingCandidates, computeCost), computeCost, theme.muted),
       ...devices.flatMap((device, i) => {
-        const ofIt = served.filter((c) => getDevice(c.configuration) === device)
-        return served.length > maxOutlined
-          ? createDensePointSeries(ofIt, device, locatePoint, pickColour(i, theme))
-          : [createPointSeries(ofIt, device, i, { at: locatePoint, few, theme })]
+        const candidatesOnDevice = servingCandidates.filter(
+          (c) => getDevice(c.configuration) === device,
+        )
+        return servingCandidates.length > maxStyledPoints
+          ? createDensePointSeries(candidatesOnDevice, device, toPoint, pickColour(i, theme))
+          : [createPointSeries(candidatesOnDevice, device, i, { toPoint, isDetailed, theme })]
       }),
-      ...(few
+      ...(isDetailed
         ? [
-            createIntervalSeries(served, toDollars, scale.x, theme),
-            createRefutedSeries(served, locatePoint, theme),
-            nameSeries(served, place, locatePoint, theme),
+            createIntervalSeries(servingCandidates, computeCost, scale.x, theme),
+            createRefutedSeries(servingCandidates, toPoint, theme),
+            createDeviceNameSeries(servingCandidates, getDeviceIndex, toPoint, theme),
           ]
         : []),
-      ...(r.best ? highlightSeries(r, r.best, locatePoint, theme) : []),
+      ...(r.best ? createHighlightSeries(r, r.best, toPoint, theme) : []),
     ],
   }
 }
 
 function createPointSeries(
-  ofIt: readonly Candidate[],
+  candidatesOnDevice: readonly Candidate[],
   device: string,
-  i: number,
+  deviceIndex: number,
   {
-    at,
-    few,
+    toPoint,
+    isDetailed,
     theme,
-  }: { readonly at: (c: Candidate) => number[]; readonly few: boolean; readonly theme: Theme },
+  }: { readonly toPoint: ToPoint; readonly isDetailed: boolean; readonly theme: Theme },
 ): object {
   return {
     type: 'scatter',
     id: `decide ${device}`,
     name: device,
-    color: pickColour(i, theme),
-    symbol: pickSymbol(i),
-    symbolSize: few ? 11 : 4,
-    data: ofIt.map((c) => ({
-      value: at(c),
-      itemStyle: styleMark(c.status, pickColour(i, theme), theme),
+    color: pickColour(deviceIndex, theme),
+    symbol: pickSymbol(deviceIndex),
+    symbolSize: isDetailed ? 11 : 4,
+    data: candidatesOnDevice.map((c) => ({
+      value: toPoint(c),
+      itemStyle: styleMark(c.status, pickColour(deviceIndex, theme), theme),
     })),
     z: 4,
   }
 }
 
-/** Series for very many configurations of one device; unreliable ones are pale. */
+/**
+ * Series in large mode for the configurations of one device. Bounds and inconclusive results are
+ * pale.
+ */
 function createDensePointSeries(
-  ofIt: readonly Candidate[],
+  candidatesOnDevice: readonly Candidate[],
   device: string,
-  at: (c: Candidate) => number[],
+  toPoint: ToPoint,
   color: string,
 ): object[] {
   const isReliable = ({ status }: Candidate) => isConfirmed(status) || status === 'measured'
-  const kind = (id: string, some: readonly Candidate[], opacity: number) => ({
+  const createSeries = (id: string, candidates: readonly Candidate[], opacity: number) => ({
     type: 'scatter',
     id: `${id} ${device}`,
     name: device,
     color,
     symbol: 'rect',
-    symbolSize: pointSize,
+    symbolSize: largeModePointPx,
     large: true,
     largeThreshold: 1,
     progressive: 0,
     itemStyle: { opacity },
-    data: some.map(at),
+    data: candidates.map(toPoint),
     z: 4,
   })
   return [
-    kind(
+    createSeries(
       'decide',
-      ofIt.filter((c) => isReliable(c)),
+      candidatesOnDevice.filter((c) => isReliable(c)),
       0.7,
     ),
-    kind(
-      'unsure',
-      ofIt.filter((c) => !isReliable(c)),
+    createSeries(
+      'unreliable',
+      candidatesOnDevice.filter((c) => !isReliable(c)),
       0.25,
     ),
   ]
@@ -197,9 +215,9 @@ function createDensePointSeries(
  * Axes, legend and grid of a chart of cost against capacity.
  * @param names in the legend
  */
-export const createMoneyFrame = (
+export const createCostFrame = (
   scale: ReturnType<typeof createScales>,
-  bill: Bill,
+  costMeasure: CostMeasure,
   names: readonly string[],
   theme: Theme,
 ): ChartOption => ({
@@ -210,29 +228,29 @@ export const createMoneyFrame = (
   xAxis: { ...scale.x, ...createAxis('capacity of one replica, requests per second (log)', theme) },
   yAxis: {
     ...scale.y,
-    ...createYAxis(`${getObjectiveWords(bill).unit} (log)`, theme, {
+    ...createYAxis(`${getObjectiveWords(costMeasure).unit} (log)`, theme, {
       nameGap: 50,
       axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars },
     }),
   },
 })
 
-/** Configurations with a capacity and a price. */
-export const listServed = (r: Recommendation): Candidate[] =>
+/** Candidates that serve (capacity above 0) and have a price. */
+export const listServingCandidates = (r: Recommendation): Candidate[] =>
   listCandidates(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
 
-/** Axis ranges, with room for a label below the cheapest. */
-export function createScales(served: readonly Candidate[], dollarsOf: DollarFunction) {
-  const costs = served.map((c) => dollarsOf(c))
-  const capacities = served.map((c) => c.capacityRps)
+/** Logarithmic axis ranges. The cost axis leaves room for a label below the cheapest point. */
+export function createScales(servingCandidates: readonly Candidate[], computeCost: CostFunction) {
+  const costs = servingCandidates.map((c) => computeCost(c))
+  const capacities = servingCandidates.map((c) => c.capacityRps)
   return {
     x: createLogAxis(
       capacities,
-      served.flatMap((c) => c.capacityCi90Rps),
+      servingCandidates.flatMap((c) => c.capacityCi90Rps),
     ),
     y: createLogAxis(
       costs,
-      costs.map((each) => each * 0.8),
+      costs.map((cost) => cost * labelRoomShare),
     ),
   }
 }
@@ -254,7 +272,7 @@ export function styleMark(status: Status, color: string, theme: Theme): object {
 /** @param id of the series */
 export function createFrontSeries(
   front: readonly Candidate[],
-  dollarsOf: DollarFunction,
+  computeCost: CostFunction,
   color: string,
   id = 'cheapest',
 ): object {
@@ -266,27 +284,27 @@ export function createFrontSeries(
     step: 'start',
     color,
     lineStyle: { width: 1.5, opacity: 0.6 },
-    data: [...front].reverse().map((c) => [c.capacityRps, dollarsOf(c)]),
+    data: [...front].reverse().map((c) => [c.capacityRps, computeCost(c)]),
     z: 1,
   }
 }
 
 /**
- * Interval of capacity and cost: from the safe capacity, or the lower end of the 90 % interval, to
- * the upper end. An open end reaches the edge.
+ * 90 % interval of the capacity, with the cost at each end. The lower end is at most the safe
+ * capacity; an unbounded upper end reaches the edge of the chart.
  */
 function createIntervalSeries(
-  served: readonly Candidate[],
-  dollarsOf: DollarFunction,
+  servingCandidates: readonly Candidate[],
+  computeCost: CostFunction,
   x: { readonly max: number },
   theme: Theme,
 ): object {
-  const ends = served
+  const ends = servingCandidates
     .filter((c) => c.capacityCi90Rps[0] > 0)
     .map((c) => {
       const low = Math.min(c.capacityCi90Rps[0], c.capacityRps)
       const high = Math.min(c.capacityCi90Rps[1], x.max)
-      return [low, dollarsOf(c, low), high, dollarsOf(c, high)]
+      return [low, computeCost(c, low), high, computeCost(c, high)]
     })
   return {
     type: 'custom',
@@ -318,8 +336,8 @@ function createIntervalSeries(
 const cross = 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z'
 
 function createRefutedSeries(
-  served: readonly Candidate[],
-  at: (c: Candidate) => number[],
+  servingCandidates: readonly Candidate[],
+  toPoint: ToPoint,
   theme: Theme,
 ): object {
   return {
@@ -329,20 +347,20 @@ function createRefutedSeries(
     symbol: cross,
     symbolSize: 15,
     color: theme.warn,
-    data: served.filter((c) => c.status === 'refuted').map(at),
+    data: servingCandidates.filter((c) => c.status === 'refuted').map(toPoint),
     z: 5,
   }
 }
 
 /** Labels the best configuration of each GPU. */
-function nameSeries(
-  served: readonly Candidate[],
-  place: (c: Candidate) => number,
-  at: (c: Candidate) => number[],
+function createDeviceNameSeries(
+  servingCandidates: readonly Candidate[],
+  getDeviceIndex: (c: Candidate) => number,
+  toPoint: ToPoint,
   theme: Theme,
 ): object {
   const first = new Map<string, Candidate>()
-  for (const c of served)
+  for (const c of servingCandidates)
     if (!first.has(getDevice(c.configuration))) first.set(getDevice(c.configuration), c)
   return {
     type: 'scatter',
@@ -350,8 +368,8 @@ function nameSeries(
     silent: true,
     symbolSize: 0.1,
     data: [...first].map(([device, c]) => ({
-      value: at(c),
-      label: { ...styleLabel(device, 'right', theme), color: pickColour(place(c), theme) },
+      value: toPoint(c),
+      label: { ...styleLabel(device, 'right', theme), color: pickColour(getDeviceIndex(c), theme) },
     })),
     labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
     z: 7,
@@ -371,16 +389,16 @@ export const styleLabel = (formatter: string, position: string, theme: Theme): o
 })
 
 /** Marks the recommendation, the baseline with the gain over it, and statistically tied rivals. */
-function highlightSeries(
+function createHighlightSeries(
   r: Recommendation,
   best: Candidate,
-  at: (c: Candidate) => number[],
+  toPoint: ToPoint,
   theme: Theme,
 ): object[] {
-  const { defaultCandidate: start, gainOverDefault: gain } = r
+  const { defaultCandidate, gainOverDefault } = r
   const createRing = (
     id: string,
-    found: readonly Candidate[],
+    candidates: readonly Candidate[],
     size: number,
     border: object,
     label?: object,
@@ -392,14 +410,20 @@ function highlightSeries(
     symbolSize: size,
     itemStyle: { color: 'transparent', ...border },
     ...(label && { label }),
-    data: found.map(at),
+    data: candidates.map(toPoint),
     z: 6,
   })
   const { better, close } = getOpenRivals(r)
-  const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, maxTied)
-  const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
+  const tiedRivals = [...better, ...close]
+    .filter((c) => c.capacityRps > 0)
+    .slice(0, maxMarkedRivals)
+  // Not marked if it is the recommendation itself.
+  const baseline =
+    defaultCandidate && defaultCandidate.capacityRps > 0 && defaultCandidate.trial !== best.trial
+      ? defaultCandidate
+      : undefined
   return [
-    createRing('statistically tied', open, 21, {
+    createRing('statistically tied', tiedRivals, 21, {
       borderColor: theme.warn,
       borderWidth: 1.5,
       borderType: 'dashed',
@@ -411,33 +435,31 @@ function highlightSeries(
       { borderColor: theme.text, borderWidth: 2 },
       styleLabel('recommended', 'bottom', theme),
     ),
-    ...(away
+    ...(baseline
       ? [
           createRing(
             'baseline',
-            [away],
+            [baseline],
             21,
             { borderColor: theme.muted, borderWidth: 1.5 },
             styleLabel('baseline', 'top', theme),
           ),
         ]
       : []),
-    ...(away && gain !== undefined
-      ? [createGainSeries(away, best, formatGain(r.objective, gain), at, theme)]
+    ...(baseline && gainOverDefault !== undefined
+      ? [createGainSeries(baseline, best, formatGain(r.objective, gainOverDefault), toPoint, theme)]
       : []),
   ]
 }
-/** Maximum number of better or tied configurations that are marked. */
-const maxTied = 12
 
 function createGainSeries(
   from: Candidate,
   to: Candidate,
   text: string,
-  at: (c: Candidate) => number[],
+  toPoint: ToPoint,
   theme: Theme,
 ): object {
-  const locate = (c: Candidate) => at(c).slice(0, 2)
+  const toCoordinates = (c: Candidate) => toPoint(c).slice(0, 2)
   return {
     type: 'line',
     id: 'gain',
@@ -455,23 +477,23 @@ function createGainSeries(
         padding: [2, 5],
         borderRadius: 4,
       },
-      data: [[{ coord: locate(from) }, { coord: locate(to) }]],
+      data: [[{ coord: toCoordinates(from) }, { coord: toCoordinates(to) }]],
     },
     z: 6,
   }
 }
 
 /** Text alternative of the chart. */
-export function describeDecision(r: Recommendation, bill: Bill): string {
-  const dollarsOf = createDollarFunction(bill, r)
-  const served = listCandidates(r).filter((c) => c.capacityRps > 0)
+export function describeDecision(r: Recommendation, costMeasure: CostMeasure): string {
+  const computeCost = createCostFunction(costMeasure, r)
+  const servingCandidates = listCandidates(r).filter((c) => c.capacityRps > 0)
   if (!r.best)
-    return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
-  const one = (c: Candidate) =>
-    `${c.label}, ${describeStatus(c.status, r.provenance).name}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${formatBill(bill)}`
-  return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${findCheapestByCapacity(
-    served,
-    dollarsOf,
+    return `Cost and capacity of ${servingCandidates.length} configurations: ${conclusions[r.conclusion]}`
+  const describeCandidate = (c: Candidate) =>
+    `${c.label}, ${describeStatus(c.status, r.provenance).name}: ${rate(c.capacityRps)}, ${dollars(computeCost(c))} ${formatCostUnit(costMeasure)}`
+  return `Cost and capacity of ${servingCandidates.length} configurations. Recommended: ${describeCandidate(r.best)}. ${r.defaultCandidate ? `Baseline: ${describeCandidate(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${findParetoFront(
+    servingCandidates,
+    computeCost,
   )
     .slice(0, 6)
     .map((c) => `trial ${c.trial}`)

@@ -14,10 +14,10 @@ import type { Candidate } from '../../recommendation/types.ts'
 import { formatGain } from '../../recommendation/verdict.ts'
 import { sampleInput, sampleTrials } from '../../samples.contract.ts'
 import {
+  createCostFunction,
   createDecisionOption,
-  createDollarFunction,
-  findCheapestByCapacity,
-  listBills,
+  findParetoFront,
+  listCostMeasures,
 } from '../charts/decision-chart.ts'
 import { createEffectOption } from '../charts/matters-chart.ts'
 import { createParetoChart } from '../charts/pareto-chart.ts'
@@ -287,7 +287,7 @@ describe('charts', () => {
   })
 })
 
-describe('money against capacity', () => {
+describe('cost against capacity', () => {
   const a = candidate({ trial: 1, capacityRps: 100, pricePerHour: 1, label: 'small' })
   const b = candidate({ trial: 2, capacityRps: 1000, pricePerHour: 4, label: 'large' })
   const dear = candidate({ trial: 3, capacityRps: 90, pricePerHour: 2, label: 'dear' })
@@ -301,7 +301,7 @@ describe('money against capacity', () => {
             candidate({ trial, capacityRps, pricePerHour }),
           )
           const cost = (c: Candidate) => c.pricePerHour
-          const line = findCheapestByCapacity(all, cost)
+          const line = findParetoFront(all, cost)
           const cheapest = (atLeast: number, of: readonly Candidate[]) =>
             Math.min(...of.filter((c) => c.capacityRps >= atLeast).map(cost))
           for (const { capacityRps } of all)
@@ -309,20 +309,20 @@ describe('money against capacity', () => {
         },
       ),
     )
-    expect(findCheapestByCapacity([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
+    expect(findParetoFront([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
   })
 
-  test('the first bill is that of the objective', () => {
-    const first = (objective: Objective) => listBills({ objective })[0]
+  test('the first cost measure is that of the objective', () => {
+    const first = (objective: Objective) => listCostMeasures({ objective })[0]
     expect(first({ kind: 'price-per-request' })).toBe('price-per-request')
     expect(first({ kind: 'max-rate', maxPricePerHour: 3 })).toBe('price')
     const demand = { kind: 'price-for-demand', demandRps: 150, headroom: 0 } as const
     expect(first(demand)).toBe('price-for-demand')
-    expect(createDollarFunction('price-for-demand', { objective: demand })(a)).toBe(2)
-    expect(createDollarFunction('price-per-request', { objective: demand })(a)).toBeCloseTo(
+    expect(createCostFunction('price-for-demand', { objective: demand })(a)).toBe(2)
+    expect(createCostFunction('price-per-request', { objective: demand })(a)).toBeCloseTo(
       1e6 / 360_000,
     )
-    expect(createDollarFunction('price', { objective: demand })(b)).toBe(4)
+    expect(createCostFunction('price', { objective: demand })(b)).toBe(4)
   })
 
   test('shows the baseline, the gain, the status by its mark, and no two GPUs alike', () => {
@@ -332,7 +332,7 @@ describe('money against capacity', () => {
     )
     const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
     const series = createDecisionOption(
-      { recommendation, bill: 'price-per-request', devices },
+      { recommendation, costMeasure: 'price-per-request', devices },
       lightTheme,
     ).series as {
       id: string

@@ -129,8 +129,8 @@ function findCheapest(
 ): Candidate[] {
   const alternatives = candidates
     .filter((c) => c.feasible && c !== best)
-    .map((c) => ({ c, bill: planFleet(c, demandRps, headroom).pricePerMonth }))
-    .sort((a, b) => a.bill - b.bill)
+    .map((c) => ({ c, pricePerMonth: planFleet(c, demandRps, headroom).pricePerMonth }))
+    .sort((a, b) => a.pricePerMonth - b.pricePerMonth)
   return [best, ...alternatives.slice(0, maxCompared - 1).map(({ c }) => c)]
 }
 

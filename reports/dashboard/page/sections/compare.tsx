@@ -4,8 +4,8 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'
 import { listCandidates } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { compareOption, describeComparison } from '../../charts/compare-chart.ts'
-import { formatBill, listBills } from '../../charts/decision-chart.ts'
+import { createComparisonOption, describeComparison } from '../../charts/compare-chart.ts'
+import { formatCostUnit, listCostMeasures } from '../../charts/decision-chart.ts'
 import { maxCompared } from '../../data/address.ts'
 import { Ranker } from '../../data/ranking.ts'
 import type { Answer } from '../answer.ts'
@@ -74,12 +74,12 @@ export function Compare({ answer }: { answer: Answer }) {
 
 function ComparisonChart({ sides, answer: { theme } }: { sides: readonly Side[]; answer: Answer }) {
   const compared = sides.map(({ experiment: { id }, recommendation }) => ({ id, recommendation }))
-  const bill = listBills(compared[0]!.recommendation)[0]!
+  const costMeasure = listCostMeasures(compared[0]!.recommendation)[0]!
   return (
     <Chart
       name="experiments-compared"
-      altText={`${describeComparison(compared, bill)} (${formatBill(bill)})`}
-      createOption={() => compareOption(compared, bill, theme)}
+      altText={`${describeComparison(compared, costMeasure)} (${formatCostUnit(costMeasure)})`}
+      createOption={() => createComparisonOption(compared, costMeasure, theme)}
       renderTooltip={(item) => createCard(item, sides)}
     />
   )

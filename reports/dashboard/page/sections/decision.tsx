@@ -2,11 +2,11 @@
 import { useState } from 'preact/hooks'
 import { getOpenRivals } from '../../../recommendation/open-rivals.ts'
 import {
-  type Bill,
+  type CostMeasure,
   createDecisionOption,
   describeDecision,
-  formatBill,
-  listBills,
+  formatCostUnit,
+  listCostMeasures,
 } from '../../charts/decision-chart.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
@@ -14,11 +14,11 @@ import { Switch } from '../elements.tsx'
 
 export function Decision({ answer }: { answer: Answer }) {
   const { recommendation, candidates, devices, theme } = answer
-  const bills = listBills(recommendation)
-  const offered = bills.join()
-  const [choice, choose] = useState<{ bill: Bill; offered: string }>()
-  // A choice among other bills than these is none.
-  const bill = choice?.offered === offered ? choice.bill : bills[0]!
+  const costMeasures = listCostMeasures(recommendation)
+  const offered = costMeasures.join()
+  const [choice, choose] = useState<{ costMeasure: CostMeasure; offered: string }>()
+  // The choice counts only while the same cost measures are offered.
+  const costMeasure = choice?.offered === offered ? choice.costMeasure : costMeasures[0]!
   const isEmpty = recommendation.best === undefined && candidates.every((c) => !(c.capacityRps > 0))
   return (
     <>
@@ -26,19 +26,19 @@ export function Decision({ answer }: { answer: Answer }) {
         <h2>Cost and capacity</h2>
         <Switch
           legend="Cost"
-          name="bill"
-          choices={bills.map((each) => [each, formatBill(each)] as const)}
-          value={bill}
-          choose={(chosen) => choose({ bill: chosen, offered })}
+          name="cost-measure"
+          choices={costMeasures.map((measure) => [measure, formatCostUnit(measure)] as const)}
+          value={costMeasure}
+          choose={(chosen) => choose({ costMeasure: chosen, offered })}
         />
       </header>
       {!isEmpty && (
         <TrialChart
           answer={answer}
           name="decision"
-          altText={describeDecision(recommendation, bill)}
+          altText={describeDecision(recommendation, costMeasure)}
           size="tall"
-          createOption={() => createDecisionOption({ recommendation, bill, devices }, theme)}
+          createOption={() => createDecisionOption({ recommendation, costMeasure, devices }, theme)}
         />
       )}
       <p class="note">{describeChart(answer)}</p>
