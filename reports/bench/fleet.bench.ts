@@ -106,9 +106,9 @@ async function published(folder: string, path: string): Promise<void> {
       })
     const kind = kindOf(gpu, 1)
     const startMs = performance.now()
-    const { atPeaks, compared } = await planFleet(models, [kind])
+    const { atPeaks, comparisons } = await planFleet(models, [kind])
     const ms = (performance.now() - startMs).toFixed(0)
-    const beside = `a GPU each ${compared.wholeGpus?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}, as ParvaGPU packs ${asParvaPacks(
+    const beside = `a GPU each ${comparisons.wholeGpus?.gpus ?? '-'}, each alone ${comparisons.modelsApart.gpus}, first fit decreasing ${comparisons.firstFitDecreasing?.gpus}, as ParvaGPU packs ${asParvaPacks(
       models,
       models.map(({ rps }) => rps),
       kind,
@@ -168,14 +168,14 @@ async function madeUp(): Promise<void> {
     return { name: `model ${i}`, segments, demand: { spans, what: 'a made-up day' } }
   })
   const startMs = performance.now()
-  const { atPeaks, byHour = [], compared } = await planFleet(models, kinds)
+  const { atPeaks, byHour = [], comparisons } = await planFleet(models, kinds)
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1)
   const worst = byHour.reduce((most, packing) => Math.max(most, above(packing)), 0)
   console.log(
     `50 models, 6 kinds, 25 packings: ${seconds} s; at the peaks within ${percent(above(atPeaks))} of the best, hours within ${percent(worst)}`,
   )
   console.log(
-    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${compared.wholeGpus?.pricePerHour.toFixed(2)}, each alone $${compared.eachAlone.pricePerHour.toFixed(2)}, first fit decreasing $${compared.firstFit?.pricePerHour.toFixed(2)}`,
+    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${comparisons.wholeGpus?.pricePerHour.toFixed(2)}, each alone $${comparisons.modelsApart.pricePerHour.toFixed(2)}, first fit decreasing $${comparisons.firstFitDecreasing?.pricePerHour.toFixed(2)}`,
   )
 }
 

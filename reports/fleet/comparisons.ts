@@ -45,7 +45,7 @@ export function compareWholeGpus(
 const maxSecondsAlone = 5
 
 /** Each model on GPUs of its own, cut for it alone; the bound is that of such a fleet. */
-export async function packEachAlone(
+export async function packModelsApart(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],

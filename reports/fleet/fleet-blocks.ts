@@ -77,12 +77,12 @@ export async function renderFleet(
   ]
 }
 
-function renderComparisons({ atPeaks: { pricePerHour }, compared }: FleetPlan): Block[] {
+function renderComparisons({ atPeaks: { pricePerHour }, comparisons }: FleetPlan): Block[] {
   const fleets: readonly (readonly [name: string, fleet: Comparison | undefined])[] = [
-    ['whole GPUs for each model', compared.wholeGpus],
-    ['separate GPUs for each model, partitioned for it', compared.eachAlone],
-    ['first-fit decreasing with the best slice of each model', compared.firstFit],
-    ...(compared.withoutMps ? [['without MPS', compared.withoutMps] as const] : []),
+    ['whole GPUs for each model', comparisons.wholeGpus],
+    ['separate GPUs for each model, partitioned for it', comparisons.modelsApart],
+    ['first-fit decreasing with the best slice of each model', comparisons.firstFitDecreasing],
+    ...(comparisons.withoutMps ? [['without MPS', comparisons.withoutMps] as const] : []),
   ]
   return [
     heading(2, 'Compared with'),

@@ -66,7 +66,7 @@ test('a page draws GPUs that are alike once, whatever their models are called', 
     atPeaks: { gpus: [cut, cut, { kind: 'L4', slots: [{ slice: wholeGpu }] }], pricePerHour: 5 },
     peaksRps: [9, 5],
     hoursRps: [half, half],
-    compared: {},
+    comparisons: {},
   } as unknown as FleetPlan
   const models = [evil, 'b'].map((name) => ({ name, demand: parseDayTable('0-24:5') }))
   const blocks = await renderFleet(plan, models, 0.1, renderSvg)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { mean, standardDeviation } from 'simple-statistics'
 import { expect, test } from 'vitest'
 import { readTable } from '../../trials/table-text.ts'
-import { computeNeighbourSlowdown, cutIntoShares, slowdownPerGpu } from './mps-shares.ts'
+import { addMpsSlices, computeNeighbourSlowdown, slowdownPerGpu } from './mps-shares.ts'
 import { pack } from './pack.ts'
 import {
   FleetError,
@@ -39,7 +39,7 @@ const packShared = (
   kinds: readonly GpuKind[] = [kind],
   maxSeconds = 20,
 ) => {
-  const cut = cutIntoShares(models, kinds)
+  const cut = addMpsSlices(models, kinds)
   return pack(cut.models, demandRps, cut.kinds, maxSeconds)
 }
 

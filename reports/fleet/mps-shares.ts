@@ -38,7 +38,7 @@ interface MpsSlice {
  * shares have the rate that they reach beside neighbours. A replica is left out if its batch gets
  * slower than the SLO allows, or where it does not fit.
  */
-export function cutIntoShares<Model extends FleetModel>(
+export function addMpsSlices<Model extends FleetModel>(
   models: readonly Model[],
   kinds: readonly GpuKind[],
 ): { readonly models: readonly Model[]; readonly kinds: readonly GpuKind[] } {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
-import { compareFirstFitDecreasing, compareWholeGpus, packEachAlone } from './comparisons.ts'
+import { compareFirstFitDecreasing, compareWholeGpus, packModelsApart } from './comparisons.ts'
 import { pack } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type Packing, wholeGpu } from './packing.ts'
 
@@ -146,7 +146,7 @@ describe('a packing', () => {
 
   test('without time a feasible start is returned, and one that is not is ignored', async () => {
     const models = ['a', 'b'].map((name) => ({ name, segments: [segment('cut', 'half', 5)] }))
-    const start = await packEachAlone(models, [5, 5], [cut])
+    const start = await packModelsApart(models, [5, 5], [cut])
     expect(start.pricePerHour).toBe(6)
     expect((await pack(models, [5, 5], [cut], 0, start)).pricePerHour).toBeLessThanOrEqual(6)
     // The start also has a model that needs nothing in this hour.
@@ -182,7 +182,7 @@ test('compared: whole GPUs for each, each alone, and first fit decreasing', asyn
   const demandRps = [5, 8]
   expect((await pack(models, demandRps, [cut])).gpus).toHaveLength(1)
   expect(compareWholeGpus(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
-  expect(await packEachAlone(models, demandRps, [cut])).toMatchObject({
+  expect(await packModelsApart(models, demandRps, [cut])).toMatchObject({
     gpus: { length: 2 },
     pricePerHour: 6,
   })
