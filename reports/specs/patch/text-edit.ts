@@ -1,6 +1,6 @@
 /**
- * Edits of a YAML or JSON text at the places of its values. Every other character stays as the user
- * wrote it, line endings and comments included.
+ * Edits single values of a YAML or JSON text. All other characters stay as the user wrote them,
+ * line endings and comments included.
  */
 import {
   type Alias,
@@ -23,14 +23,18 @@ import { insertIntoFlow, removeFromFlow } from './flow-edit.ts'
 import { detectLineEnd, getRange, parseDocuments, splice } from './manifest-text.ts'
 import { getValueAt, isYamlMap, type Path, setValueAt, type YamlValue } from './yaml-values.ts'
 
-/** A document of a file, as an edit finds it. */
-interface DocumentPlace {
+/** Identifies a document of a file with several. */
+interface DocumentRef {
+  /** From 0. */
   readonly index: number
   /** Name of the file, for messages. */
   readonly file: string
 }
 
-/** Characters of a text value, and what takes their place. */
+/**
+ * Replacement of characters of a text value. The offsets are those in the parsed value, not in the
+ * source.
+ */
 export interface Span {
   readonly start: number
   readonly end: number
@@ -38,127 +42,144 @@ export interface Span {
 }
 
 /**
- * Sets the value at a path of one document. A scalar is replaced where it stands, in its own
- * quotes. What is missing is added at the end of the innermost block on the path, in the style of
- * that block. Values behind an alias or a merge key are written out first.
- * @throws SpecError for a value that an alias uses elsewhere, and for shapes that do not fit
+ * Sets the value at a path of one document. Replaces a scalar in place and keeps its quotes. Adds
+ * missing keys at the end of the innermost existing block, in the style of that block. Replaces an
+ * alias or a merged value by a copy with the change.
+ * @throws SharedValueError if an alias elsewhere refers to the value; SpecError if the path ends at
+ * a map or list, or leads through a scalar or past the end of a list
  */
-export function setAt(text: string, place: DocumentPlace, path: Path, value: YamlValue): string {
-  const { document, node, remainingPath, inherited } = findNode(text, place, path)
-  if (isAlias(node)) return writeOutAlias(text, document, node, remainingPath, value)
+export function setAt(
+  text: string,
+  documentRef: DocumentRef,
+  path: Path,
+  value: YamlValue,
+): string {
+  const { document, node, remainingPath, inherited } = findNode(text, documentRef, path)
+  if (isAlias(node)) return inlineAlias(text, document, node, remainingPath, value)
   if (remainingPath.length === 0) {
     if (isScalar(node) && node.value === null && typeof value === 'object' && value !== null)
-      return fillEmpty(text, place, path, value)
+      return fillEmpty(text, documentRef, path, value)
     if (isScalar(node)) return replaceScalar(text, node, value)
-    throw new SpecError(`${describePath(place, path)} is not a single value`, 'edit it by hand')
+    throw new SpecError(
+      `${describePath(documentRef, path)} is not a single value`,
+      'edit it by hand',
+    )
   }
   const [key, ...deeper] = remainingPath
   const content = setValueAt(inherited, deeper, value)
   if (isMap(node)) return insertIntoMap(text, node, String(key), content)
   if (isSeq(node) && key === node.items.length) return insertIntoSeq(text, node, content)
-  const reached = path.slice(0, path.length - remainingPath.length)
+  const existingPath = path.slice(0, path.length - remainingPath.length)
   if (isScalar(node) && node.value === null)
-    return fillEmpty(text, place, reached, setValueAt(undefined, remainingPath, value))
+    return fillEmpty(text, documentRef, existingPath, setValueAt(undefined, remainingPath, value))
   throw new SpecError(
-    `${describePath(place, reached)} is not a block of named values`,
+    `${describePath(documentRef, existingPath)} is not a mapping`,
     'edit it by hand',
   )
 }
 
 /**
- * Replaces parts of a text value where they stand, in any style of quotes or blocks.
- * @throws SpecError if its block cannot hold them
+ * Replaces parts of a text value in place, and keeps its quotes or block style.
+ * @throws SpecError if its block scalar cannot represent the new text
  */
 export function replaceWithin(
   text: string,
-  place: DocumentPlace,
+  documentRef: DocumentRef,
   path: Path,
   spans: readonly Span[],
 ): string {
   return [...spans]
     .sort((a, b) => b.start - a.start)
-    .reduce((edited, span) => replaceSpan(edited, place, path, span), text)
+    .reduce((edited, span) => replaceSpan(edited, documentRef, path, span), text)
 }
 
-function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span): string {
-  const { node, remainingPath } = findNode(text, place, path)
-  const content = String(getValueAt(readDocumentValue(text, place), path))
+/**
+ * Replaces one span. Quotes, escapes and folded lines shift offsets between value and source: try
+ * each occurrence of the old characters until the text parses to the new value. Without one, write
+ * the whole scalar anew.
+ */
+function replaceSpan(text: string, documentRef: DocumentRef, path: Path, span: Span): string {
+  const { node, remainingPath } = findNode(text, documentRef, path)
+  const content = String(getValueAt(readDocumentValue(text, documentRef), path))
   const newContent = content.slice(0, span.start) + span.insert + content.slice(span.end)
-  if (remainingPath.length > 0 || !isScalar(node)) return setAt(text, place, path, newContent)
+  if (remainingPath.length > 0 || !isScalar(node)) return setAt(text, documentRef, path, newContent)
   const [from, to] = getRange(node)
-  const old = escapeForScalar(node, content.slice(span.start, span.end))
-  const precedingCount = countMatches(escapeForScalar(node, content.slice(0, span.start)), old)
-  const starts = findStarts(text.slice(from, to), old)
-  // Try the occurrence with the same number first. Reading the result back decides.
-  const likely = [...starts.slice(precedingCount, precedingCount + 1), ...starts]
-  for (const start of likely) {
+  const oldSource = escapeForScalar(node, content.slice(span.start, span.end))
+  const precedingMatches = countMatches(
+    escapeForScalar(node, content.slice(0, span.start)),
+    oldSource,
+  )
+  const starts = findStarts(text.slice(from, to), oldSource)
+  // Try the occurrence with the same number as in the value first. Parsing the result decides.
+  const candidateStarts = [...starts.slice(precedingMatches, precedingMatches + 1), ...starts]
+  for (const start of candidateStarts) {
     const position = from + start
     const edited = splice(
       text,
-      [position, position + old.length],
+      [position, position + oldSource.length],
       escapeForScalar(node, span.insert),
     )
-    if (readsAs(edited, place, path, newContent)) return edited
+    if (parsesTo(edited, documentRef, path, newContent)) return edited
   }
   if (isBlock(node))
     throw new SpecError(
-      `${describePath(place, path)} cannot be edited in its block`,
+      `${describePath(documentRef, path)} cannot be edited in its block`,
       'edit it by hand',
     )
   return replaceScalar(text, node, newContent)
 }
 
 /**
- * Removes a named value with its line.
- * @throws SpecError for one that an alias or a merge gives
+ * Removes a map entry with its lines.
+ * @throws SpecError if an alias or a merge key provides it
  */
-export function removeAt(text: string, place: DocumentPlace, path: Path): string {
-  const { node: map, remainingPath } = findNode(text, place, path.slice(0, -1))
+export function removeAt(text: string, documentRef: DocumentRef, path: Path): string {
+  const { document, node: map, remainingPath } = findNode(text, documentRef, path.slice(0, -1))
   const key = path.at(-1)
   const pair = isMap(map) && remainingPath.length === 0 ? findPair(map, key!) : undefined
   if (!isMap(map) || pair === undefined)
     throw new SpecError(
-      `${describePath(place, path)} comes from an alias or a merge key`,
+      `${describePath(documentRef, path)} comes from an alias or a merge key`,
       'write the value out where it is used, or remove it by hand',
     )
-  if (pair.value) refuseSharedAnchor(text, place, pair.value, path)
+  if (pair.value) assertNotShared(document, documentRef, pair.value, path)
   if (map.flow) return removeFromFlow(text, map, pair)
   const start = pair.key.range![0]
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
   const line: [number, number] = [lineStart, findNextLine(text, getPairEnd(pair))]
   if (text.slice(lineStart, start).trim() !== '')
-    throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
+    throw new SpecError(`${describePath(documentRef, path)} cannot be removed`, 'edit it by hand')
   // If the text does not end with a line end, remove the line end before its last line instead.
   if (!/\n$/.test(text.slice(...line)))
     line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
   if (map.items.length > 1) return splice(text, line, '')
   // The block would be empty: write '{}' after its name.
-  const { node: outer } = findNode(text, place, path.slice(0, -2))
+  const { node: outer } = findNode(text, documentRef, path.slice(0, -2))
   const outerPair = isMap(outer) ? findPair(outer, path.at(-2)!) : undefined
   if (outerPair === undefined)
-    throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
+    throw new SpecError(`${describePath(documentRef, path)} cannot be removed`, 'edit it by hand')
   const colon = text.indexOf(':', outerPair.key.range![1]) + 1
   return splice(splice(text, line, ''), [colon, colon], ' {}')
 }
 
-const describePath = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
+const describePath = ({ file }: DocumentRef, path: Path): string => `${file}: ${path.join('.')}`
 
 /** The node that a path leads to, or the part of the path that does not exist. */
 interface PathMatch {
   readonly document: Document
-  /** The deepest node on the path. */
+  /** The deepest existing node on the path. */
   readonly node: Node | null
-  /** The part of the path below that node, which does not exist yet. */
+  /** The rest of the path, which does not exist yet. */
   readonly remainingPath: Path
   /** Value that a merge key provides at the first key of `remainingPath`. */
   readonly inherited: YamlValue | undefined
 }
 
-function findNode(text: string, place: DocumentPlace, path: Path): PathMatch {
-  const document = parseDocuments(text)[place.index]!
+function findNode(text: string, documentRef: DocumentRef, path: Path): PathMatch {
+  const document = parseDocuments(text)[documentRef.index]!
   let node = document.contents as Node | null
   for (const [depth, key] of path.entries()) {
-    if (node) refuseShared(document, place, node, path.slice(0, depth))
+    if (node) assertNotShared(document, documentRef, node, path.slice(0, depth))
     const inner = isMap(node)
       ? findPair(node, key)?.value
       : isSeq(node)
@@ -172,7 +193,7 @@ function findNode(text: string, place: DocumentPlace, path: Path): PathMatch {
     }
     node = inner
   }
-  if (node) refuseShared(document, place, node, path)
+  if (node) assertNotShared(document, documentRef, node, path)
   return { document, node, remainingPath: [], inherited: undefined }
 }
 
@@ -181,32 +202,33 @@ const findPair = (map: YAMLMap, key: string | number): Pair<Node, Node | null> |
     | Pair<Node, Node | null>
     | undefined
 
-function refuseSharedAnchor(text: string, place: DocumentPlace, node: Node, path: Path): void {
-  refuseShared(parseDocuments(text)[place.index]!, place, node, path)
-}
-
 /** The value has an anchor that an alias refers to elsewhere. */
 export class SharedValueError extends SpecError {}
 
 /** @throws SharedValueError if an alias refers to the node elsewhere */
-function refuseShared(document: Document, place: DocumentPlace, node: Node, path: Path): void {
+function assertNotShared(
+  document: Document,
+  documentRef: DocumentRef,
+  node: Node,
+  path: Path,
+): void {
   const { anchor } = node as { anchor?: string }
   if (anchor === undefined) return
-  let isUsed = false
+  let isReferenced = false
   visit(document, {
     Alias(_, { source }) {
-      isUsed ||= source === anchor
+      isReferenced ||= source === anchor
     },
   })
-  if (isUsed)
+  if (isReferenced)
     throw new SharedValueError(
-      `${describePath(place, path)} is shared: *${anchor} refers to it elsewhere and would change too`,
+      `${describePath(documentRef, path)} is shared: *${anchor} refers to it elsewhere and would change too`,
       `write the value out there in place of *${anchor}`,
     )
 }
 
-/** Replaces an alias by a copy of the value that it stands for, with the change in it. */
-function writeOutAlias(
+/** Replaces an alias by a copy of its value with the change. */
+function inlineAlias(
   text: string,
   document: Document,
   alias: Alias,
@@ -217,21 +239,21 @@ function writeOutAlias(
   return splice(text, getRange(alias), formatFlow(setValueAt(resolved, rest, value)))
 }
 
-const readDocumentValue = (text: string, { index }: DocumentPlace): YamlValue =>
+const readDocumentValue = (text: string, { index }: DocumentRef): YamlValue =>
   parseDocuments(text)[index]!.toJS() as YamlValue
 
-function readsAs(text: string, place: DocumentPlace, path: Path, expected: string): boolean {
+function parsesTo(text: string, documentRef: DocumentRef, path: Path, expected: string): boolean {
   try {
-    return getValueAt(readDocumentValue(text, place), path) === expected
+    return getValueAt(readDocumentValue(text, documentRef), path) === expected
   } catch {
-    return false // No longer a document that can be read.
+    return false // The edit made the text unparsable.
   }
 }
 
 const isBlock = ({ type }: Scalar): boolean =>
   type === Scalar.BLOCK_LITERAL || type === Scalar.BLOCK_FOLDED
 
-/** Characters as they stand between the quotes of a scalar. */
+/** Escapes characters for the quotes of a scalar. */
 function escapeForScalar({ type }: Scalar, characters: string): string {
   if (type === Scalar.QUOTE_DOUBLE) return JSON.stringify(characters).slice(1, -1)
   return type === Scalar.QUOTE_SINGLE ? characters.replaceAll("'", "''") : characters
@@ -245,17 +267,18 @@ function findStarts(text: string, part: string): number[] {
 }
 const countMatches = (text: string, part: string): number => findStarts(text, part).length
 
-function replaceScalar(text: string, old: Scalar, value: YamlValue): string {
-  const range = getRange(old as Node)
-  const lineEnd = isBlock(old) ? (/\r?\n$/.exec(text.slice(...range))?.[0] ?? '') : ''
-  return splice(text, range, renderScalar(value, old) + lineEnd)
+function replaceScalar(text: string, oldValue: Scalar, value: YamlValue): string {
+  const range = getRange(oldValue as Node)
+  const lineEnd = isBlock(oldValue) ? (/\r?\n$/.exec(text.slice(...range))?.[0] ?? '') : ''
+  return splice(text, range, renderScalar(value, oldValue) + lineEnd)
 }
 
-/** Renders a new value in the quotes of the old one, where it had any. */
-function renderScalar(value: YamlValue, old?: Scalar): string {
-  if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
+/** Renders a new value in the quotes of the old one, if it has any. */
+function renderScalar(value: YamlValue, oldValue?: Scalar): string {
+  if (oldValue?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string')
+    return JSON.stringify(value)
   const scalar = new Scalar(value)
-  if (old?.type === Scalar.QUOTE_SINGLE && typeof value === 'string')
+  if (oldValue?.type === Scalar.QUOTE_SINGLE && typeof value === 'string')
     scalar.type = Scalar.QUOTE_SINGLE
   return stringify(scalar, { lineWidth: 0, version: '1.1' }).trimEnd()
 }
@@ -279,7 +302,7 @@ const indentLines = (lines: string, column: number): string =>
     .map((line) => `${' '.repeat(column)}${line}\n`)
     .join('')
 
-/** Inserts whole lines. A text without a line end at its end stays without one. */
+/** Inserts whole lines. Adds no final line end to a text that has none. */
 function insertLines(text: string, at: number, lines: string): string {
   const lineEnd = detectLineEnd(text, at)
   const inserted = lines.replaceAll('\n', lineEnd)
@@ -313,21 +336,21 @@ function insertIntoSeq(text: string, seq: YAMLSeq, content: YamlValue): string {
   )
 }
 
-/** Sets a value that is empty ('resources:') or null ('resources: null'). */
-function fillEmpty(text: string, place: DocumentPlace, path: Path, content: YamlValue): string {
-  const { node: parent } = findNode(text, place, path.slice(0, -1))
+/** Fills a value that is empty ('resources:') or null ('resources: null'). */
+function fillEmpty(text: string, documentRef: DocumentRef, path: Path, content: YamlValue): string {
+  const { node: parent } = findNode(text, documentRef, path.slice(0, -1))
   const pair = isMap(parent) ? findPair(parent, path.at(-1)!) : undefined
-  const isWritten = isNode(pair?.value) && pair.value.range![1] > pair.value.range![0]
-  if (pair && isWritten) {
-    const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : formatFlow(content)
-    return splice(text, getRange(pair.value!), inFlow)
+  const isExplicitNull = isNode(pair?.value) && pair.value.range![1] > pair.value.range![0]
+  if (pair && isExplicitNull) {
+    const source = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : formatFlow(content)
+    return splice(text, getRange(pair.value!), source)
   }
   if (pair && isMap(parent) && parent.flow) {
     const colon = text.indexOf(':', pair.key.range![1]) + 1
     return splice(text, [colon, colon], ` ${formatFlow(content)}`)
   }
   if (!pair || !isMap(parent))
-    throw new SpecError(`${describePath(place, path)} is empty`, 'edit it by hand')
+    throw new SpecError(`${describePath(documentRef, path)} is empty`, 'edit it by hand')
   const at = pair.key.range![0]
   const isList = !isYamlMap(content)
   return insertLines(
