@@ -1,14 +1,17 @@
-/** Keeps the browser's address to what the page asks, and asks what it says when the page opens. */
+/** Applies the settings in the page's address, and writes changed settings to it. */
 import { getDemand } from '../../../search/objective.ts'
 import { formatAddress, parseAddress } from '../data/address.ts'
 import type { DashboardExperiment } from '../data/page-data.ts'
 import type { App } from './app.ts'
 
-/** A drag changes the question sixty times a second; browsers refuse so many addresses. */
-const pauseMs = 150
+/**
+ * Pause after a change before the address is written. A drag changes the settings 60 times a
+ * second, and browsers refuse so many addresses.
+ */
+const writePauseMs = 150
 
-/** Asks what the address says. */
-export function askByAddress(app: App, experiment: DashboardExperiment): void {
+/** Applies the settings in the address, and reports those that name nothing here. */
+export function applyAddress(app: App, experiment: DashboardExperiment): void {
   const {
     whatIf,
     planning,
@@ -19,34 +22,38 @@ export function askByAddress(app: App, experiment: DashboardExperiment): void {
   } = parseAddress(location.search, experiment)
   const isKnown = (id: string) =>
     id !== experiment.id && app.state.experiments.some((e) => e.id === id)
-  if (planning) app.plan(planning)
+  if (planning) app.setPlanning(planning)
   app.pickTrials(sideBySide)
   app.compare(compared.filter(isKnown))
   app.openTrial(trial)
-  app.ask(whatIf)
-  refuse(app, [...refused, ...compared.filter((id) => !isKnown(id)).map((id) => `compare=${id}`)])
+  app.setWhatIf(whatIf)
+  reportUnknownParts(app, [
+    ...refused,
+    ...compared.filter((id) => !isKnown(id)).map((id) => `compare=${id}`),
+  ])
 }
 
-/** Once every trial has arrived: the address may name one that does not exist. */
-export function refuseMissingTrial(app: App): void {
+/** Closes and reports an opened trial that does not exist. Call it once every trial has arrived. */
+export function reportMissingTrial(app: App): void {
   const { trial, answer } = app
   if (trial === undefined || answer?.trials.some(({ number }) => number === trial)) return
   app.openTrial(undefined)
-  refuse(app, [`trial=${trial}`])
+  reportUnknownParts(app, [`trial=${trial}`])
 }
 
-function refuse(app: App, parts: readonly string[]): void {
+function reportUnknownParts(app: App, parts: readonly string[]): void {
   if (parts.length > 0)
     app.setProblem(
       `The address names items that do not exist here: ${parts.join(', ')}. The page applies the rest of the address.`,
     )
 }
 
-export function keepAddress(app: App): void {
+/** Writes the what-if settings and the view to the address after each change. */
+export function syncAddress(app: App): void {
   let timer: ReturnType<typeof setTimeout> | undefined
   app.watch(() => {
     clearTimeout(timer)
-    timer = setTimeout(write, pauseMs)
+    timer = setTimeout(write, writePauseMs)
   })
   function write(): void {
     const { answer, whatIf, trial, state } = app

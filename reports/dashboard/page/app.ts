@@ -154,7 +154,7 @@ export class App {
 
   #setState(change: Partial<PageState>): void {
     this.#state = { ...this.#state, ...change }
-    this.showAgain()
+    this.renderState()
     this.#notifyWatchers()
   }
 
@@ -163,10 +163,10 @@ export class App {
   }
 
   /**
-   * Changes the question asked of the trials.
+   * Changes the what-if settings, and ranks the trials by them.
    * @param dragging whether further changes follow at once
    */
-  ask(change: Partial<WhatIf>, dragging = false): void {
+  setWhatIf(change: Partial<WhatIf>, dragging = false): void {
     if (!this.#whatIf) return
     this.#whatIf = { ...this.#whatIf, ...change }
     this.schedule(dragging)
@@ -178,12 +178,12 @@ export class App {
     return this.#planning
   }
 
-  plan(planning: Planning): void {
+  setPlanning(planning: Planning): void {
     this.#planning = planning
   }
 
   reset(): void {
-    if (this.#experiment) this.ask(pickOwnQuestion(this.#experiment))
+    if (this.#experiment) this.setWhatIf(pickOwnQuestion(this.#experiment))
   }
 
   schedule(dragging = false): void {
@@ -212,11 +212,11 @@ export class App {
 
   /**
    * Called when all trials have arrived.
-   * @param done called when they are ranked and shown
+   * @param onShown called when they are ranked and shown
    */
-  finishLoading(done: () => void): void {
+  finishLoading(onShown?: () => void): void {
     this.#state = { ...this.#state, isLoading: false }
-    this.#whenLoaded = done
+    this.#whenLoaded = onShown
     this.refresh()
   }
 
@@ -272,8 +272,8 @@ export class App {
     )
   }
 
-  /** Shows the same answer with the current page state, which changes no rank. */
-  showAgain(): void {
+  /** Renders the current answer with the current page state, which changes no rank. */
+  renderState(): void {
     // A pending ranking will show the state, and the current answer is of an earlier question.
     const isRankingPending =
       this.#timer !== undefined ||

@@ -1,23 +1,23 @@
 /**
- * Entry point of the script: in a page whose data come from a server or from a snapshot inside the
- * page, or in the worker of such a page.
+ * Entry point of the dashboard script. It runs in a page of the dashboard server, in a saved page
+ * with an embedded snapshot, and in a worker that computes parameter effects.
  */
 import { options, render } from 'preact'
 import { type Snapshot, unpackTrial } from '../data/page-data.ts'
-import { askByAddress, keepAddress, refuseMissingTrial } from './address-bar.ts'
+import { applyAddress, reportMissingTrial, syncAddress } from './address-bar.ts'
 import { App, prefersDark } from './app.ts'
 import { ExperimentsPage } from './experiments-list.tsx'
 import { Page } from './page.tsx'
 import { preparePrinting } from './print.ts'
 import { AppContext } from './section.tsx'
-import { follow, listExperiments, readEmbeddedSnapshot, takeToken } from './source.ts'
-import { serveEffects } from './worker.ts'
+import { follow, listExperiments, readEmbeddedSnapshot, storeWriteToken } from './source.ts'
+import { serveEffectRequests } from './worker.ts'
 
 function start(root: HTMLElement): void {
-  // Printing and time slices need every change rendered synchronously.
+  // Render synchronously: printing and time slices need each change in the page at once.
   options.debounceRendering = (work) => work()
   const snapshot = readEmbeddedSnapshot()
-  if (!snapshot) takeToken()
+  if (!snapshot) storeWriteToken()
   if (!snapshot && location.pathname === '/experiments') {
     render(<ExperimentsPage />, root)
     return
@@ -29,7 +29,7 @@ function start(root: HTMLElement): void {
     </AppContext.Provider>,
     root,
   )
-  prefersDark().addEventListener('change', () => app.showAgain())
+  prefersDark().addEventListener('change', () => app.renderState())
   preparePrinting(app)
   if (snapshot) showSnapshot(app, snapshot)
   else void followServer(app)
@@ -39,11 +39,11 @@ function showSnapshot(app: App, { experiment, trials, annotations }: Snapshot): 
   app.setExperiment(experiment)
   app.setAnnotations(annotations)
   app.addTrials(trials.map(unpackTrial))
-  app.finishLoading(() => {})
+  app.finishLoading()
 }
 
 async function followServer(app: App): Promise<void> {
-  keepAddress(app)
+  syncAddress(app)
   try {
     const { chosen, experiments, writable } = await listExperiments()
     const id = new URLSearchParams(location.search).get('experiment') ?? chosen
@@ -52,18 +52,21 @@ async function followServer(app: App): Promise<void> {
       experiment: (experiment) => {
         const isFirst = app.whatIf === undefined
         app.setExperiment(experiment)
-        if (isFirst) askByAddress(app, experiment)
+        if (isFirst) applyAddress(app, experiment)
       },
-      trials: (more) => app.addTrials(more),
-      annotations: (all) => app.setAnnotations(all),
+      trials: (newTrials) => app.addTrials(newTrials),
+      annotations: (annotations) => app.setAnnotations(annotations),
       ready: () =>
         app.finishLoading(() => {
-          refuseMissingTrial(app)
+          reportMissingTrial(app)
+          // For tests and screenshots: the page is complete.
           document.documentElement.dataset.ready = 'true'
         }),
       problem: (message) => app.setProblem(message),
-      connected: (isUp) =>
-        app.setProblem(isUp ? '' : 'The connection to the dashboard server is lost; trying again.'),
+      connected: (isConnected) =>
+        app.setProblem(
+          isConnected ? '' : 'Lost the connection to the dashboard server. Reconnecting.',
+        ),
     })
   } catch (error) {
     app.setProblem(`The experiments could not be read: ${(error as Error).message}`)
@@ -71,5 +74,5 @@ async function followServer(app: App): Promise<void> {
 }
 
 if (typeof document === 'undefined')
-  serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
+  serveEffectRequests(self as unknown as Parameters<typeof serveEffectRequests>[0])
 else start(document.getElementById('app')!)

@@ -49,7 +49,7 @@ export function Page() {
           ))}
           {app.online && <a href="/experiments">All experiments</a>}
         </nav>
-        <ThemeButton changed={() => app.showAgain()} />
+        <ThemeButton changed={() => app.renderState()} />
       </header>
       <main>
         <Notice />

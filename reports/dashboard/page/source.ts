@@ -1,6 +1,6 @@
 /**
- * Sources of experiment and trials: a server that sends updates, or a snapshot inside the
- * page.
+ * Reads experiment and trials from a server that sends updates, or from a snapshot inside the page,
+ * and sends changes to the server.
  */
 
 import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
@@ -17,19 +17,19 @@ import {
 interface Listener {
   experiment(experiment: DashboardExperiment): void
   trials(trials: readonly FinishedTrial[]): void
-  /** All of them, whenever one has changed. */
+  /** All annotations, whenever one has changed. */
   annotations?(annotations: SentAnnotations): void
-  /** Everything that was there has arrived; what follows is news. */
+  /** All trials so far have arrived; later ones are new. */
   ready(): void
   problem(message: string): void
-  /** The connection came back, or was lost. */
-  connected(up: boolean): void
+  /** The connection was established, or lost. */
+  connected(isConnected: boolean): void
 }
 
 interface ExperimentList {
   readonly chosen: string
   readonly experiments: readonly ExperimentEntry[]
-  /** This page may write notes and tags, put experiments away and delete them. */
+  /** This page may write notes and tags, and archive and delete experiments. */
   readonly writable: boolean
 }
 
@@ -59,8 +59,8 @@ async function requireSuccess(response: Promise<Response>): Promise<Response> {
 }
 
 /**
- * Follows an experiment. Returns what ends it. The browser reconnects by itself and says which
- * trial it had last.
+ * Follows an experiment. The browser reconnects by itself and sends the number of the last trial.
+ * @returns a function that ends it
  */
 export function follow(id: string, listener: Listener): () => void {
   const source = new EventSource(`/api/experiments/${encodeURIComponent(id)}/stream`)
@@ -87,10 +87,10 @@ export function follow(id: string, listener: Listener): () => void {
 const tokenKey = 'tune-token'
 
 /**
- * The right to write comes in the address that the command prints, which no page shows and no
- * server is sent: kept, and taken out of the address.
+ * Stores the write token of the address that the command prints, and removes it from the address
+ * bar. It is in the fragment, which browsers do not send to servers.
  */
-export function takeToken(): void {
+export function storeWriteToken(): void {
   const [, token] = /^#token=([\w-]+)$/.exec(location.hash) ?? []
   if (token === undefined) return
   localStorage.setItem(tokenKey, token)
@@ -109,8 +109,8 @@ export interface AnnotationTarget {
 }
 
 /**
- * Resolves with what stands there now.
- * @throws Error with what the server says against it
+ * Changes a note or tags. @returns the annotation after the change
+ * @throws Error with the server's reason
  */
 export async function annotate(
   { experimentId, trial }: AnnotationTarget,
@@ -127,8 +127,8 @@ export async function annotate(
 }
 
 /**
- * Removes an experiment with all its trials, for good.
- * @throws Error with what the server says against it
+ * Deletes an experiment with all its trials.
+ * @throws Error with the server's reason
  */
 export async function deleteExperiment(id: string): Promise<void> {
   await requireSuccess(

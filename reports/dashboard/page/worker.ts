@@ -43,8 +43,8 @@ function computeParameterEffects({
   }
 }
 
-/** Answers every request, in a worker. */
-export function serveEffects(scope: {
+/** Handles requests for parameter effects, in the worker. */
+export function serveEffectRequests(scope: {
   onmessage: ((event: MessageEvent<EffectsRequest>) => void) | null
   postMessage(message: unknown): void
 }): void {

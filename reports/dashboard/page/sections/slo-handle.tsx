@@ -54,7 +54,7 @@ export function SloHandle({ plot, axis, isHeld }: Handle) {
     if (!app.whatIf) return
     const { min, max } = axis.current!
     const clamped = Math.min(Math.max(wantedMs, min * 1.01), max * 0.99)
-    app.ask({ slo: { ...app.whatIf.slo, limitMs: roundLimit(clamped) } }, dragging)
+    app.setWhatIf({ slo: { ...app.whatIf.slo, limitMs: roundLimit(clamped) } }, dragging)
   }
 
   function drag({ clientX }: PointerEvent): void {

@@ -1,4 +1,7 @@
-/** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
+/**
+ * Form of the what-if settings: SLO, objective, demand, minimum quality, prices. Every change ranks
+ * the trials again.
+ */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { limitTitle, replaceLimit, resolveLimits } from '../../../../profiler/model/slo.ts'
 import {
@@ -36,8 +39,8 @@ export function WhatIf({ answer }: { answer: Answer }) {
 }
 
 /**
- * A number for each limit of the SLO, and of several limits a slider for each, for the chart has
- * but one line.
+ * One number field for each limit of the SLO. With several limits, each also has a slider, because
+ * the chart shows only one limit line to drag.
  */
 function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
   const app = useApp()
@@ -46,27 +49,28 @@ function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
   const experimentLimits = resolveLimits(experiment.slo)
   return (
     <div class="limits">
-      {limits.map((limit, place) => {
+      {limits.map((limit, index) => {
         const title = slo.limits || slo.metric ? limitTitle(limit) : 'SLO'
-        const ask = (limitMs: number, dragging = false) =>
-          app.whatIf && app.ask({ slo: replaceLimit(app.whatIf.slo, place, limitMs) }, dragging)
+        const applyLimit = (limitMs: number, dragging = false) =>
+          app.whatIf &&
+          app.setWhatIf({ slo: replaceLimit(app.whatIf.slo, index, limitMs) }, dragging)
         return (
-          <div key={place}>
+          <div key={index}>
             <NumberField
               label={title}
               unit="ms"
-              id={place === 0 ? 'slo-limit' : `slo-limit-${place}`}
+              id={index === 0 ? 'slo-limit' : `slo-limit-${index}`}
               min={0.1}
               value={limit.limitMs}
-              onValue={ask}
+              onValue={applyLimit}
             />
             {limits.length > 1 && (
               <LimitSlider
-                id={`slo-slider-${place}`}
+                id={`slo-slider-${index}`}
                 title={title}
                 limitMs={limit.limitMs}
-                ownMs={experimentLimits[place]?.limitMs ?? limit.limitMs}
-                slide={(limitMs) => ask(limitMs, true)}
+                experimentLimitMs={experimentLimits[index]?.limitMs ?? limit.limitMs}
+                onLimit={(limitMs) => applyLimit(limitMs, true)}
               />
             )}
           </div>
@@ -76,59 +80,70 @@ function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
   )
 }
 
-/** Ends of a slider: a tenth of the experiment's own limit and ten times it, in even ratios. */
-const ends = 500
+/**
+ * Steps of a slider per decade. Its scale is logarithmic, from a tenth of the experiment's limit to
+ * ten times that limit.
+ */
+const stepsPerDecade = 500
 
 function LimitSlider({
   id,
   title,
   limitMs,
-  ownMs,
-  slide,
+  experimentLimitMs,
+  onLimit,
 }: {
   id: string
   title: string
   limitMs: number
-  ownMs: number
-  slide(limitMs: number): void
+  experimentLimitMs: number
+  onLimit(limitMs: number): void
 }) {
   const slider = useRef<HTMLInputElement>(null)
-  // A slider that is being dragged is ahead of the limit that is shown.
+  // Do not move the slider while the user drags it: its position is newer than `limitMs`.
   useLayoutEffect(() => {
     if (document.activeElement !== slider.current)
-      slider.current!.value = String(Math.round(ends * Math.log10(limitMs / ownMs)))
+      slider.current!.value = String(
+        Math.round(stepsPerDecade * Math.log10(limitMs / experimentLimitMs)),
+      )
   })
   return (
     <input
       ref={slider}
       type="range"
-      min={-ends}
-      max={ends}
+      min={-stepsPerDecade}
+      max={stepsPerDecade}
       step={1}
       id={id}
       aria-label={`Limit of ${title}`}
       aria-valuetext={`${Number(limitMs.toPrecision(4))} milliseconds`}
       onInput={({ currentTarget }) =>
-        slide(Number((ownMs * 10 ** (currentTarget.valueAsNumber / ends)).toPrecision(3)))
+        onLimit(
+          Number(
+            (experimentLimitMs * 10 ** (currentTarget.valueAsNumber / stepsPerDecade)).toPrecision(
+              3,
+            ),
+          ),
+        )
       }
     />
   )
 }
 
-/** The usual ones and the experiment's own. */
+/** Selects the percentile of the SLO: a common one, or that of the experiment. */
 function Percentile({ answer: { experiment, whatIf } }: { answer: Answer }) {
   const app = useApp()
-  const known = [...new Set([...percentiles, experiment.slo.percentile])].sort()
+  const choices = [...new Set([...percentiles, experiment.slo.percentile])].sort()
   return (
     <Field label="at">
       <select
         value={whatIf.slo.percentile}
         onChange={({ currentTarget }) =>
           app.whatIf &&
-          app.ask({ slo: { ...app.whatIf.slo, percentile: Number(currentTarget.value) } })
+          app.setWhatIf({ slo: { ...app.whatIf.slo, percentile: Number(currentTarget.value) } })
         }
       >
-        {known.map((q) => (
+        {choices.map((q) => (
           <option key={q} value={q}>
             {`p${Number((q * 100).toFixed(3))}`}
           </option>
@@ -152,32 +167,33 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
   const { planning, recommendation } = answer
   const { objective } = answer.whatIf
   const demandField = useRef<HTMLInputElement>(null)
-  /** A choice that waits for its demand. */
-  const [pending, setPending] = useState<ObjectiveKind>()
-  const kind = pending ?? objective.kind
+  /** Objective that the user chose but that needs a demand first. */
+  const [pendingKind, setPendingKind] = useState<ObjectiveKind>()
+  const kind = pendingKind ?? objective.kind
   const maxPrice = getPriceBound(objective)
   const metric = getMetric(objective)
   const metrics = [
     ...new Set([...(metric === undefined ? [] : [metric]), ...listMetricNames(answer.trials)]),
   ].sort()
 
-  function change(to: ObjectiveChange): void {
-    const demandRps = to.demandRps ?? (planning.isAssumed ? undefined : planning.demandRps)
-    const headroom = to.headroom ?? planning.headroom
-    const next = to.kind ?? kind
-    if (demandRps === undefined && getRequiredInput(next) === 'demand') {
-      setPending(next)
+  function applyChange(change: ObjectiveChange): void {
+    const demandRps = change.demandRps ?? (planning.isAssumed ? undefined : planning.demandRps)
+    const headroom = change.headroom ?? planning.headroom
+    const nextKind = change.kind ?? kind
+    if (demandRps === undefined && getRequiredInput(nextKind) === 'demand') {
+      setPendingKind(nextKind)
       demandField.current?.focus()
       return
     }
-    setPending(undefined)
-    if (demandRps !== undefined) app.plan({ demandRps, headroom })
-    app.ask({
-      objective: createObjective(next, {
+    setPendingKind(undefined)
+    if (demandRps !== undefined) app.setPlanning({ demandRps, headroom })
+    app.setWhatIf({
+      objective: createObjective(nextKind, {
         demandRps: demandRps ?? planning.demandRps,
         headroom,
-        maxPricePerHour: to.maxPricePerHour ?? maxPrice ?? recommendation.best?.pricePerHour ?? 1,
-        metric: to.metric ?? metric ?? metrics[0],
+        maxPricePerHour:
+          change.maxPricePerHour ?? maxPrice ?? recommendation.best?.pricePerHour ?? 1,
+        metric: change.metric ?? metric ?? metrics[0],
       }),
     })
   }
@@ -187,7 +203,9 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
       <Field label="Find the">
         <select
           value={kind}
-          onChange={({ currentTarget }) => change({ kind: currentTarget.value as ObjectiveKind })}
+          onChange={({ currentTarget }) =>
+            applyChange({ kind: currentTarget.value as ObjectiveKind })
+          }
         >
           {objectiveKinds.map((each) => (
             <option
@@ -209,7 +227,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
         field={demandField}
         value={planning.isAssumed ? undefined : planning.demandRps}
         onValue={(demandRps) =>
-          change({ demandRps, kind: isDemandUnused ? defaultObjectiveKind.withDemand : kind })
+          applyChange({ demandRps, kind: isDemandUnused ? defaultObjectiveKind.withDemand : kind })
         }
       />
       <NumberField
@@ -219,16 +237,16 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
         min={0}
         max={99}
         value={Math.round(planning.headroom * 1000) / 10}
-        onValue={(percent) => change({ headroom: percent / 100 })}
+        onValue={(percent) => applyChange({ headroom: percent / 100 })}
       />
       {maxPrice !== undefined && (
         <NumberField
           label="At most"
           unit="$ / h"
-          id="most-price"
+          id="max-price"
           min={0.001}
           value={maxPrice}
-          onValue={(maxPricePerHour) => change({ maxPricePerHour })}
+          onValue={(maxPricePerHour) => applyChange({ maxPricePerHour })}
         />
       )}
       {metric !== undefined && (
@@ -236,7 +254,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
           <select
             id="metric"
             value={metric}
-            onChange={({ currentTarget }) => change({ metric: currentTarget.value })}
+            onChange={({ currentTarget }) => applyChange({ metric: currentTarget.value })}
           >
             {metrics.map((name) => (
               <option key={name} value={name}>
@@ -252,9 +270,7 @@ function ObjectiveFields({ answer }: { answer: Answer }) {
 
 let lastListing: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
 
-/**
- * Lists the metrics that trials report; cached, because a drag asks sixty times a second.
- */
+/** Lists the metrics that trials report. Cached, because a drag renders 60 times a second. */
 function listMetricNames(trials: Answer['trials']): readonly string[] {
   const last = trials.at(-1)
   if (lastListing.last !== last)
@@ -274,10 +290,10 @@ function MinQuality({ answer: { experiment, whatIf } }: { answer: Answer }) {
   return (
     <Field label="Quality at least">
       <select
-        id="least-quality"
+        id="min-quality"
         value={bound ?? ''}
         onChange={({ currentTarget: { value } }) =>
-          app.ask({ minQuality: value === '' ? undefined : Number(value) })
+          app.setWhatIf({ minQuality: value === '' ? undefined : Number(value) })
         }
       >
         <option value="">any</option>
@@ -315,7 +331,7 @@ function Prices({ answer: { whatIf, devices } }: { answer: Answer }) {
             min={0}
             value={perHour}
             onValue={(edited) =>
-              app.whatIf && app.ask({ prices: editPrice(app.whatIf.prices, name, edited) })
+              app.whatIf && app.setWhatIf({ prices: editPrice(app.whatIf.prices, name, edited) })
             }
           />
         ))}
@@ -324,7 +340,9 @@ function Prices({ answer: { whatIf, devices } }: { answer: Answer }) {
   )
 }
 
-/** A number in a labelled field. It asks with every number within its bounds, as it is typed. */
+/**
+ * A labelled number field. Calls `onValue` whenever the typed text is a number within the bounds.
+ */
 function NumberField({
   label,
   unit,
@@ -341,7 +359,7 @@ function NumberField({
   unit: string
   id: string
   title?: string
-  /** 0 is allowed, any other bound is exceeded or met. */
+  /** Smallest valid number. */
   min: number
   max?: number
   optional?: boolean
@@ -351,7 +369,7 @@ function NumberField({
 }) {
   const ownField = useRef<HTMLInputElement>(null)
   const input = field ?? ownField
-  // What someone is typing stays.
+  // Do not overwrite the field while the user types in it.
   useLayoutEffect(() => {
     if (document.activeElement !== input.current)
       input.current!.value = value === undefined ? '' : String(Number(value.toPrecision(6)))
