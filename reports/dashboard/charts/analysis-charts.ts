@@ -59,7 +59,7 @@ export function createImportanceOption(effects: readonly Effect[], theme: Theme)
       },
       createWhiskers(
         rows.map((e, i) => [i, e.importance]),
-        'across',
+        'horizontal',
         theme,
       ),
     ],
@@ -114,36 +114,37 @@ export function createEffectOption({ parameter, values }: Effect, theme: Theme):
       },
       createWhiskers(
         values.map((v, i) => [i, v]),
-        'upright',
+        'vertical',
         theme,
       ),
     ],
   }
 }
 
+/** Creates error bars from `low` to `high`. */
 export function createWhiskers(
   rows: readonly (readonly [number, Range])[],
-  direction: 'across' | 'upright',
+  direction: 'horizontal' | 'vertical',
   theme: Theme,
 ): object {
-  const across = direction === 'across'
+  const isHorizontal = direction === 'horizontal'
   return {
     type: 'custom',
     silent: true,
     tooltip: { show: false },
-    data: rows.map(([i, r]) => (across ? [r.low, i, r.high] : [i, r.low, r.high])),
-    encode: across ? { x: [0, 2], y: 1 } : { x: 0, y: [1, 2] },
+    data: rows.map(([i, r]) => (isHorizontal ? [r.low, i, r.high] : [i, r.low, r.high])),
+    encode: isHorizontal ? { x: [0, 2], y: 1 } : { x: 0, y: [1, 2] },
     renderItem: (_: unknown, api: Api) => {
       const [x1, y1] = api.coord([api.value(0), api.value(1)]) as [number, number]
       const [x2, y2] = api.coord(
-        across ? [api.value(2), api.value(1)] : [api.value(0), api.value(2)],
+        isHorizontal ? [api.value(2), api.value(1)] : [api.value(0), api.value(2)],
       ) as [number, number]
       const line = (ax: number, ay: number, bx: number, by: number) => ({
         type: 'line',
         shape: { x1: ax, y1: ay, x2: bx, y2: by },
         style: { stroke: theme.text, lineWidth: 1.2 },
       })
-      const [dx, dy] = across ? [0, 4] : [4, 0]
+      const [dx, dy] = isHorizontal ? [0, 4] : [4, 0]
       return {
         type: 'group',
         children: [
@@ -215,7 +216,7 @@ export function createHistoryOption(
  * Predicted capacity with its 90 % interval against the measured one; the diagonal is a perfect
  * prediction.
  */
-export function createPredictedOption(
+export function createPredictionOption(
   pairs: readonly {
     readonly trial: number
     readonly predicted: number
@@ -273,6 +274,7 @@ export function createPredictedOption(
   }
 }
 
+/** Confirmations, measured, infeasible and failed trials each have a colour. */
 const pickStateColour = (trial: FinishedTrial, theme: Theme): string =>
   trial.purpose === 'confirmation'
     ? pickColour(2, theme)

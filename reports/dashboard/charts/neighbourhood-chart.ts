@@ -8,7 +8,7 @@ import { listParameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../data/neighbourhood.ts'
-import { type Api, createWhiskers } from './matters-chart.ts'
+import { type Api, createWhiskers } from './analysis-charts.ts'
 import {
   type ChartOption,
   createAxis,
@@ -69,7 +69,7 @@ export function sliceOption(
       },
       createWhiskers(
         values.map((value, i) => [i, value]),
-        'upright',
+        'vertical',
         theme,
       ),
       {

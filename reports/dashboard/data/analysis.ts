@@ -15,8 +15,8 @@ import { listPrices } from './address.ts'
 import type { DashboardExperiment } from './page-data.ts'
 
 /**
- * Finds the knee of a load curve: the rate at which the latency is twice the unloaded latency,
- * where waiting exceeds service. Undefined if the curve stays below.
+ * Finds the knee of a load curve: the rate at which the latency is twice the unloaded latency.
+ * Beyond it, waiting takes longer than service. Undefined if the curve stays below.
  */
 export function findKnee(
   curve: readonly CurveKnot[],
@@ -24,8 +24,8 @@ export function findKnee(
   const [idle] = curve
   if (!idle || !(idle.latencyMs > 0)) return undefined
   const latencyMs = 2 * idle.latencyMs
-  const at = curve.findIndex((k) => k.latencyMs > latencyMs)
-  const [after, before] = [curve[at], curve[at - 1]]
+  const afterIndex = curve.findIndex((k) => k.latencyMs > latencyMs)
+  const [after, before] = [curve[afterIndex], curve[afterIndex - 1]]
   if (!after || !before || !Number.isFinite(after.latencyMs)) return undefined
   const share =
     Math.log(latencyMs / before.latencyMs) / Math.log(after.latencyMs / before.latencyMs)
@@ -41,7 +41,9 @@ export interface HistoryPoint {
   readonly best?: number
 }
 
-/** Cost of each trial, the best so far, and the money spent. `candidates` by trial number. */
+/**
+ * Lists the cost of each trial, the best so far, and the money spent. `candidates` by trial number.
+ */
 export function listHistory(
   trials: readonly FinishedTrial[],
   candidates: ReadonlyMap<number, Candidate>,
@@ -62,7 +64,7 @@ interface FleetRow {
   readonly demandRps: number
   readonly replicas: number
   /** Replicas that serve the demand with one of them lost (N+1). */
-  readonly withSpare: number
+  readonly replicasWithSpare: number
   readonly pricePerMonth: number
   readonly withSparePerMonth: number
   /** Share of the measured capacity that the demand uses. */
@@ -77,7 +79,7 @@ interface FleetRow {
  */
 export function planFleet(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
   const replicas = countReplicas({ demandRps, headroom }, candidate.capacityRps)
-  const withSpare = Math.max(
+  const replicasWithSpare = Math.max(
     replicas,
     countReplicas({ demandRps, headroom: 0 }, candidate.capacityRps) + 1,
   )
@@ -85,9 +87,9 @@ export function planFleet(candidate: Candidate, demandRps: number, headroom: num
   return {
     demandRps,
     replicas,
-    withSpare,
+    replicasWithSpare,
     pricePerMonth: perMonth(replicas),
-    withSparePerMonth: perMonth(withSpare),
+    withSparePerMonth: perMonth(replicasWithSpare),
     utilisation: demandRps / (replicas * candidate.capacityRps),
     utilisationOneLost:
       replicas > 1
@@ -97,35 +99,42 @@ export function planFleet(candidate: Candidate, demandRps: number, headroom: num
 }
 
 interface SensitivityRow {
-  readonly what: string
+  readonly scenario: string
   readonly replicas: number
   readonly pricePerMonth: number
 }
 
-/** Sensitivity of the monthly price to capacity, demand and headroom. */
+/**
+ * Sensitivity of the monthly price to capacity, demand and headroom. Each row changes one of them.
+ */
 export function listSensitivity(
   candidate: Candidate,
   demandRps: number,
   headroom: number,
 ): SensitivityRow[] {
-  const at = (what: string, capacityRps: number, demand: number, free: number): SensitivityRow => {
+  const createRow = (
+    scenario: string,
+    capacityRps: number,
+    demand: number,
+    free: number,
+  ): SensitivityRow => {
     const { replicas, pricePerMonth } = planFleet({ ...candidate, capacityRps }, demand, free)
-    return { what, replicas, pricePerMonth }
+    return { scenario, replicas, pricePerMonth }
   }
   const { capacityRps, capacityCi90Rps } = candidate
   const [low, high] = capacityCi90Rps
   const rows = [
-    at('as planned', capacityRps, demandRps, headroom),
-    at('demand 25 % lower', capacityRps, demandRps * 0.75, headroom),
-    at('demand 25 % higher', capacityRps, demandRps * 1.25, headroom),
-    at('demand doubled', capacityRps, demandRps * 2, headroom),
-    at('no headroom', capacityRps, demandRps, 0),
-    at('headroom 40 %', capacityRps, demandRps, 0.4),
+    createRow('as planned', capacityRps, demandRps, headroom),
+    createRow('demand 25 % lower', capacityRps, demandRps * 0.75, headroom),
+    createRow('demand 25 % higher', capacityRps, demandRps * 1.25, headroom),
+    createRow('demand doubled', capacityRps, demandRps * 2, headroom),
+    createRow('no headroom', capacityRps, demandRps, 0),
+    createRow('headroom 40 %', capacityRps, demandRps, 0.4),
   ]
   if (low > 0 && low < capacityRps)
-    rows.push(at('capacity at the low end of its interval', low, demandRps, headroom))
+    rows.push(createRow('capacity at the low end of its interval', low, demandRps, headroom))
   if (Number.isFinite(high) && high > capacityRps)
-    rows.push(at('capacity at the high end of its interval', high, demandRps, headroom))
+    rows.push(createRow('capacity at the high end of its interval', high, demandRps, headroom))
   return rows
 }
 
@@ -141,9 +150,9 @@ interface Pair {
 
 /** Configurations that two experiments both measured, largest change first. */
 export function pairCandidates(left: readonly Candidate[], right: readonly Candidate[]): Pair[] {
-  const known = new Map(left.map((c) => [configurationKey(c.configuration), c]))
+  const referenceRows = new Map(left.map((c) => [configurationKey(c.configuration), c]))
   const pairs = right.flatMap((r): Pair[] => {
-    const l = known.get(configurationKey(r.configuration))
+    const l = referenceRows.get(configurationKey(r.configuration))
     if (!l) return []
     const ratio =
       l.capacityRps > 0 && r.capacityRps > 0 ? r.capacityRps / l.capacityRps : Number.NaN
@@ -161,16 +170,21 @@ type DashboardQuestion = Pick<DashboardExperiment, 'slo' | 'prices'>
  * Differences in SLO and prices between two experiments: 'p99 <= 20 ms instead of p99 <= 50 ms',
  * 'T4 $0.60 / h instead of $0.35'.
  */
-export function describeDifferences(other: DashboardQuestion, than: DashboardQuestion): string[] {
+export function describeDifferences(
+  experiment: DashboardQuestion,
+  reference: DashboardQuestion,
+): string[] {
   const differences =
-    sloText(other.slo) === sloText(than.slo)
+    sloText(experiment.slo) === sloText(reference.slo)
       ? []
-      : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
-  const [rows, known] = [listPrices(other.prices), listPrices(than.prices)]
+      : [`${sloText(experiment.slo)} instead of ${sloText(reference.slo)}`]
+  const [rows, referenceRows] = [listPrices(experiment.prices), listPrices(reference.prices)]
   const price = (perHour: number | undefined) =>
     perHour === undefined ? 'no price' : `${money(perHour)} / h`
-  for (const name of new Set([...rows.keys(), ...known.keys()]))
-    if (rows.get(name) !== known.get(name))
-      differences.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+  for (const name of new Set([...rows.keys(), ...referenceRows.keys()]))
+    if (rows.get(name) !== referenceRows.get(name))
+      differences.push(
+        `${name} ${price(rows.get(name))} instead of ${price(referenceRows.get(name))}`,
+      )
   return differences
 }

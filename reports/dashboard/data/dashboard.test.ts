@@ -13,13 +13,13 @@ import { recommend } from '../../recommendation/recommend.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import { formatGain } from '../../recommendation/verdict.ts'
 import { sampleInput, sampleTrials } from '../../samples.contract.ts'
+import { createEffectOption } from '../charts/analysis-charts.ts'
 import {
   createCostFunction,
   createDecisionOption,
   findParetoFront,
   listCostMeasures,
 } from '../charts/decision-chart.ts'
-import { createEffectOption } from '../charts/matters-chart.ts'
 import { createParetoChart } from '../charts/pareto-chart.ts'
 import { createLogAxis, darkTheme, lightTheme } from '../charts/theme.ts'
 import { renderStandalonePage } from '../standalone.ts'
@@ -202,15 +202,15 @@ describe('analysis', () => {
     const fleet = planFleet(candidate(), 400, 0.2)
     expect(fleet).toMatchObject({
       replicas: 5,
-      withSpare: 5,
+      replicasWithSpare: 5,
       pricePerMonth: 5 * 720,
       utilisation: 0.8,
       utilisationOneLost: 1,
     })
-    expect(planFleet(candidate(), 400, 0)).toMatchObject({ replicas: 4, withSpare: 5 })
+    expect(planFleet(candidate(), 400, 0)).toMatchObject({ replicas: 4, replicasWithSpare: 5 })
     const rows = listSensitivity(candidate(), 400, 0.2)
-    expect(rows.find((r) => r.what === 'demand doubled')?.replicas).toBe(10)
-    expect(rows.find((r) => r.what.includes('low end'))?.replicas).toBe(6)
+    expect(rows.find((r) => r.scenario === 'demand doubled')?.replicas).toBe(10)
+    expect(rows.find((r) => r.scenario.includes('low end'))?.replicas).toBe(6)
   })
 
   test('history knows the best so far and the money spent', () => {

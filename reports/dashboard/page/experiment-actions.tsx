@@ -1,4 +1,4 @@
-/** Archiving experiments, restoring them, and deleting them, which is asked about first. */
+/** Buttons that archive, restore and delete an experiment. Deletion needs a confirmation. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { annotate, deleteExperiment } from './source.ts'
 
@@ -9,23 +9,23 @@ export function ExperimentActions({
   trials,
   archived,
   running,
-  done,
-  problem,
+  onChanged,
+  onProblem,
 }: {
   id: string
   trials: number
   archived: boolean
   running: boolean
-  /** Told after a change that was kept. */
-  done(change: Change): void
-  /** Told why a change was not kept. */
-  problem(message: string): void
+  /** Called after the change was saved. */
+  onChanged(change: Change): void
+  /** Called with the reason if the change failed. */
+  onProblem(message: string): void
 }) {
-  const [isAsking, setAsking] = useState(false)
+  const [isConfirming, setConfirming] = useState(false)
   const attempt = (work: Promise<unknown>, change: Change) =>
     void work.then(
-      () => done(change),
-      (error: Error) => problem(`Failed: ${error.message}`),
+      () => onChanged(change),
+      (error: Error) => onProblem(`Failed: ${error.message}`),
     )
   const verb = archived ? 'Restore' : 'Archive'
   return (
@@ -48,17 +48,17 @@ export function ExperimentActions({
         type="button"
         aria-label={`Delete ${id}`}
         disabled={running}
-        onClick={() => setAsking(true)}
+        onClick={() => setConfirming(true)}
       >
         Delete
       </button>
-      {isAsking && (
-        <Question
+      {isConfirming && (
+        <ConfirmationDialog
           text={`Delete ${id} with its ${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'} permanently?`}
-          yes="Delete"
-          answered={(isYes) => {
-            setAsking(false)
-            if (isYes) attempt(deleteExperiment(id), 'deleted')
+          confirmLabel="Delete"
+          onAnswer={(isConfirmed) => {
+            setConfirming(false)
+            if (isConfirmed) attempt(deleteExperiment(id), 'deleted')
           }}
         />
       )}
@@ -66,15 +66,15 @@ export function ExperimentActions({
   )
 }
 
-/** A question with a way out, which is where the focus stands. */
-function Question({
+/** Confirmation dialog. Cancel has the focus. */
+function ConfirmationDialog({
   text,
-  yes,
-  answered,
+  confirmLabel,
+  onAnswer,
 }: {
   text: string
-  yes: string
-  answered(isYes: boolean): void
+  confirmLabel: string
+  onAnswer(isConfirmed: boolean): void
 }) {
   const dialog = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => dialog.current!.showModal(), [])
@@ -83,11 +83,11 @@ function Question({
       ref={dialog}
       class="ask"
       aria-label={text}
-      onClose={({ currentTarget }) => answered(currentTarget.returnValue === yes)}
+      onClose={({ currentTarget }) => onAnswer(currentTarget.returnValue === confirmLabel)}
     >
       <p>{text}</p>
       <p>
-        {['Cancel', yes].map((answer) => (
+        {['Cancel', confirmLabel].map((answer) => (
           <button key={answer} type="button" onClick={() => dialog.current!.close(answer)}>
             {answer}
           </button>

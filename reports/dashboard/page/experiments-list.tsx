@@ -210,8 +210,8 @@ function List({
                   trials={one.trials}
                   archived={one.annotation?.archivedAt !== undefined}
                   running={one.state === 'running'}
-                  done={changed}
-                  problem={problem}
+                  onChanged={changed}
+                  onProblem={problem}
                 />,
               ]
             : []),

@@ -67,7 +67,7 @@ function Plan({
       <strong>{`${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`}</strong>
       {` of ${best.label} carry ${rate(demandRps)} for `}
       <strong>{`${money(fleet.pricePerMonth)} a month`}</strong>
-      {`; each runs at ${percent(fleet.utilisation)} of its safe capacity, and ${percent(headroom)} or more stays free. To survive the loss of one replica (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`}
+      {`; each runs at ${percent(fleet.utilisation)} of its safe capacity, and ${percent(headroom)} or more stays free. To survive the loss of one replica (N+1): ${fleet.replicasWithSpare} for ${money(fleet.withSparePerMonth)}.`}
     </p>
   )
 }
@@ -88,7 +88,7 @@ const Fleets = ({
       return [
         `${c.trial}: ${c.label}`,
         fleet.replicas,
-        fleet.withSpare,
+        fleet.replicasWithSpare,
         money(fleet.pricePerMonth),
         money(fleet.withSparePerMonth),
         percent(fleet.utilisation),
@@ -111,12 +111,14 @@ function Sensitivity({
       caption="Sensitivity of the bill"
       head={['when', 'replicas', 'per month', 'change']}
       numeric={[1, 2, 3]}
-      rows={listSensitivity(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
-        what,
-        replicas,
-        money(pricePerMonth),
-        formatChange(pricePerMonth / now),
-      ])}
+      rows={listSensitivity(best, demandRps, headroom).map(
+        ({ scenario, replicas, pricePerMonth }) => [
+          scenario,
+          replicas,
+          money(pricePerMonth),
+          formatChange(pricePerMonth / now),
+        ],
+      )}
     />
   )
 }

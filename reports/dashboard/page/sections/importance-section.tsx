@@ -10,8 +10,8 @@ import {
   createEffectOption,
   createHistoryOption,
   createImportanceOption,
-  createPredictedOption,
-} from '../../charts/matters-chart.ts'
+  createPredictionOption,
+} from '../../charts/analysis-charts.ts'
 import { listHistory } from '../../data/analysis.ts'
 import type { Effects, FeasiblePoint } from '../../data/importance.ts'
 import type { Answer } from '../answer.ts'
@@ -184,7 +184,7 @@ function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
         name="predictions"
         altText={`${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`}
         size="small"
-        createOption={() => createPredictedOption(pairs, theme)}
+        createOption={() => createPredictionOption(pairs, theme)}
       />
       <p class="note">
         Predictions of the search before each trial, with 90 % intervals. Points on the diagonal

@@ -1,6 +1,6 @@
 /** Timeline of the trials. */
 import { significant } from '../../../format.ts'
-import { createTimelineOption } from '../../charts/matters-chart.ts'
+import { createTimelineOption } from '../../charts/analysis-charts.ts'
 import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 
