@@ -40,8 +40,13 @@ const marks = {
   imported: 'imported',
 } as const
 
-/** Above this probability that nothing untried is cheaper, no further trials are proposed. */
+/**
+ * Below this probability that nothing untried is cheaper by more than the tolerance, `tune resume`
+ * is suggested. Assumed.
+ */
 const minCertainty = 0.8
+/** A saving that would be printed as 0.0 % is not mentioned. */
+const minSavingShare = 0.0005
 
 export function listVerdictLines(recommendation: Recommendation): VerdictLines {
   const { best, slo, objective, conclusion, provenance } = recommendation
@@ -108,10 +113,13 @@ function describeCheapest(recommendation: Recommendation, best: Candidate): stri
   const [first] = tied
   if (first === undefined) return confidence.statement
   const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
-  const part = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
+  const savingShare = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
   const { adjective } = getObjectiveWords(recommendation.objective.kind)
-  const lead = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
-  return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${lead}`
+  const saving =
+    savingShare > minSavingShare
+      ? `, which is ${percent(savingShare)} ${adjective} if confirmed`
+      : ''
+  return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${saving}`
 }
 
 /** Configurations whose order behind the best is open, cheapest first. */
@@ -122,9 +130,10 @@ function listTiedRivals(recommendation: Recommendation): readonly Candidate[] {
 
 function listNextCommands(recommendation: Recommendation): string[] {
   const { experimentId: id, conclusion, confidence, best } = recommendation
-  const { probabilityWithinTolerance: certainty = 0 } = confidence
+  const { probabilityWithinTolerance: probabilityNothingCheaper = 0 } = confidence
   const resume =
-    conclusion !== 'imported' && (conclusion === 'unconfirmed' || certainty < minCertainty)
+    conclusion !== 'imported' &&
+    (conclusion === 'unconfirmed' || probabilityNothingCheaper < minCertainty)
       ? [resumeCommand(recommendation)]
       : []
   // Specs of a pipeline are not written yet.
@@ -133,19 +142,19 @@ function listNextCommands(recommendation: Recommendation): string[] {
 }
 
 /**
- * Up to the limit of the run, or to twice the trials once that is reached. As for the limit, only
- * trials with a result count.
+ * Proposes the trial limit of the run, or twice the trials once it is reached. Only trials with a
+ * result count towards the limit.
  */
 function resumeCommand(recommendation: Recommendation): string {
   const { experimentId: id, maxTrials = 0 } = recommendation
-  const counted = listCandidates(recommendation).filter(
-    ({ status }) => !noResult.has(status),
+  const trialsWithResult = listCandidates(recommendation).filter(
+    ({ status }) => !statusesWithoutResult.has(status),
   ).length
-  const limit = counted < maxTrials ? maxTrials : 2 * counted
+  const limit = trialsWithResult < maxTrials ? maxTrials : 2 * trialsWithResult
   return limit > 0 ? `tune resume ${id} --max-trials ${limit}` : `tune resume ${id}`
 }
 
-const noResult: ReadonlySet<Status> = new Set(['inconclusive', 'failed'])
+const statusesWithoutResult: ReadonlySet<Status> = new Set(['inconclusive', 'failed'])
 
 /**
  * Suggests commands that may lead to a result: a looser SLO, or a repetition of disturbed trials.

@@ -1,4 +1,4 @@
-/** Result files, written whole or not at all. */
+/** Writes result files whole or not at all. */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, open, realpath, rename, rm, stat } from 'node:fs/promises'
@@ -19,11 +19,11 @@ class WriteError extends Error {
 
 /**
  * Writes a file beside its final name, flushes it, and renames it into place: a reader sees the old
- * text or the new one, never a part. Makes the folder when missing.
+ * text or the new one, never a part. Creates the folder if it is missing.
  * @throws WriteError, and leaves nothing behind
  */
 export async function writeAtomically(path: string, text: string): Promise<void> {
-  await writeBeside(path, text)
+  await writeViaTemporaryFile(path, text)
 }
 
 /**
@@ -40,20 +40,20 @@ export async function replaceAtomically(path: string, text: string): Promise<voi
   } catch (error) {
     throw new WriteError(path, 'make the file writable, or print the patch without --write', error)
   }
-  await writeBeside(file.target, text, file.mode)
+  await writeViaTemporaryFile(file.target, text, file.mode)
 }
 
-async function writeBeside(path: string, text: string, mode?: number): Promise<void> {
+async function writeViaTemporaryFile(path: string, text: string, mode?: number): Promise<void> {
   const temporary = join(dirname(path), `.${randomBytes(6).toString('hex')}.tmp`)
   try {
-    const there = await stat(path).catch(() => undefined)
-    // A rename would put a file in the place of a device.
-    if (there !== undefined && !there.isFile()) throw new Error('it is not a regular file')
+    const existing = await stat(path).catch(() => undefined)
+    // A rename would replace a device or a pipe by a regular file.
+    if (existing !== undefined && !existing.isFile()) throw new Error('it is not a regular file')
     makeFolder(dirname(path))
     const file = await open(temporary, 'wx')
     try {
       await file.writeFile(text)
-      // That of the creation is narrowed by the process's mask.
+      // open() narrows its mode by the process's mask, so set it here.
       if (mode !== undefined) await file.chmod(mode)
       await file.sync()
     } finally {

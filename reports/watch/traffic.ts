@@ -4,12 +4,14 @@ import { getHourStartS, hourS, type ProductionWindow } from './production-window
 
 /** Hours of traffic that are stored. */
 const weekHours = 168
+/** A full week spans 167 hours from its first hour to its last. One may be missing. */
+const minSpanHours = weekHours - 2
 /** Hours of a week that must have been observed before a fleet can be called too large. */
 const minObservedHours = 120
 
 interface TrafficHour {
   readonly atS: number
-  /** Rate of the busiest window, all replicas together, requests per second. */
+  /** Highest rate of a window of this hour, over all replicas, requests per second. */
   readonly mostRps: number
   /** Lowest number of replicas that served; absent if it was not reported. */
   readonly replicas?: number
@@ -47,7 +49,7 @@ export const findPeakRps = (traffic: Traffic): number =>
 /** Whether most of a week was observed; until then the weekly peak may be missing. */
 export const coversWeek = (traffic: Traffic): boolean =>
   traffic.length >= minObservedHours &&
-  traffic.at(-1)!.atS - traffic[0]!.atS >= (weekHours - 2) * hourS
+  traffic.at(-1)!.atS - traffic[0]!.atS >= minSpanHours * hourS
 
 /**
  * Finds replicas that the busiest hour of a week does not need, though they ran in every hour of it.
