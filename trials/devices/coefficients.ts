@@ -79,8 +79,10 @@ export interface MemoryCoefficients {
   readonly contextMiB: number
   /** Context memory on GPUs up to the Pascal generation, with drivers of that time. */
   readonly contextUpToPascalMiB: number
-  /** Frameworks that store every activation: stored bytes over the sum of all layers. */
-  readonly keptActivations: number
+  /**
+   * Frameworks that store every activation: stored bytes over the outputs of all layers, fitted.
+   */
+  readonly storedActivationRatio: number
 }
 
 export const calibratedCoefficients = coefficients as unknown as Coefficients

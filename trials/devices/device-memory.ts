@@ -1,5 +1,6 @@
 /**
- * Estimates GPU memory: context + weights + workspace + activations × batch (+ key-value cache).
+ * Estimates the GPU memory of one server process: context + weights + workspace + (activations +
+ * key-value cache) × batch.
  */
 import {
   type Architecture,
@@ -13,30 +14,38 @@ import type { MemoryCoefficients } from './coefficients.ts'
 import { getBytesPerElement, listConvolutions } from './convnets.ts'
 import { countGraphItem } from './onnx/graph-architecture.ts'
 
-const mebibyte = 2 ** 20
+const bytesPerMiB = 2 ** 20
 /** Workspace that a compiled engine reserves for its kernels. */
 const engineWorkspaceMiB = 64
 
+/** Without a flag the model runs as a compiled engine. At most one flag is set. */
 export interface MemoryShape extends CallShape {
   readonly architecture: Architecture
   readonly gpu: Gpu
-  /** Frameworks before 2017 store every layer's output; compiled engines reuse the memory. */
+  /**
+   * Runs in a framework before 2017, which stores every layer's output; compiled engines reuse the
+   * memory.
+   */
   readonly storesActivations?: boolean
-  /** Eager frameworks free an output after use, but reserve more than is alive at once. */
-  readonly framework?: boolean
+  /**
+   * Runs in an eager framework (PyTorch), which frees an output after use, but reserves more than
+   * the live activations.
+   */
+  readonly isEager?: boolean
 }
 
 /**
- * PyTorch 2.11 on an H200: memory of a BERT-base process without its weights at batch 1.
+ * Context of an eager framework: memory of a PyTorch 2.11 process that serves BERT-base on an H200
+ * at batch 1, without its weights.
  */
-const frameworkContextMiB = 750
+const eagerContextMiB = 750
 /**
- * Memory that PyTorch reserves for activations over that of the live ones. On that H200: 1.2 to 2.4
- * (BERT, ResNet-50, VGG-16, MobileNetV2).
+ * Ratio of the memory that PyTorch reserves for activations to that of the live ones. Measured on
+ * that H200: 1.2 to 2.4 (BERT, ResNet-50, VGG-16, MobileNetV2).
  */
-const frameworkReserve = 2
+const eagerReserveRatio = 2
 
-/** Estimates MiB by part, for batches of the size in `shape`. */
+/** Estimates the memory by part, MiB, for batches of `shape.batch` items. */
 export function estimateMemoryParts(
   shape: MemoryShape,
   precision: Precision,
@@ -50,29 +59,31 @@ export function estimateMemoryParts(
 } {
   const { architecture, batch } = shape
   const bytes = getBytesPerElement(precision)
-  const before2017 = ['Kepler', 'Maxwell', 'Pascal'].includes(shape.gpu.generation)
+  // Activations of language models and graphs stay at least 16 bits wide, those of convolutions not.
+  const minActivationBytes = architecture.kind === 'convnet' ? 1 : 2
+  const isUpToPascal = ['Kepler', 'Maxwell', 'Pascal'].includes(shape.gpu.generation)
   return {
     contextMiB: Math.max(
-      before2017 ? coefficients.contextUpToPascalMiB : coefficients.contextMiB,
-      shape.framework ? frameworkContextMiB : 0,
+      isUpToPascal ? coefficients.contextUpToPascalMiB : coefficients.contextMiB,
+      shape.isEager ? eagerContextMiB : 0,
     ),
-    weightsMiB: (countParameters(architecture) * bytes) / mebibyte,
+    weightsMiB: (countParameters(architecture) * bytes) / bytesPerMiB,
     workspaceMiB: shape.storesActivations
-      ? (countIm2colElements(architecture) * bytes) / mebibyte
+      ? (countIm2colElements(architecture) * bytes) / bytesPerMiB
       : engineWorkspaceMiB,
     activationsMiB:
       (shape.storesActivations
-        ? coefficients.keptActivations * countStoredActivations(shape) * bytes
-        : (shape.framework ? frameworkReserve : 1) *
+        ? coefficients.storedActivationRatio * countStoredActivations(shape) * bytes
+        : (shape.isEager ? eagerReserveRatio : 1) *
           countLiveActivations(shape) *
-          Math.max(bytes, architecture.kind === 'convnet' ? 1 : 2)) *
-      (batch / mebibyte),
+          Math.max(bytes, minActivationBytes)) *
+      (batch / bytesPerMiB),
     cacheMiB:
       architecture.kind === 'decoder'
         ? (countKvBytesPerToken(architecture, precision) *
             batch *
             (shape.sequenceLength ?? defaultSequenceLength)) /
-          mebibyte
+          bytesPerMiB
         : 0,
   }
 }
@@ -84,6 +95,7 @@ export function estimateMemoryParts(
 function countIm2colElements(architecture: Architecture): number {
   if (architecture.kind === 'graph') return countGraphItem(architecture, {}).maxIm2colElements
   if (architecture.kind !== 'convnet') return 0
+  // One output pixel is a fully connected layer, which needs no such matrix.
   return Math.max(
     ...listConvolutions(architecture).map(({ rows, depth }) => (rows > 1 ? rows * depth : 0)),
   )
@@ -102,11 +114,13 @@ function countStoredActivations({
       return (
         3 * side ** 2 +
         listConvolutions(architecture).reduce(
-          (sum, l) => sum + (l.outputs + l.normalised) * scale,
+          (sum, layer) => sum + (layer.outputs + layer.normalised) * scale,
           0,
         )
       )
     }
+    // For each token and layer: nine outputs of width `hidden`, the feed-forward layer before and
+    // after its activation, attention scores before and after the softmax.
     case 'encoder':
       return (
         architecture.layers *
@@ -115,6 +129,8 @@ function countStoredActivations({
           2 * architecture.intermediate +
           2 * architecture.heads * sequenceLength)
       )
+    // For each token and layer: eight outputs of width `hidden`, and gate, input and product of the
+    // gated feed-forward layer. Attention scores are not stored.
     case 'decoder':
       return (
         architecture.layers *
@@ -126,12 +142,15 @@ function countStoredActivations({
   }
 }
 
-/** Live activations are multiplied by this for fragmentation. */
+/**
+ * Factor of live activations for fragmentation. Assumed: no published table covers the memory of
+ * compiled engines.
+ */
 const fragmentationFactor = 1.5
 
 /**
- * Counts the activations alive at once, for one item: inputs and outputs of a kernel, and a
- * residual, with fragmentation.
+ * Counts the activations alive at once, for one item: input and output of the largest kernel and a
+ * residual, times the factor for fragmentation. Decoders add the logits of one token, twice.
  */
 function countLiveActivations({
   architecture,

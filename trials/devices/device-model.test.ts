@@ -64,7 +64,7 @@ test.each([
       batch,
       precision,
       sequenceLength: 128,
-      framework: true,
+      isEager: true,
     }).mib
     expect(needed / mib).toBeGreaterThan(0.9)
     expect(needed / mib).toBeLessThan(1.15)

@@ -44,9 +44,7 @@ interface MemoryEstimate {
 }
 
 /** GPU memory that one process with one instance needs to serve batches of this size. */
-export function predictGpuMemory(
-  call: DeviceCall & Pick<MemoryShape, 'framework'>,
-): MemoryEstimate {
+export function predictGpuMemory(call: DeviceCall & Pick<MemoryShape, 'isEager'>): MemoryEstimate {
   const measured = call.calibratedServer?.memory
   if (measured)
     return {

@@ -178,7 +178,7 @@ export function fitShareCurves(rows: readonly ShareRow[]): ShareCurve[] {
 }
 
 export function fitMemory(rows: readonly MemoryRow[]): Coefficients['memory'] {
-  const [context, kept] = solveLeastSquares({
+  const [context, ratio] = solveLeastSquares({
     start: [Math.log(250), Math.log(1.1)],
     priorSd: [0.5, 0.3],
     data: ([c, k]) =>
@@ -189,12 +189,16 @@ export function fitMemory(rows: readonly MemoryRow[]): Coefficients['memory'] {
             predictMemoryMiB(row, {
               contextMiB,
               contextUpToPascalMiB: Math.exp(c!),
-              keptActivations: Math.exp(k!),
+              storedActivationRatio: Math.exp(k!),
             }) / row.gpuMemoryMiB,
           ) / 0.02,
       ),
   })
-  return { contextMiB, contextUpToPascalMiB: Math.exp(context!), keptActivations: Math.exp(kept!) }
+  return {
+    contextMiB,
+    contextUpToPascalMiB: Math.exp(context!),
+    storedActivationRatio: Math.exp(ratio!),
+  }
 }
 
 export function predictMemoryMiB(row: MemoryRow, memory: Coefficients['memory']): number {

@@ -9,7 +9,7 @@ interface Window {
   readonly kernel: readonly number[]
   readonly strides: readonly number[]
   readonly dilations: readonly number[]
-  /** Begins, then ends. */
+  /** Padding at the start of each axis, then at the end of each axis. */
   readonly pads: readonly number[]
   readonly autoPad: string
 }
@@ -32,17 +32,17 @@ function slideWindow(
   kernelShape: readonly number[],
 ): number[] | undefined {
   const { kernel, strides, dilations, pads, autoPad } = readWindow(node, kernelShape)
-  const up = readNumber(node, 'ceil_mode', 0) === 1
+  const shouldRoundUp = readNumber(node, 'ceil_mode', 0) === 1
   const sizes = spatial.map((size, i) => {
     const stride = strides[i]!
     if (autoPad.startsWith('SAME')) return Math.ceil(size / stride)
-    const reach = dilations[i]! * (kernel[i]! - 1) + 1
+    const dilatedKernelSize = dilations[i]! * (kernel[i]! - 1) + 1
     const [before, after] = autoPad === 'VALID' ? [0, 0] : [pads[i]!, pads[i + spatial.length]!]
-    const steps = (before + size + after - reach) / stride
-    // A last window that starts behind the input does not count.
-    return up && Math.ceil(steps) * stride < before + size
-      ? Math.ceil(steps) + 1
-      : Math.floor(steps) + 1
+    const strideCount = (before + size + after - dilatedKernelSize) / stride
+    // With ceil_mode, a last window that starts in the padding at the end is dropped.
+    return shouldRoundUp && Math.ceil(strideCount) * stride < before + size
+      ? Math.ceil(strideCount) + 1
+      : Math.floor(strideCount) + 1
   })
   return sizes.every((size) => size > 0) ? sizes : undefined
 }
@@ -54,14 +54,14 @@ function invertWindow(
   kernelShape: readonly number[],
 ): number[] {
   const { kernel, strides, dilations, pads, autoPad } = readWindow(node, kernelShape)
-  const more = readNumbers(node, 'output_padding') ?? spatial.map(() => 0)
+  const outputPadding = readNumbers(node, 'output_padding') ?? spatial.map(() => 0)
   const outputShape = readNumbers(node, 'output_shape')
   return spatial.map((size, i) => {
     if (outputShape !== undefined) return outputShape.at(i - spatial.length)!
     if (autoPad.startsWith('SAME')) return size * strides[i]!
     return (
       strides[i]! * (size - 1) +
-      more[i]! +
+      outputPadding[i]! +
       dilations[i]! * (kernel[i]! - 1) +
       1 -
       pads[i]! -
@@ -70,9 +70,9 @@ function invertWindow(
   })
 }
 
-export const convolution = (weightsAt = 1): ShapeRule =>
+export const convolution = (weightsInput = 1): ShapeRule =>
   inferOne((node, { shape: [batch, , ...spatial] }, inputs) => {
-    const weights = inputs[weightsAt]?.shape
+    const weights = inputs[weightsInput]?.shape
     const sizes = weights && slideWindow(node, spatial, weights.slice(2))
     return sizes && { shape: [batch!, weights[0]!, ...sizes] }
   })

@@ -72,7 +72,7 @@ export function foretoldShortages(model: string): {
 } {
   const cells = parvaCells(model).map((cell) => {
     const call = parvaCall(model, cell.gpuSlices!, Number(cell.batchSize))
-    const neededMiB = Number(cell.processes) * predictGpuMemory({ ...call, framework: true }).mib
+    const neededMiB = Number(cell.processes) * predictGpuMemory({ ...call, isEager: true }).mib
     return { short: Number(cell.infeasible) > 0, foretold: neededMiB > call.mig!.memoryMiB }
   })
   const count = (of: (cell: (typeof cells)[number]) => boolean) => cells.filter(of).length

@@ -125,7 +125,7 @@ export function modelServer(
       predictGpuMemory({
         ...createCall(serving.batchSize),
         calibratedServer,
-        framework: calibratedServer !== undefined,
+        isEager: calibratedServer !== undefined,
       }).mib,
     memoryError:
       calibratedServer === undefined
