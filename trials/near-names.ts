@@ -9,19 +9,26 @@ export function suggestNames(name: string, candidates: readonly string[]): strin
   return near.length > 0 ? `did you mean ${near.join(', ')}?` : `known: ${candidates.join(', ')}`
 }
 
-/** No name is longer, and the time grows with the product of the lengths. */
+/**
+ * Longer input is truncated, because the time grows with the product of the lengths. No known name
+ * is longer.
+ */
 const maxLetters = 100
 
 /**
- * Up to four known names that share a prefix with the name, or lie within two edits or a third of
- * its length, nearest first.
+ * Finds up to four known names, nearest first. They are a prefix of the name, extend it, or differ
+ * by at most two edits or a third of its length.
  */
 export function findClosestNames(name: string, candidates: readonly string[]): string[] {
-  const wanted = normaliseName(name.slice(0, maxLetters))
+  const normalisedName = normaliseName(name.slice(0, maxLetters))
   // A swap of two letters is two edits.
-  const maxEdits = wanted.length < 4 ? 1 : Math.max(2, Math.floor(wanted.length / 3))
+  const maxEdits =
+    normalisedName.length < 4 ? 1 : Math.max(2, Math.floor(normalisedName.length / 3))
   return candidates
-    .map((candidate) => ({ candidate, edits: countEdits(wanted, normaliseName(candidate)) }))
+    .map((candidate) => ({
+      candidate,
+      edits: countEdits(normalisedName, normaliseName(candidate)),
+    }))
     .filter(({ edits }) => edits <= maxEdits)
     .sort((a, b) => a.edits - b.edits)
     .slice(0, 4)
@@ -31,5 +38,8 @@ export function findClosestNames(name: string, candidates: readonly string[]): s
 /** Lower case, letters and digits only. */
 export const normaliseName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
+/** Ranks a prefix between an equal name and one edit. */
+const prefixEdits = 0.5
+
 const countEdits = (a: string, b: string) =>
-  a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? 0.5 : distance(a, b)
+  a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? prefixEdits : distance(a, b)

@@ -13,24 +13,30 @@ import {
 import type { z } from 'zod'
 import { suggestNames } from './near-names.ts'
 
-/** Those that help: who has more of them has another file. */
+/** Maximum number of reported problems. A file with more is probably of another type. */
 const maxProblems = 20
-const maxCharacters = 300
+/** Maximum length of one reported problem. */
+const maxProblemCharacters = 300
 
 export class YamlFileError extends Error {
   /** The first problems, truncated, and the number of others. */
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
-    const told = limitProblems(problems).map((problem) =>
-      problem.length > maxCharacters ? `${problem.slice(0, maxCharacters)}…` : problem,
+    const reported = limitProblems(problems).map((problem) =>
+      problem.length > maxProblemCharacters
+        ? `${problem.slice(0, maxProblemCharacters)}…`
+        : problem,
     )
-    super(told.join('\n'))
+    super(reported.join('\n'))
     this.name = 'YamlFileError'
     this.problems =
-      told.length < problems.length
-        ? [...told, `${told[0]!.split(':')[0]}: and ${problems.length - told.length} more problems`]
-        : told
+      reported.length < problems.length
+        ? [
+            ...reported,
+            `${reported[0]!.split(':')[0]}: and ${problems.length - reported.length} more problems`,
+          ]
+        : reported
   }
 }
 
@@ -39,8 +45,8 @@ const limitProblems = <T>(all: readonly T[]): readonly T[] => all.slice(0, maxPr
 /** Maximum number of lines and list entries of a file. */
 const maxEntries = 20_000
 /**
- * Maximum number of marks, each of which is a token of the parser unless it is an error. A file of
- * `maxEntries` lines has three in each.
+ * Maximum number of punctuation characters, for each of which the parser creates a token. Allows
+ * three in each of `maxEntries` lines.
  */
 const maxMarks = 60_000
 /** Maximum number of nested levels of a file. */
@@ -48,20 +54,20 @@ const maxNesting = 200
 /** Limit of alias resolutions, because aliases can nest exponentially. */
 export const maxAliases = 100
 
-const isEntry = encodeLetters('\n,')
-const isBracket = encodeLetters('[{')
-const isMark = encodeLetters('[]{}:?&*!"\'#|>%@`\r')
-const isNesting = encodeLetters('-?:')
+const entryCodes = createCharacterTable('\n,')
+const openBracketCodes = createCharacterTable('[{')
+const punctuationCodes = createCharacterTable('[]{}:?&*!"\'#|>%@`\r')
+const nestingCodes = createCharacterTable('-?:')
 const [lineFeed, space, dash] = ['\n', ' ', '-'].map((letter) => letter.charCodeAt(0)) as [
   number,
   number,
   number,
 ]
 
-/** Codes of ASCII letters. */
-function encodeLetters(letters: string): Uint8Array {
+/** Creates a look-up table by character code: 1 for these ASCII characters. */
+function createCharacterTable(characters: string): Uint8Array {
   const table = new Uint8Array(128)
-  for (const letter of letters) table[letter.charCodeAt(0)] = 1
+  for (const character of characters) table[character.charCodeAt(0)] = 1
   return table
 }
 
@@ -70,43 +76,47 @@ function encodeLetters(letters: string): Uint8Array {
  * the limits.
  */
 export function findYamlExcess(text: string): string | undefined {
-  let [entries, marks, brackets, deepest] = [0, 0, 0, 0]
-  // State of the line: its indentation, and possible nesting.
-  let [indented, nests, isIndent] = [0, 0, true]
+  let [entries, marks, brackets, maxLineDepth] = [0, 0, 0, 0]
+  // State of the line: its indentation, and its characters that may open a nested block.
+  let [indentation, nestingMarks, isInIndentation] = [0, 0, true]
   for (let i = 0; i < text.length; i++) {
     const letter = text.charCodeAt(i)
-    if (isEntry[letter]) entries++
-    else if (isMark[letter] || (letter === dash && text.charCodeAt(i + 1) === space)) marks++
+    if (entryCodes[letter]) entries++
+    else if (punctuationCodes[letter] || (letter === dash && text.charCodeAt(i + 1) === space))
+      marks++
     if (entries > maxEntries)
       return `more than ${maxEntries.toLocaleString('en-US')} lines and list entries`
     if (marks > maxMarks)
       return `more than ${maxMarks.toLocaleString('en-US')} brackets, quotes and other marks`
-    if (isBracket[letter]) brackets++
-    isIndent &&= letter === space
-    if (isIndent) indented++
-    if (isNesting[letter]) nests++
-    deepest = Math.max(deepest, indented + nests)
-    if (letter === lineFeed) [indented, nests, isIndent] = [0, 0, true]
+    if (openBracketCodes[letter]) brackets++
+    isInIndentation &&= letter === space
+    if (isInIndentation) indentation++
+    if (nestingCodes[letter]) nestingMarks++
+    maxLineDepth = Math.max(maxLineDepth, indentation + nestingMarks)
+    if (letter === lineFeed) [indentation, nestingMarks, isInIndentation] = [0, 0, true]
   }
-  const mayNest = Math.max(brackets, deepest) > maxNesting / 2
+  // There are at most as many levels as brackets plus the depth of the deepest line, so too deep a
+  // text has more than half of the limit in one of them. Only such texts are tokenised, which is
+  // slow.
+  const mayNest = Math.max(brackets, maxLineDepth) > maxNesting / 2
   return mayNest && isDeep(text) ? `nested deeper than ${maxNesting} levels` : undefined
 }
 
-/** Uses the parser's tokens, because parsing too deep nesting crashes the process. */
+/** Counts levels by the parser's tokens, because composing too deep nesting crashes the process. */
 function isDeep(text: string): boolean {
   const parser = new Parser()
   // The document and the current value count in addition to the nesting.
-  const most = maxNesting + 2
+  const maxDepth = maxNesting + 2
   for (const lexeme of new Lexer().lex(text)) {
     for (const _ of parser.next(lexeme));
-    if (parser.stack.length > most) return true
+    if (parser.stack.length > maxDepth) return true
   }
   return false
 }
 
 /**
- * Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere:
- * the parser compares each with each.
+ * Parser options for plain data: no binaries, sets or dates by tag. `findRepeatedKey` checks for
+ * duplicate keys, because the parser compares each key with every other.
  */
 export const plainYaml = {
   resolveKnownTags: false,
@@ -116,8 +126,8 @@ export const plainYaml = {
 } as const
 
 /**
- * Runs the parser without stack traces: it creates an error for each fault, and traces would take
- * most of the time.
+ * Runs the parser without stack traces: it creates an error for each fault, and capturing traces
+ * would take most of the time.
  */
 export function runWithoutStackTraces<T>(parse: () => T): T {
   const before = Error.stackTraceLimit
@@ -145,10 +155,10 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
     throw new YamlFileError(
       document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`),
     )
-  const again = findRepeatedKey(document.contents)
-  if (again)
+  const duplicateKey = findRepeatedKey(document.contents)
+  if (duplicateKey)
     throw new YamlFileError([
-      `${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`,
+      `${fileName}:${lines.linePos(duplicateKey.range?.[0] ?? 0).line}: Map keys must be unique`,
     ])
   const parsed = schema.safeParse(convertDocument(document, fileName), { reportInput: true })
   if (parsed.success) return parsed.data
@@ -159,16 +169,16 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
   throw new YamlFileError(
     limitProblems(parsed.error.issues.flatMap((issue) => resolveUnionIssues(issue))).flatMap(
       (issue) => {
-        const at = issue.path.join('.')
+        const path = issue.path.join('.')
         if (issue.code === 'unrecognized_keys') {
           const known = listSchemaKeys(schema, issue.path)
           return limitProblems(issue.keys).map(
             (key) =>
-              `${fileName}:${findLine([...issue.path, key])}: ${at ? `${at}: ` : ''}unknown key '${key}'${known ? `, ${suggestNames(key, known)}` : ''}`,
+              `${fileName}:${findLine([...issue.path, key])}: ${path ? `${path}: ` : ''}unknown key '${key}'${known ? `, ${suggestNames(key, known)}` : ''}`,
           )
         }
         return [
-          `${fileName}:${findLine(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${describeInput(issue.input)}`,
+          `${fileName}:${findLine(issue.path)}: ${path ? `${path}: ` : ''}${issue.message}${describeInput(issue.input)}`,
         ]
       },
     ),
@@ -184,7 +194,7 @@ type Issue = z.core.$ZodIssue
 export function resolveUnionIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
   const path = [...before, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    const meant = issue.errors.filter(
+    const matchingAlternatives = issue.errors.filter(
       (issues) =>
         !issues.some(
           (i) =>
@@ -192,7 +202,8 @@ export function resolveUnionIssues(issue: Issue, before: readonly PropertyKey[] 
             ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code),
         ),
     )
-    if (meant.length === 1) return meant[0]!.flatMap((inner) => resolveUnionIssues(inner, path))
+    if (matchingAlternatives.length === 1)
+      return matchingAlternatives[0]!.flatMap((inner) => resolveUnionIssues(inner, path))
   }
   return [{ ...issue, path }]
 }
@@ -238,35 +249,37 @@ export function findRepeatedKey(root: unknown): Node | undefined {
   return undefined
 }
 
-/** Finds the deepest node along a path; for a pair of a map, its key. */
+/**
+ * Finds the deepest existing node on a path. For a map entry it is the key, whose line is reported.
+ */
 function findNode(root: unknown, path: readonly PropertyKey[]): Node | undefined {
   let node: unknown = root
-  let at: Node | undefined = isNode(root) ? root : undefined
+  let deepestNode: Node | undefined = isNode(root) ? root : undefined
   for (const step of path) {
     if (isSeq(node)) {
       node = node.items[Number(step)]
-      if (isNode(node)) at = node
+      if (isNode(node)) deepestNode = node
       continue
     }
     if (!isMap(node)) break
     const pair = node.items.find((item) => String(item.key) === String(step))
     if (pair === undefined) break
-    if (isNode(pair.key)) at = pair.key
+    if (isNode(pair.key)) deepestNode = pair.key
     node = pair.value
   }
-  return at
+  return deepestNode
 }
 
 /** Lists the keys of the (possibly nested) object schema that rejected a key. */
 function listSchemaKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
-  let here: unknown = schema
+  let current: unknown = schema
   for (const step of path) {
-    const { shape, element } = (here ?? {}) as {
+    const { shape, element } = (current ?? {}) as {
       shape?: Record<PropertyKey, unknown>
       element?: unknown
     }
-    here = shape?.[step] ?? element
+    current = shape?.[step] ?? element
   }
-  const shape = (here as { shape?: object } | undefined)?.shape
+  const shape = (current as { shape?: object } | undefined)?.shape
   return shape === undefined ? undefined : Object.keys(shape)
 }
