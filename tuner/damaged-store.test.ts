@@ -51,7 +51,7 @@ async function damage(): Promise<void> {
   await store.finish('other', 'done')
   await store.close()
   const connection = await Connection.open(db, 1000)
-  await connection.direct((sql) =>
+  await connection.runOutsideTransaction((sql) =>
     sql.exec(`UPDATE trials SET trial = '{"broken' WHERE experiment_id = 'other' AND number = 2`),
   )
   await connection.close()
@@ -155,7 +155,7 @@ test('the store and its folder are for their owner alone', () => {
 describe('reading', () => {
   test('goes on while another process holds the write lock', async () => {
     const writer = await Connection.open(db, 1000)
-    await writer.direct((sql) =>
+    await writer.runOutsideTransaction((sql) =>
       sql.exec(`BEGIN IMMEDIATE; UPDATE experiments SET name = 'changed'`),
     )
     for (const args of [
@@ -168,7 +168,7 @@ describe('reading', () => {
       expect([args[0], code], stderr).toEqual([args[0], 0])
       expect(stdout).not.toContain('changed')
     }
-    await writer.direct((sql) => sql.exec('ROLLBACK'))
+    await writer.runOutsideTransaction((sql) => sql.exec('ROLLBACK'))
     await writer.close()
   })
 

@@ -198,6 +198,6 @@ async function listed(path: string) {
 
 async function sql(path: string, text: string): Promise<void> {
   const connection = await Connection.open(path, 100)
-  await connection.direct((statements) => statements.exec(text))
+  await connection.runOutsideTransaction((statements) => statements.exec(text))
   await connection.close()
 }

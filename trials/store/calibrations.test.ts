@@ -55,7 +55,7 @@ test('a damaged one is named, left out, and not copied; the others stay', async 
   })
   await store.close()
   const connection = await Connection.open(path, 100)
-  await connection.direct((sql) =>
+  await connection.runOutsideTransaction((sql) =>
     sql.exec(`UPDATE calibrations SET calibration = substr(calibration, 1, 30) WHERE name = 'a';
       UPDATE calibrations SET calibration = replace(calibration, '"latencyMs":5', '"latencyMs":7') WHERE name = 'b';
       UPDATE calibrations SET calibration = replace(calibration, '"latencyMs":5', '"latencyMs":"x"') WHERE name = 'c'`),

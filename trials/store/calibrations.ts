@@ -1,4 +1,4 @@
-/** Calibrations of servers in the store. */
+/** Reads and writes calibrations of servers in the trial store. */
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
@@ -16,7 +16,8 @@ interface CalibrationRow {
 }
 
 /**
- * Calibrations by name; empty without a store. Damaged ones are reported to `onDamage` and skipped.
+ * Reads the calibrations, ordered by name; empty without a store. Damaged ones are reported to
+ * `onDamage` and skipped.
  * @throws StoreError
  */
 export async function readCalibrations(
@@ -25,12 +26,12 @@ export async function readCalibrations(
 ): Promise<readonly ServerCalibration[]> {
   const file = resolve(path)
   if (!existsSync(file)) return []
-  // An empty one is a store to be.
+  // An empty file is a store that is not initialised yet.
   if (statSync(file).isFile() && statSync(file).size === 0) return []
   return readOnce(file, onDamage, (sql) => queryCalibrations(sql, onDamage))
 }
 
-/** Undamaged calibrations. */
+/** Reads the undamaged calibrations. */
 export async function queryCalibrations(
   sql: Transaction,
   onDamage: OnDamage,
@@ -45,23 +46,23 @@ export async function queryCalibrations(
 }
 
 /**
- * A later one of the same server, model and device takes the place of the earlier.
+ * Saves a calibration. It replaces an earlier one of the same server, model and device.
  * @throws StoreError
  */
 export const saveCalibration = (path: string, calibration: ServerCalibration): Promise<void> =>
   writeOnce(path, (connection) =>
     connection.write((sql) => {
       const { name, measuredAt } = calibration
-      const text = encode(calibration)
+      const parts = [name, measuredAt, encode(calibration)]
       return sql.run(
         'INSERT OR REPLACE INTO calibrations (name, measured_at, calibration, digest) VALUES (?, ?, ?, ?)',
-        [...[name, measuredAt, text], computeDigest([name, measuredAt, text])],
+        [...parts, computeDigest(parts)],
       )
     }),
   )
 
 /**
- * Removes those of the names.
+ * Deletes the calibrations with these names.
  * @throws StoreError
  */
 export const deleteCalibrations = (path: string, names: readonly string[]): Promise<void> =>

@@ -78,11 +78,11 @@ export class Connection {
    * when it changes the mode, so retry until the busy timeout.
    * @throws StoreError
    */
-  async writeAhead(): Promise<void> {
+  async enableWriteAheadLog(): Promise<void> {
     const untilMs = performance.now() + this.busyTimeoutMs
     for (;;) {
       try {
-        return await this.direct((sql) =>
+        return await this.runOutsideTransaction((sql) =>
           sql.exec(
             'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1',
           ),
@@ -99,15 +99,15 @@ export class Connection {
   }
 
   /**
-   * Statements outside of any transaction, such as pragmas.
+   * Runs statements outside of any transaction, for example pragmas, after the queued work.
    * @throws StoreError
    */
-  direct<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
-    const turn = this.#last.then(() => work(this.#statements))
-    this.#last = turn.catch(() => {
-      // The caller of `turn` gets the error; the queue continues.
+  runOutsideTransaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const queued = this.#last.then(() => work(this.#statements))
+    this.#last = queued.catch(() => {
+      // The caller of `queued` gets the error; the queue continues.
     })
-    return turn.catch((error: unknown) => Promise.reject(createStoreError(error, this.path)))
+    return queued.catch((error: unknown) => Promise.reject(createStoreError(error, this.path)))
   }
 
   /**
@@ -128,7 +128,7 @@ export class Connection {
   }
 
   #transaction<T>(begin: string, work: (transaction: Transaction) => Promise<T>): Promise<T> {
-    return this.direct(async (statements) => {
+    return this.runOutsideTransaction(async (statements) => {
       await statements.exec(begin)
       try {
         const result = await work(statements)
@@ -150,7 +150,7 @@ export class Connection {
    * @throws StoreError
    */
   backup(to: string): Promise<void> {
-    return this.direct(
+    return this.runOutsideTransaction(
       () =>
         new Promise<void>((resolve, reject) => {
           const backup = (this.#database as unknown as BackupSource).backup(to, (error) => {

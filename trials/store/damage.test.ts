@@ -67,7 +67,7 @@ function copy(content: Uint8Array = bytes): string {
 
 async function sql(path: string, text: string): Promise<void> {
   const connection = await Connection.open(path, 100)
-  await connection.direct((statements) => statements.exec(text))
+  await connection.runOutsideTransaction((statements) => statements.exec(text))
   await connection.close()
 }
 
@@ -354,7 +354,7 @@ describe('a file of which', () => {
 
   test('one leaf of trials is damaged: all others are there, and those on it are named', async () => {
     const connection = await Connection.open(sound, 100)
-    const leaves = await connection.direct((statements) =>
+    const leaves = await connection.runOutsideTransaction((statements) =>
       statements.all<{ pageno: number }>(
         "SELECT pageno FROM dbstat WHERE name = 'trials' AND pagetype = 'leaf'",
       ),

@@ -184,7 +184,7 @@ let expectedDefinitions: Promise<Definitions> | undefined
 async function makeDefinitions(): Promise<Definitions> {
   const model = await Connection.open(':memory:', 0)
   try {
-    return await model.direct(async (sql) => {
+    return await model.runOutsideTransaction(async (sql) => {
       await sql.exec(tables)
       return readDefinitions(sql)
     })

@@ -91,7 +91,7 @@ export async function backUpStore(path: string, to: string): Promise<StoreCheck>
  */
 export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
   writeOnce(path, async (connection) => {
-    await connection.direct((sql) => sql.exec('PRAGMA secure_delete = ON'))
+    await connection.runOutsideTransaction((sql) => sql.exec('PRAGMA secure_delete = ON'))
     await connection.write(async (sql) => {
       for (const id of ids) {
         const ownership = findOwnership(await requireExperiment(sql, id))
@@ -100,5 +100,5 @@ export const deleteExperiments = (path: string, ids: readonly string[]): Promise
       }
     })
     // The write-ahead log still contains the old pages.
-    await connection.direct((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
+    await connection.runOutsideTransaction((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
   })

@@ -45,7 +45,7 @@ export async function openForReading(file: string, depth?: CheckDepth): Promise<
     return openChecked(file, 'read-only', defaultBusyTimeoutMs, readSchema)
   // Only a connection with write access removes the -wal and -shm files when it closes.
   return openChecked(file, 'read-write', defaultBusyTimeoutMs, async (connection) => {
-    await connection.direct((sql) => sql.exec('PRAGMA query_only = ON'))
+    await connection.runOutsideTransaction((sql) => sql.exec('PRAGMA query_only = ON'))
     await readSchema(connection)
   }).catch((error: unknown) => {
     if (!isPermissionError(error)) throw error
@@ -55,7 +55,7 @@ export async function openForReading(file: string, depth?: CheckDepth): Promise<
 
 /** Runs a trivial query, because SQLite reads the file only at the first one. */
 const readSchema = (connection: Connection) =>
-  connection.direct((sql) => sql.exec('SELECT count(*) FROM sqlite_schema'))
+  connection.runOutsideTransaction((sql) => sql.exec('SELECT count(*) FROM sqlite_schema'))
 
 /**
  * Opens a checked store, or creates it. Never writes to a damaged file.
@@ -73,8 +73,8 @@ export async function openForWriting(
     if (!(await checkIfUnused(file, check)))
       await (await openChecked(file, 'read-only', busyTimeoutMs, check)).close()
     return await openChecked(file, 'read-write', busyTimeoutMs, async (connection) => {
-      await connection.writeAhead()
-      await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON'))
+      await connection.enableWriteAheadLog()
+      await connection.runOutsideTransaction((sql) => sql.exec('PRAGMA foreign_keys = ON'))
       await createTables(connection)
     })
   } catch (error) {

@@ -67,7 +67,7 @@ export function readReadableRows(
       const connection = await Connection.open(copy, 0, 'read-only', file)
       try {
         // No transaction: SQLite commits none in which it met damage.
-        const rows = await connection.direct(async (sql) => {
+        const rows = await connection.runOutsideTransaction(async (sql) => {
           // Lets SQLite open a truncated file.
           await sql.exec('PRAGMA writable_schema = ON')
           return readRows(sql, (one) => damage.push(one), true)
@@ -103,9 +103,9 @@ async function overlaySchemaPages(path: string): Promise<void> {
   try {
     const fresh = join(folder, 'fresh.db')
     const connection = await Connection.open(fresh, 0)
-    await connection.direct((sql) => sql.exec('PRAGMA synchronous = OFF'))
+    await connection.runOutsideTransaction((sql) => sql.exec('PRAGMA synchronous = OFF'))
     await createTables(connection)
-    const pages = await connection.direct((sql) =>
+    const pages = await connection.runOutsideTransaction((sql) =>
       sql.all<{ pageno: number; pgsize: number }>(
         "SELECT pageno, pgsize FROM dbstat WHERE name = 'sqlite_schema'",
       ),

@@ -101,7 +101,7 @@ export async function openReader(path: string, listener?: OnDamage): Promise<Sto
     trials: (id, from, to) => read((sql) => readTrials(sql, id, onDamage, from, to)),
     annotations: (id) => read((sql) => readAnnotations(sql, onDamage, id)),
     version: () =>
-      connection.direct(async (sql) => {
+      connection.runOutsideTransaction(async (sql) => {
         const [row] = await sql.all<{ data_version: number }>('PRAGMA data_version')
         return row?.data_version ?? 0
       }),

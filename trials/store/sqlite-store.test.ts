@@ -63,7 +63,7 @@ describe('the file', () => {
     const path = fresh()
     await (await openStore(path)).close()
     const connection = await Connection.open(path, 100)
-    await connection.direct((sql) =>
+    await connection.runOutsideTransaction((sql) =>
       sql.exec(`ALTER TABLE trials ADD COLUMN note TEXT; PRAGMA user_version = ${version}`),
     )
     await connection.close()
@@ -81,7 +81,7 @@ describe('the file', () => {
   test("another program's database is refused and left as it was", async () => {
     const path = fresh()
     const connection = await Connection.open(path, 100)
-    await connection.direct((sql) => sql.exec('CREATE TABLE cats (name TEXT)'))
+    await connection.runOutsideTransaction((sql) => sql.exec('CREATE TABLE cats (name TEXT)'))
     await connection.close()
     await expect(openStore(path)).rejects.toMatchObject({
       fault: 'not-a-store',
@@ -103,7 +103,7 @@ describe('the file', () => {
     const store = await openStore(path)
     await store.create(experiment)
     const other = await Connection.open(path, 50)
-    await other.direct((sql) =>
+    await other.runOutsideTransaction((sql) =>
       sql.exec(`UPDATE experiments SET owner = json_set(owner, '$.host', 'elsewhere')`),
     )
     await other.close()
@@ -118,9 +118,9 @@ describe('the file', () => {
     const store = await openStore(path, { busyTimeoutMs: 50 })
     await store.create(experiment)
     const other = await Connection.open(path, 50)
-    await other.direct((sql) => sql.exec('BEGIN EXCLUSIVE'))
+    await other.runOutsideTransaction((sql) => sql.exec('BEGIN EXCLUSIVE'))
     await expect(store.append('e', completeTrial(1))).rejects.toMatchObject({ fault: 'locked' })
-    await other.direct((sql) => sql.exec('COMMIT'))
+    await other.runOutsideTransaction((sql) => sql.exec('COMMIT'))
     await store.append('e', completeTrial(1))
     await other.close()
     await store.close()
@@ -129,10 +129,10 @@ describe('the file', () => {
   test('who opens a new file while another one writes its first waits for it', async () => {
     const path = fresh()
     const other = await Connection.open(path, 50)
-    await other.direct((sql) => sql.exec('BEGIN IMMEDIATE'))
+    await other.runOutsideTransaction((sql) => sql.exec('BEGIN IMMEDIATE'))
     await expect(openStore(path, { busyTimeoutMs: 50 })).rejects.toMatchObject({ fault: 'locked' })
     const opened = openStore(path)
-    setTimeout(() => other.direct((sql) => sql.exec('COMMIT')), 50)
+    setTimeout(() => other.runOutsideTransaction((sql) => sql.exec('COMMIT')), 50)
     const store = await opened
     await store.create(experiment)
     await other.close()

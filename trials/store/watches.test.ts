@@ -44,7 +44,7 @@ test('kept by name, the later in the place of the earlier, and dropped by name',
 test('a damaged one is named, left out and not copied; the others stay', async () => {
   for (const name of ['a', 'b', 'c']) await saveWatch(path, name, { name, windows: 5 }, at)
   const connection = await Connection.open(path, 100)
-  await connection.direct((sql) =>
+  await connection.runOutsideTransaction((sql) =>
     sql.exec(
       `UPDATE watches SET state = substr(state, 1, 9) WHERE name = 'a'; UPDATE watches SET state = replace(state, '5', '6') WHERE name = 'b'`,
     ),
