@@ -22,25 +22,25 @@ import {
 import { weightsToFill } from './weights-to-fill.ts'
 
 /** Parses a number; other text is unchanged, for the error message. */
-const createNumericSetting = (value: unknown) =>
+const parseNumber = (value: unknown) =>
   typeof value === 'string' && value.trim() !== '' && !Number.isNaN(Number(value))
     ? Number(value)
     : value
-const createRealSetting = (from: number, to: number) => {
+const createNumberSetting = (from: number, to: number) => {
   const range = `must be a number from ${from} to ${to}`
   return z.preprocess(
-    createNumericSetting,
+    parseNumber,
     z
       .number({ error: ({ input }) => `${range}, not '${input}'` })
       .min(from, range)
       .max(to, range),
   )
 }
-const createWholeSetting = (from: number, to: number) => {
+const createIntegerSetting = (from: number, to: number) => {
   const range = `must be a whole number from ${from} to ${to}`
   const message = ({ input }: { input?: unknown }) => `${range}, not '${input}'`
   return z.preprocess(
-    createNumericSetting,
+    parseNumber,
     z.number({ error: message }).int(range).min(from, range).max(to, range),
   )
 }
@@ -89,31 +89,31 @@ const table = {
   HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
   PORT: {
     help: 'port to listen on; 0: any free port',
-    schema: createWholeSetting(0, 65535).default(8000),
+    schema: createIntegerSetting(0, 65535).default(8000),
   },
   GRPC_PORT: {
     help: 'port for gRPC, for both protocols; 0: any free port; default: no gRPC',
-    schema: createWholeSetting(0, 65535).optional(),
+    schema: createIntegerSetting(0, 65535).optional(),
   },
   CPU_CORES: {
     help: 'CPU workers that decode, tokenise and resize',
     unit: 'threads',
-    schema: createWholeSetting(1, 256).default(1),
+    schema: createIntegerSetting(1, 256).default(1),
   },
   BATCH_SIZE: {
     help: 'maximum batch size',
     unit: 'items',
-    schema: createWholeSetting(1, 4096).default(1),
+    schema: createIntegerSetting(1, 4096).default(1),
   },
   MAX_DELAY_MS: {
     help: 'maximum time that a request waits for a batch to fill while an engine is free',
     unit: 'ms',
-    schema: createRealSetting(0, 60_000).default(2),
+    schema: createNumberSetting(0, 60_000).default(2),
   },
   QUEUE_LIMIT: {
     help: 'maximum waiting items; further requests get status 429',
     unit: 'items',
-    schema: createWholeSetting(1, 1_000_000).default(1000),
+    schema: createIntegerSetting(1, 1_000_000).default(1000),
   },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
   GPU_CATALOGUE: { help: 'emulated: YAML file of your own GPUs', schema: word.optional() },
@@ -124,7 +124,7 @@ const table = {
   GPU_MEMORY_PERCENT: {
     help: 'share of the GPU',
     unit: '%',
-    schema: createRealSetting(0.1, 100).default(100),
+    schema: createNumberSetting(0.1, 100).default(100),
   },
   GPU_SHARING: {
     help: `how the GPU is shared: ${sharings.join(', ')}`,
@@ -136,35 +136,35 @@ const table = {
   },
   INSTANCES: {
     help: 'engine instances, each with its own weights; default: CPU_CORES without GPU, else 1',
-    schema: createWholeSetting(1, 64).optional(),
+    schema: createIntegerSetting(1, 64).optional(),
   },
   CPU_THREADS: {
     help: 'threads per engine instance for computing on CPU; default: CPU_CORES / INSTANCES without GPU, else 1',
     unit: 'threads',
-    schema: createWholeSetting(1, 256).optional(),
+    schema: createIntegerSetting(1, 256).optional(),
   },
   MAX_NUM_SEQS: {
     help: `language models: maximum concurrent sequences; default: ${llmDefaults.maxNumSeqs}, for gguf ${ggufSequences}`,
-    schema: createWholeSetting(1, 4096).optional(),
+    schema: createIntegerSetting(1, 4096).optional(),
   },
   MAX_NUM_BATCHED_TOKENS: {
     help: 'language models: maximum tokens per step',
     unit: 'tokens',
-    schema: createWholeSetting(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
+    schema: createIntegerSetting(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
   },
   MAX_MODEL_LEN: {
     help: 'language models: maximum length of a sequence, prompt and answer together',
     unit: 'tokens',
-    schema: createWholeSetting(32, 1_048_576).default(llmDefaults.maxModelLen),
+    schema: createIntegerSetting(32, 1_048_576).default(llmDefaults.maxModelLen),
   },
   GPU_MEMORY_UTILIZATION: {
     help: 'language models: share of the memory of each GPU to use',
-    schema: createRealSetting(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
+    schema: createNumberSetting(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
   },
   TENSOR_PARALLEL_SIZE: {
     help: 'language models: GPUs over which every layer is split',
     unit: 'GPUs',
-    schema: createWholeSetting(1, 16).default(1),
+    schema: createIntegerSetting(1, 16).default(1),
   },
   QUANTIZATION: {
     help: `language models: quantization of the weights: ${quantizations.join(', ')}`,
@@ -177,7 +177,7 @@ const table = {
   SPECULATIVE_TOKENS: {
     help: 'language models: draft tokens per sequence and step; 0: none',
     unit: 'tokens',
-    schema: createWholeSetting(0, 64).default(llmDefaults.speculativeTokens),
+    schema: createIntegerSetting(0, 64).default(llmDefaults.speculativeTokens),
   },
   SPECULATIVE_METHOD: {
     help: `language models: speculative decoding method: ${speculativeMethods.join(', ')}`,
@@ -189,7 +189,7 @@ const table = {
   },
   SPECULATIVE_ACCEPTANCE: {
     help: 'language models: probability that a draft token is accepted, 0-1; default: depends on the method',
-    schema: createRealSetting(0, 1).optional(),
+    schema: createNumberSetting(0, 1).optional(),
   },
   EMULATED_SERVER: {
     help: `language models: server whose scheduler and host overhead are emulated: ${llmEngineNames.join(', ')}`,
@@ -210,12 +210,12 @@ const table = {
   GPU_LAYERS: {
     help: 'gguf: layers on the GPU; default: all with --gpu, else none',
     unit: 'layers',
-    schema: createWholeSetting(0, 1000).optional(),
+    schema: createIntegerSetting(0, 1000).optional(),
   },
   SEQUENCE_LENGTH: {
     help: 'length in tokens to which a text is truncated or padded',
     unit: 'tokens',
-    schema: createWholeSetting(2, 131_072).default(128),
+    schema: createIntegerSetting(2, 131_072).default(128),
   },
   PRECISION: {
     help: 'number format of the engine; default: fp32, for language models fp16',
@@ -228,26 +228,26 @@ const table = {
   WARM_UP_BATCH: {
     help: 'size of the warm-up batch before ready; 0: none; default: BATCH_SIZE',
     unit: 'items',
-    schema: createWholeSetting(0, 4096).optional(),
+    schema: createIntegerSetting(0, 4096).optional(),
   },
   SEED: {
     help: 'seed of random weights and of the outputs of the emulated engine',
-    schema: createWholeSetting(0, 2 ** 31 - 1).default(0),
+    schema: createIntegerSetting(0, 2 ** 31 - 1).default(0),
   },
   MAX_BODY_MIB: {
     help: 'maximum size of a request body',
     unit: 'MiB',
-    schema: createRealSetting(0.001, 1024).default(64),
+    schema: createNumberSetting(0.001, 1024).default(64),
   },
   REQUEST_TIMEOUT_S: {
     help: 'maximum time to receive a request, headers and body; then its connection is closed',
     unit: 's',
-    schema: createRealSetting(0.1, 3600).default(30),
+    schema: createNumberSetting(0.1, 3600).default(30),
   },
   DRAIN_TIMEOUT_MS: {
     help: 'maximum time to finish requests in flight after SIGTERM',
     unit: 'ms',
-    schema: createWholeSetting(0, 3_600_000).default(10_000),
+    schema: createIntegerSetting(0, 3_600_000).default(10_000),
   },
   EXIT_WITH_PARENT: {
     help: 'stop when standard input ends, so that no process survives a killed parent',
@@ -335,8 +335,11 @@ export class SettingsError extends Error {
 }
 
 const findKey = (name: string) => keys.find((key) => toKebabCase(key) === name)
-/** The word after an unknown flag is taken for its value. */
-const createUnknownFlagError = (token?: { kind: string; name?: string }) =>
+/**
+ * Whether a token is an unknown flag. The word after it counts as its value, not as a fault of its
+ * own.
+ */
+const isUnknownFlag = (token?: { kind: string; name?: string }) =>
   token?.kind === 'option' && findKey(token.name ?? '') === undefined
 const toKebabCase = (key: string) => key.toLowerCase().replace(/_/g, '-')
 
@@ -361,7 +364,7 @@ export function readSettings(
   const raw: Record<string, unknown> = {}
   for (const key of keys) if (env[key] !== undefined) raw[key] = env[key]
   for (const [i, token] of tokens.entries()) {
-    const afterUnknown = createUnknownFlagError(tokens[i - 1])
+    const afterUnknown = isUnknownFlag(tokens[i - 1])
     if (token.kind === 'positional' && !afterUnknown)
       faults.push(
         `unexpected argument '${token.value}'; write settings as flags, e.g. --model bert`,
@@ -400,7 +403,7 @@ export function readSettings(
       `--model-path (MODEL_PATH): ${weightsToFill} is a placeholder: the spec was written without --model-uri, so it has no weights; set the path of their folder or file`,
     )
   if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
-  return nameSettings(checked.data)
+  return convertSettings(checked.data)
 }
 
 const createParseOptions = () =>
@@ -418,7 +421,7 @@ const hasNoGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 const chooseInstances = (raw: RawSettings): number =>
   raw.INSTANCES ?? (hasNoGpu(raw) && raw.ENGINE !== 'gguf' ? countCpuInstances(raw.CPU_CORES) : 1)
 
-const nameSettings = (raw: RawSettings): Settings => ({
+const convertSettings = (raw: RawSettings): Settings => ({
   model: raw.MODEL,
   engine: raw.ENGINE,
   modelPath: raw.MODEL_PATH,
@@ -478,13 +481,13 @@ export function formatSettingsHelp(): string {
   const lines = keys.map((key) => {
     const { help, schema, ...rest } = table[key] as Setting
     const fallback = schema.safeParse(undefined)
-    const shown =
+    const defaultText =
       fallback.success && fallback.data !== undefined
         ? ` (default ${fallback.data}${rest.unit ? ` ${rest.unit}` : ''})`
         : rest.unit
           ? ` (${rest.unit})`
           : ''
-    return `  --${toKebabCase(key).padEnd(21)} ${help}${shown}`
+    return `  --${toKebabCase(key).padEnd(21)} ${help}${defaultText}`
   })
   return [
     'Serves a model over the Open Inference Protocol v2 and the TensorFlow Serving API, REST and gRPC.',

@@ -81,9 +81,9 @@ export function createEngine(options: EngineOptions): Engine {
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const end = device.occupy(sentAtMs, getLatencyMs(batch))
+      const endMs = device.occupy(sentAtMs, getLatencyMs(batch))
       const outputs = createSeededOutputs(tensors.outputs, inputs, batch, options.seed)
-      sleeper?.sleepUntil(end)
+      sleeper?.sleepUntil(endMs)
       return outputs
     },
     utilization: () => ({ busyMs: device.busyMs, memoryMiB }),
@@ -93,7 +93,7 @@ export function createEngine(options: EngineOptions): Engine {
 
 /** A device that runs one batch at a time. */
 export class EmulatedDevice {
-  #freeAt = 0
+  #freeAtMs = 0
   busyMs = 0
 
   /**
@@ -101,33 +101,42 @@ export class EmulatedDevice {
    * end.
    */
   occupy(earliestMs: number, durationMs: number): number {
-    this.#freeAt = Math.max(this.#freeAt, earliestMs) + durationMs
+    this.#freeAtMs = Math.max(this.#freeAtMs, earliestMs) + durationMs
     this.busyMs += durationMs
-    return this.#freeAt
+    return this.#freeAtMs
   }
 }
+
+/** Shorter waits are skipped. */
+const minWaitMs = 0.02
+/** A later wake-up counts as this late: it is an exception, e.g. a busy machine. */
+const maxLatenessMs = 0.3
+/** Weight of the last wait in the mean lateness. */
+const latenessSmoothing = 1 / 8
+/** Waits before the first use, which find the lateness of this machine. */
+const calibrationWaits = 5
 
 /**
  * Blocks its thread, without using CPU, so that the server receives the answer at a given time. A
  * futex wait is more precise than timers of the event loop, but still wakes about 0.1 ms late. The
- * server's thread does too when it receives the answer, so the wait is shortened by twice the usual
- * delay. Only for a thread without other work.
+ * server's thread that receives the answer wakes as late, so the wait is shortened by twice the
+ * mean lateness. Only for a thread without other work.
  */
 export class Sleeper {
-  readonly #never = new Int32Array(new SharedArrayBuffer(4))
+  readonly #futex = new Int32Array(new SharedArrayBuffer(4))
   #latenessMs = 0
 
   constructor() {
-    for (let i = 0; i < 5; i++) this.sleepUntil(getMachineNowMs() + 1)
+    for (let i = 0; i < calibrationWaits; i++) this.sleepUntil(getMachineNowMs() + 1)
   }
 
   sleepUntil(endMs: number): void {
     const leftMs = endMs - 2 * this.#latenessMs - getMachineNowMs()
-    if (leftMs <= 0.02) return
-    const wakeAt = getMachineNowMs() + leftMs
-    Atomics.wait(this.#never, 0, 0, leftMs)
-    const late = Math.min(0.3, Math.max(0, getMachineNowMs() - wakeAt))
-    this.#latenessMs += (late - this.#latenessMs) / 8
+    if (leftMs <= minWaitMs) return
+    const wakeAtMs = getMachineNowMs() + leftMs
+    Atomics.wait(this.#futex, 0, 0, leftMs)
+    const latenessMs = Math.min(maxLatenessMs, Math.max(0, getMachineNowMs() - wakeAtMs))
+    this.#latenessMs += (latenessMs - this.#latenessMs) * latenessSmoothing
   }
 }
 

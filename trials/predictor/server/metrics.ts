@@ -4,10 +4,12 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Utilization } from '../engine.ts'
 
-const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+const latencyBucketsS = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+]
+const batchSizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
-/** Metrics of one served version. Times in ms. */
+/** Records the events of one served version. Times in ms. */
 export interface ModelMetrics {
   answered(ms: number): void
   refused(status: number): void
@@ -36,27 +38,27 @@ export class PredictorMetrics {
   readonly #latency = this.#createHistogram(
     'predictor_request_seconds',
     'Time from the fully read request to the written reply',
-    seconds,
+    latencyBucketsS,
   )
   readonly #preprocess = this.#createHistogram(
     'predictor_preprocess_seconds',
     'CPU worker time to decode and prepare a request',
-    seconds,
+    latencyBucketsS,
   )
   readonly #queue = this.#createHistogram(
     'predictor_queue_seconds',
     'Time that a request waits in the batcher',
-    seconds,
+    latencyBucketsS,
   )
   readonly #compute = this.#createHistogram(
     'predictor_compute_seconds',
     'Compute time of a batch on its engine',
-    seconds,
+    latencyBucketsS,
   )
   readonly #batch = this.#createHistogram(
     'predictor_batch_items',
     'Realised batch sizes',
-    batchSizes,
+    batchSizeBuckets,
   )
 
   constructor() {
@@ -81,7 +83,7 @@ export class PredictorMetrics {
     })
   }
 
-  /** Reports of one version, labelled with its name. */
+  /** Creates the recorder of one model version. Its labels are model and version. */
   of(model: string, version: string): ModelMetrics {
     const labels = { model, version }
     const [items, batches, rejected] = [
@@ -118,7 +120,10 @@ export class PredictorMetrics {
     }
   }
 
-  /** Device figures, read at each scrape. Instances that share a device count as one. */
+  /**
+   * Registers the device figures, which are read at each scrape. Instances that share a device
+   * count as one.
+   */
   watchDevices(utilization: () => Utilization | undefined, devices: number): void {
     const registers = [this.registry]
     const since = performance.now()

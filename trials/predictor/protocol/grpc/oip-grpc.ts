@@ -40,8 +40,8 @@ interface InferRequest {
   readonly raw_input_contents: readonly Uint8Array[]
 }
 
-/** Field of the values by datatype. */
-const fields = {
+/** Field of InferTensorContents for each datatype. */
+const contentsFields = {
   BOOL: 'bool_contents',
   INT8: 'int_contents',
   INT16: 'int_contents',
@@ -60,7 +60,7 @@ const fields = {
  * @throws RequestError 400
  */
 export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
-  const request = decodeTensor(bytes)
+  const request = decodeInferRequest(bytes)
   const { inputs, outputs, raw_input_contents: raw } = request
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   if (raw.length > 0 && raw.length !== inputs.length)
@@ -91,7 +91,7 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
   if (unknownOutput)
     throw new RequestError(
       400,
-      `unknown output '${unknownOutput.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+      `unknown output '${unknownOutput.name}'; model '${model.name}' has the outputs ${model.outputs.map((o) => o.name).join(', ')}`,
     )
   const names =
     outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
@@ -101,7 +101,7 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
   }
 }
 
-function decodeTensor(bytes: Uint8Array): InferRequest {
+function decodeInferRequest(bytes: Uint8Array): InferRequest {
   try {
     return decodeMessage<InferRequest>('inference.ModelInferRequest', bytes)
   } catch (error) {
@@ -119,7 +119,7 @@ function readTypedContents(
   contents: Contents,
 ): WireTensor {
   const count = countElements(shape)
-  const field = datatype === 'BYTES' ? 'bytes_contents' : fields[datatype]
+  const field = datatype === 'BYTES' ? 'bytes_contents' : contentsFields[datatype]
   const values = contents[field]
   if (values.length !== count)
     throw new RequestError(
@@ -142,7 +142,7 @@ export function encodeOipGrpc(
       name,
       datatype,
       shape,
-      ...(!raw && { contents: { [fields[datatype]]: Array.from(data) } }),
+      ...(!raw && { contents: { [contentsFields[datatype]]: Array.from(data) } }),
     }
   })
   const body = encodeMessage('inference.ModelInferResponse', {
