@@ -4,8 +4,8 @@ import { readAnswer } from '../../profiler/bounded-reader.ts'
 export interface DeviceReading {
   readonly memoryMiB?: number
   /**
-   * Share of the time since the last reading (nvidia-smi: of the last moment) that the device was
-   * busy, 0-1.
+   * Utilisation of the device since the last reading, 0-1 (nvidia-smi: over its last sample
+   * period).
    */
   readonly utilization?: number
   /** Current power of all reserved GPUs, W (nvidia-smi: mean of the last second). */
@@ -14,12 +14,13 @@ export interface DeviceReading {
   readonly cpuWatts?: number
   /** Mean batch since the first reading. */
   readonly realisedBatch?: number
-  /** Sequences under way, and waiting, in a server of language models. */
+  /** Language servers: running sequences. */
   readonly sequences?: number
+  /** Queued sequences. */
   readonly waiting?: number
-  /** Share of its cache that is in use, 0-1. */
+  /** Share of the KV cache in use, 0-1. */
   readonly cacheUse?: number
-  /** Sequences that gave up their place in it since the first reading. */
+  /** Sequences that lost their place in the KV cache since the first reading. */
   readonly preemptions?: number
   /** Mean accepted draft tokens of a step since the first reading (speculative decoding). */
   readonly acceptedTokens?: number
@@ -46,10 +47,10 @@ export const createMetricsProbe = (url: string, hasGpu: boolean): DeviceProbe =>
     last = now
     const seconds = now.readySeconds - before.readySeconds
     const batches = now.batches - since.batches
-    const draftings = now.draftings - since.draftings
+    const draftSteps = now.draftings - since.draftings
     return {
       realisedBatch: batches > 0 ? (now.items - since.items) / batches : undefined,
-      acceptedTokens: draftings > 0 ? (now.accepted - since.accepted) / draftings : undefined,
+      acceptedTokens: draftSteps > 0 ? (now.accepted - since.accepted) / draftSteps : undefined,
       ...(hasGpu && {
         memoryMiB: now.memoryMiB,
         utilization:
@@ -79,7 +80,7 @@ interface Metrics {
   readonly readySeconds: number
   readonly devices: number
   readonly memoryMiB: number
-  /** Language models: accepted draft tokens, and the number of drafts. */
+  /** Language models: accepted draft tokens, and steps with a draft. */
   readonly accepted: number
   readonly draftings: number
 }

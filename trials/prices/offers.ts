@@ -10,28 +10,31 @@ export interface Offer {
   readonly replicasEach: number
   /** $ per hour while the unit exists. */
   readonly onDemandPerHour: number
-  /** $ per hour of the whole term; absent: not known. */
+  /** $ per hour of the whole term, used or not; absent: unknown. */
   readonly committedPerHour?: number
 }
 
-/** A price of one instance, $ per hour, or as a part of the on-demand price. */
-export type GivenPrice = { readonly perHour: number } | { readonly share: number }
+/** Price of committed capacity: of one unit in $ per hour, or as a share of the on-demand price. */
+export type CommittedPrice = { readonly perHour: number } | { readonly share: number }
 
 /**
  * Lists the offers of a price book.
- * @param committed takes precedence over the book's prices of committed capacity
+ * @param committed price of committed capacity; absent: the instance's own, else the share of the
+ * price book
  * @throws PriceError as `pricePerHour`
  */
 export function listOffers(
   resources: Resources,
   book: PriceBook,
-  committed?: GivenPrice,
+  committed?: CommittedPrice,
 ): readonly Offer[] {
-  const given = committed ?? (book.committedShare && { share: book.committedShare })
+  const fallbackPrice = committed ?? (book.committedShare && { share: book.committedShare })
   const offer = (onDemandPerHour: number, rest: Omit<Offer, 'onDemandPerHour'>): Offer => {
-    const listed = committed === undefined ? rest.committedPerHour : undefined
+    const instancePrice = committed === undefined ? rest.committedPerHour : undefined
     const committedPerHour =
-      listed ?? (given && ('share' in given ? given.share * onDemandPerHour : given.perHour))
+      instancePrice ??
+      (fallbackPrice &&
+        ('share' in fallbackPrice ? fallbackPrice.share * onDemandPerHour : fallbackPrice.perHour))
     return {
       ...rest,
       onDemandPerHour,

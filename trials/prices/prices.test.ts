@@ -6,7 +6,7 @@ import { parseResources } from '../resources.ts'
 import { reservedByCluster } from './allocatable.ts'
 import { defaultPriceBook, listBundles, pricePerHour } from './book.ts'
 import { findInstance, instances, listedAt } from './instances.ts'
-import { type GivenPrice, listOffers } from './offers.ts'
+import { type CommittedPrice, listOffers } from './offers.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { explainUnknownRates, findProviderBook, providerNames } from './providers.ts'
 import { countReplicasPerInstance, findCheapestInstance } from './whole-instances.ts'
@@ -290,7 +290,7 @@ test('ways to buy: prices of an instance before those of all, the price given be
     { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2 },
     { instance: 'b', replicasEach: 1, onDemandPerHour: 3, committedPerHour: 1.5 },
   ])
-  const committed = (given: GivenPrice) =>
+  const committed = (given: CommittedPrice) =>
     listOffers(t4, book, given).map(({ committedPerHour }) => committedPerHour)
   expect(committed({ share: 0.4 })).toEqual([0.8, 1.2000000000000002])
   expect(committed({ perHour: 0.1 })).toEqual([0.1, 0.1])

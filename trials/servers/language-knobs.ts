@@ -12,10 +12,12 @@ export const sequenceNames = [
   'sequenceLength',
 ] as const
 
-/** Tokens of prompt and answer together; undefined if that was not tuned. */
+/** Gets the maximum tokens of prompt and answer together; undefined if that was not tuned. */
 export const getMaxSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
-/** Limits, GPUs and types; undefined if neither tuned nor given otherwise. */
+/**
+ * Reads the limits, parallelism and number formats; undefined if neither tuned nor in the grant.
+ */
 export function readLanguageKnobs(knobs: Knobs, { gpus, share, length }: GpuGrant) {
   const cache = knobs.value('kvCacheDtype')
   const stages = knobs.number('pipelineParallelSize', 'ppSize')
@@ -72,10 +74,9 @@ export function readQuantization(knobs: Knobs): string | undefined {
 const marlinGenerations: readonly string[] = ['Ampere', 'Ada', 'Hopper', 'Blackwell']
 
 /**
- * The quantization as vLLM and SGLang select kernels by it. Both take `awq` and `gptq` for an order
- * to use the kernels of those names, many times slower than Marlin's
- * (override_quantization_method of their awq_marlin.py and gptq_marlin.py). The Marlin kernels are
- * the ones that the device model has.
+ * Returns the quantization argument that makes vLLM and SGLang use the Marlin kernels, which the
+ * device model assumes. With plain `awq` or `gptq`, both use the kernels of those names, which are
+ * many times slower (override_quantization_method of their awq_marlin.py and gptq_marlin.py).
  */
 export function selectKernels(knobs: Knobs, { gpu }: GpuGrant): string | undefined {
   const quantization = readQuantization(knobs)

@@ -48,8 +48,8 @@ export function startTfserving(
 }
 
 /**
- * Flags for the tuned parameters, none for others, and the text of the batching parameters where
- * batching is tuned: merged into the file that the user's own command names.
+ * Creates flags for the tuned parameters only, and the text of the batching parameters if batching
+ * is tuned, merged into the file that the user's own command names.
  * @throws SettingsFileError if that file cannot be merged
  */
 export function createTfservingTuning(
@@ -82,11 +82,11 @@ interface ServedModel {
 }
 
 /**
- * Creates the models that the user's own command, or the file that it names, has TensorFlow Serving
- * serve; none if that is left to the tuner. A name with a placeholder is the tuner's.
+ * Lists the models that the user's command or its model_config_file configures; none if the tuner
+ * configures the model. A name with a placeholder belongs to the tuner.
  * @throws SettingsFileError for a file that cannot be read
  */
-export function createTfservingModels(own: OwnSettings): readonly ServedModel[] {
+export function listTfservingModels(own: OwnSettings): readonly ServedModel[] {
   const file = own.file('--model_config_file')
   const name = own.value('--model_name')
   if (file === undefined)
@@ -126,13 +126,13 @@ function formatBatching(knobs: Knobs, own: OwnSettings): string | undefined {
  * BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, or
  * undefined if no batching knob was tuned. `allowedBatchSizes`: 'powers' (the default: batches
  * are padded to powers of two) or 'any'.
- * @param batches the user's command enables batching
+ * @param isBatchingEnabled the user's command enables batching
  * @param ownSizes allowed batch sizes of the user's file; those below the largest batch are
  * preserved
  */
 function createBatchingParameters(
   knobs: Knobs,
-  batches: boolean,
+  isBatchingEnabled: boolean,
   ownSizes?: readonly number[],
 ): ProtoMessage | undefined {
   const batch = knobs.number('maxBatchSize', 'batchSize')
@@ -141,7 +141,7 @@ function createBatchingParameters(
     knobs.number('batchTimeoutMicros') ??
     (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
   // The other settings have no effect without batches.
-  if (batch === undefined && delayMicros === undefined && !batches) return undefined
+  if (batch === undefined && delayMicros === undefined && !isBatchingEnabled) return undefined
   const threads = knobs.number('numBatchThreads', 'instances')
   const queue = knobs.number('queueLimit', 'queueSize')
   const enqueued =
@@ -162,8 +162,8 @@ function createBatchingParameters(
 }
 
 /**
- * Undefined: any.
- * @param own of the user's file
+ * Lists the allowed batch sizes; undefined if any size is allowed.
+ * @param own sizes of the user's file
  */
 function listAllowedSizes(
   batch: number,

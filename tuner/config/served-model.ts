@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { OwnSettings, SettingsFileError } from '../../trials/servers/own-settings.ts'
 import type { ServerKind } from '../../trials/servers/server-kinds.ts'
-import { createTfservingModels } from '../../trials/servers/tfserving.ts'
+import { listTfservingModels } from '../../trials/servers/tfserving.ts'
 import type { Context, SettingsContext } from './context.ts'
 import type { ModelSpec } from './types.ts'
 
@@ -16,7 +16,7 @@ export function listServedNames({
   if (server !== 'tfserving' || command === undefined) return []
   const folder = cwd ?? resolveFolder(['predictor', 'command'])
   try {
-    return createTfservingModels(new OwnSettings(command, folder)).map(({ name }) => name)
+    return listTfservingModels(new OwnSettings(command, folder)).map(({ name }) => name)
   } catch (error) {
     if (error instanceof SettingsFileError) return []
     throw error

@@ -1,4 +1,7 @@
-/** Reads scheduler and cache metrics of a language-model server. */
+/**
+ * Reads scheduler and cache metrics of a language-model server. Counters are reported as increases
+ * since the first reading.
+ */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { findMaxSeriesValue } from '../../../profiler/prometheus.ts'
 import type { LanguageEngine } from '../../servers/known-servers.ts'
@@ -27,7 +30,7 @@ const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
 
 /**
  * Finds the engine that a command starts, by the configured server or by its program; undefined for
- * others, and for an engine without metrics that are read.
+ * other commands, and for engines whose metrics the tuner does not read.
  */
 export function findMeteredEngine({
   server,
@@ -57,35 +60,36 @@ export const createEngineProbe = (url: string, server: LanguageEngine): DevicePr
       await readAnswer(response.body),
       server,
     )
+    // The server may have served before: count from the first reading.
     const baseline = firstReading ?? reading
     firstReading = baseline
-    const countSince = (figure: keyof typeof reading) =>
+    const computeIncrease = (figure: keyof typeof reading) =>
       reading[figure] === undefined ? undefined : reading[figure] - (baseline[figure] ?? 0)
     return {
       sequences,
       waiting,
       cacheUse,
-      preemptions: countSince('preemptions'),
-      acceptedTokens: readAcceptedTokens(countSince, reading.stepTokens),
+      preemptions: computeIncrease('preemptions'),
+      acceptedTokens: readAcceptedTokens(computeIncrease, reading.stepTokens),
     }
   }
 }
 
 /**
- * Mean accepted draft tokens of a step: from two counters, or from the tokens of a step, one of
- * which is the model's own.
+ * Computes the mean accepted draft tokens of a step: from two counters, or from the tokens of a
+ * step, one of which is the model's own.
  */
 function readAcceptedTokens(
-  countSince: (figure: 'accepted' | 'draftings') => number | undefined,
+  computeIncrease: (figure: 'accepted' | 'draftings') => number | undefined,
   stepTokens = 0,
 ): number | undefined {
-  const [accepted, draftings = 0] = [countSince('accepted'), countSince('draftings')]
+  const [accepted, draftings = 0] = [computeIncrease('accepted'), computeIncrease('draftings')]
   if (accepted !== undefined && draftings > 0) return accepted / draftings
   return stepTokens >= 1 ? stepTokens - 1 : undefined
 }
 
 /**
- * Figures of one scrape; counters since the server's start. Metrics that the server lacks are
+ * Parses one scrape. Counters are those since the server's start; metrics that the server lacks are
  * absent.
  */
 export function parseEngineMetrics(text: string, server: LanguageEngine): EngineReading {

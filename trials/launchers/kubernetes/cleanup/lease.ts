@@ -4,16 +4,14 @@
  * is complete from its start, and each renewal raises its `ttlSecondsAfterFinished`. When renewals
  * end, the cluster removes the Job and whatever it owns. No node and no image takes part.
  *
- *     not taken ──take──► held ──renewals fail for `expiryMs`, or Job removed──► lost ──owner()──► held
- *                          │                                                     (another Job)
- *                          └──end──► not taken
+ *     free ──acquireLease──► acquired ──renewals fail for `expiryMs`, or Job removed──► lost
  *
+ * `end` frees an acquired lease; `acquireOwner` acquires a lost one again, with another Job.
  * `acquireLease` waits for another tuner's lease until it has not been renewed for `expiryMs`, and throws when
  * that tuner renews it.
  *
- * A moved `activeDeadlineSeconds` does not work: before 1.24 the Job controller checks it only at
- * the first moment that it was ever set to. The TTL controller of every version checks again at each
- * moved moment.
+ * Extending `activeDeadlineSeconds` does not work: before 1.24 the Job controller checks only the
+ * first deadline. The TTL controller of every version checks each extended one.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -78,7 +76,7 @@ export class ExperimentLease {
    */
   async acquireOwner(signal: AbortSignal): Promise<Owner> {
     const previous = this.renewedLease
-    if ((await previous)?.lost !== undefined && this.renewedLease === previous)
+    if ((await previous)?.lossReason !== undefined && this.renewedLease === previous)
       this.renewedLease = undefined
     this.renewedLease ??= acquireLease(this.options, signal).catch((error: unknown) => {
       this.renewedLease = undefined
@@ -103,7 +101,7 @@ export class ExperimentLease {
   async findLossReason(): Promise<string | undefined> {
     const current = await this.renewedLease?.catch(() => undefined)
     await current?.renew()
-    return current?.lost
+    return current?.lossReason
   }
 
   /** Names of the Lease and the Job, which a sweep must not remove. */
@@ -122,7 +120,7 @@ export class ExperimentLease {
     this.renewedLease = undefined
     if (current === undefined) return undefined
     await current.end()
-    if (current.lost === undefined) return true
+    if (current.lossReason === undefined) return true
     await removeObject(this.options.api, { kind: 'jobs', name: current.owner.name })
     return false
   }
@@ -131,7 +129,7 @@ export class ExperimentLease {
 interface RenewedLease {
   readonly owner: Owner
   /** Why the lease is lost: the owner was removed or expired, or another tuner acquired it. */
-  readonly lost: string | undefined
+  readonly lossReason: string | undefined
   /** Renews at once. Never rejects. */
   renew(): Promise<void>
   end(): Promise<void>
@@ -156,9 +154,9 @@ async function acquireLease(options: LeaseOptions, signal: AbortSignal): Promise
       signal,
     })
     const owner = { name: metadata.name, uid: metadata.uid }
-    const madeMs = performance.now()
+    const createdAtMs = performance.now()
     await writeLease(options, timeouts, owner, expiredLease, signal)
-    return startRenewals(options, timeouts, owner, madeMs)
+    return startRenewals(options, timeouts, owner, createdAtMs)
   } catch (error) {
     // The Job may have been created even if the answer was lost.
     await removeObject(api, { kind: 'jobs', name })
@@ -166,7 +164,10 @@ async function acquireLease(options: LeaseOptions, signal: AbortSignal): Promise
   }
 }
 
-/** Resolves with the expired Lease of a dead tuner, if there is one. */
+/**
+ * Waits until no living tuner holds the lease.
+ * @returns the expired Lease of a dead tuner, if there is one
+ */
 async function waitUntilFree(
   { api, experimentId }: LeaseOptions,
   { expiryMs, retryMs }: LeaseTimeouts,
@@ -268,16 +269,16 @@ function startRenewals(
   options: LeaseOptions,
   timeouts: LeaseTimeouts,
   owner: Owner,
-  madeMs: number,
+  createdAtMs: number,
 ): RenewedLease {
   const { api, experimentId } = options
   const ended = new AbortController()
   const leasePath = `${getLeasesPath(api)}/${leaseName(experimentId)}`
   const ownHolder = formatHolder(getThisProcess())
-  let lost: string | undefined
-  let renewedMs = madeMs
+  let lossReason: string | undefined
+  let renewedMs = createdAtMs
   const renewOnce = async (): Promise<void> => {
-    await extendOwner(api, owner, performance.now() - madeMs + timeouts.expiryMs)
+    await extendOwner(api, owner, performance.now() - createdAtMs + timeouts.expiryMs)
     const body = { spec: { renewTime: formatMicroTime() } }
     const lease = await api
       .request<LeaseObject>('PATCH', leasePath, { body, once: true })
@@ -298,7 +299,7 @@ function startRenewals(
       (error: unknown) => {
         if (!(error instanceof OwnerGoneError)) return false
         const lateMs = performance.now() - renewedMs
-        lost ??=
+        lossReason ??=
           lateMs < timeouts.expiryMs
             ? error.message
             : `the Job that owns the trial's objects expired: it was not renewed for ${Math.round(lateMs / 1000)} s (the API server may have been unreachable, or this machine suspended)`
@@ -310,13 +311,13 @@ function startRenewals(
   const renewals = (async () => {
     await pause(timeouts.renewMs)
     // Retry failed renewals until the lease expires.
-    while (!ended.signal.aborted && lost === undefined)
+    while (!ended.signal.aborted && lossReason === undefined)
       await pause((await renew()) ? timeouts.renewMs : timeouts.retryMs)
   })()
   return {
     owner,
-    get lost() {
-      return lost
+    get lossReason() {
+      return lossReason
     },
     renew: async () => {
       await renew()
@@ -340,10 +341,13 @@ interface OwnerJob {
 
 /**
  * Postpones the removal of the owner.
- * @param liveMs its lifetime since creation
+ * @param lifetimeMs its lifetime since creation
  */
-async function extendOwner(api: Api, { name, uid }: Owner, liveMs: number): Promise<void> {
-  const body = { metadata: { uid }, spec: { ttlSecondsAfterFinished: Math.ceil(liveMs / 1000) } }
+async function extendOwner(api: Api, { name, uid }: Owner, lifetimeMs: number): Promise<void> {
+  const body = {
+    metadata: { uid },
+    spec: { ttlSecondsAfterFinished: Math.ceil(lifetimeMs / 1000) },
+  }
   const job = await api
     .request<OwnerJob>('PATCH', `${getJobsPath(api)}/${name}`, { body, once: true })
     .catch((error: unknown) => {
@@ -361,7 +365,7 @@ async function extendOwner(api: Api, { name, uid }: Owner, liveMs: number): Prom
 function createOwnerJob(
   { experimentId, image, overlay }: Omit<LeaseOptions, 'api'>,
   name: string,
-  liveMs: number,
+  lifetimeMs: number,
 ): Json {
   const labels = createLabels(experimentId, 'experiment')
   const containers = [{ name: loadContainer, image, args: ['--version'] }]
@@ -381,7 +385,7 @@ function createOwnerJob(
       parallelism: 0,
       completions: 0,
       backoffLimit: 0,
-      ttlSecondsAfterFinished: Math.ceil(liveMs / 1000),
+      ttlSecondsAfterFinished: Math.ceil(lifetimeMs / 1000),
       template: { metadata: { labels: { ...overlay?.metadata?.labels, ...labels } }, spec },
     },
   }

@@ -15,7 +15,7 @@ import {
   type TunedCommand,
 } from '../../../../trials/servers/own-command.ts'
 import { OwnSettings } from '../../../../trials/servers/own-settings.ts'
-import { createTfservingModels } from '../../../../trials/servers/tfserving.ts'
+import { listTfservingModels } from '../../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../../trials/shell-words.ts'
 import { isModelName } from '../../../config/schema/model-schema.ts'
 import { parseSlo } from '../../../config/values/parse-slo.ts'
@@ -147,7 +147,7 @@ function findServedModel(
 ): unknown {
   const { kind, models: folderFlag } = server!.preset!
   const configuredModels =
-    kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
+    kind === 'tfserving' ? listTfservingModels(new OwnSettings(command, cwd)) : []
   if (configuredModels.length > 1)
     throw new UserError(
       `${server!.title} serves several models: ${configuredModels.map(({ name }) => name).join(', ')}`,

@@ -27,7 +27,7 @@ import { conclusions } from '../../../../reports/recommendation/types.ts'
 import { writeAtomically } from '../../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../../reports/specs/index.ts'
 import { listBundles, type PriceBook, pricePerHour } from '../../../../trials/prices/book.ts'
-import { type GivenPrice, listOffers } from '../../../../trials/prices/offers.ts'
+import { type CommittedPrice, listOffers } from '../../../../trials/prices/offers.ts'
 import { findCheapestInstance } from '../../../../trials/prices/whole-instances.ts'
 import { parseResources, type Resources } from '../../../../trials/resources.ts'
 import { applyOwnPod } from '../../../artifacts/own-pod.ts'
@@ -148,7 +148,10 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
  * Computes the price of `--committed`; undefined: the price book's.
  * @throws UserError
  */
-function computeCommittedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
+function computeCommittedPrice(
+  text: string | undefined,
+  book: PriceBook,
+): CommittedPrice | undefined {
   if (text === undefined) return undefined
   if (book.isCommitted)
     throw new UserError(
@@ -280,7 +283,7 @@ function buildUnits(
   requestedTrials: readonly number[] | undefined,
   fleet: number | undefined,
   userSeconds: { readonly startup?: number; readonly node?: number },
-  committed: GivenPrice | undefined,
+  committed: CommittedPrice | undefined,
 ): PlanUnit[] {
   const rankedCandidates = rankCandidates(
     trials,
