@@ -1,6 +1,6 @@
 /**
- * Preflight checks of a run: result folder, disk space, requests and ports. A failure after an hour
- * of trials would waste the hour.
+ * Preflight checks of a run: result folder, disk space, requests and ports. They fail before the
+ * first trial, because a later failure would waste the time of the trials.
  */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,6 +17,8 @@ import { findExistingParent, probeFolder } from '../writable-paths.ts'
 const MiB = 2 ** 20
 /** Free disk space for store, logs and results; an hour of trials takes a few MiB. */
 const minFreeMiB = 16
+/** Free inodes for store, logs and results: a few files for each trial. */
+const minFreeFiles = 100
 
 /**
  * @param outDir folder for result files; absent: none are written
@@ -55,13 +57,15 @@ function checkDiskSpace(path: string): void {
   const { bavail, bsize, blocks, files, ffree } = statfsSync(existingParent)
   const freeMiB = (bavail * bsize) / MiB
   // File systems without a size report 0 for everything.
-  const fullDisk =
-    blocks > 0 && freeMiB < minFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
-  const what =
-    fullDisk ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
-  if (what !== undefined)
+  const shortage =
+    blocks > 0 && freeMiB < minFreeMiB
+      ? `${freeMiB.toFixed(1)} MiB are left, but a run needs ${minFreeMiB} MiB`
+      : files > 0 && ffree < minFreeFiles
+        ? `only ${ffree} more files can be created, but a run needs ${minFreeFiles}`
+        : undefined
+  if (shortage !== undefined)
     throw new UserError(
-      `the disk at ${existingParent} is full: ${what}, but a run needs ${minFreeMiB} MiB`,
+      `the disk at ${existingParent} is full: ${shortage}`,
       'free some space, or choose other places with --out and --db',
     )
 }
