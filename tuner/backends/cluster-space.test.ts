@@ -65,7 +65,7 @@ test('several schemes in one cluster: the space holds what any of them has, and 
   expect(fitted).toMatchObject({ draVersion: 'v1beta1' })
   expect(fitted.notices).toEqual([
     'GPU schemes, detected on the nodes: nvidia (L4), dra (T4); each trial uses the scheme that fits its share best',
-    expect.stringContaining('cluster does not have them: H100'),
+    expect.stringContaining('no node has them: H100'),
   ])
 })
 

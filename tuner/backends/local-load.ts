@@ -1,4 +1,7 @@
-/** Loads predictors from this process. */
+/**
+ * Generates load from the tuner's own process, and adds the server's messages and metrics to the
+ * measurement.
+ */
 import { HttpLoadGenerator, type LoadGenerator } from '../../profiler/index.ts'
 import { InfeasibleError } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
@@ -11,27 +14,28 @@ import { addMetrics, enforceBounds } from './server-metrics.ts'
 export function createLocalLoad(experiment: Experiment): Pick<Backend, 'measure' | 'close'> {
   const generators = new GeneratorPool()
   const { slo, metrics, load, seed } = experiment
-  // With a single running server, a refusal ends the whole experiment.
-  const final = experiment.predictor.kind === 'url' ? 'experiment' : 'configuration'
+  // With a single running server, refused requests end the whole experiment.
+  const refusalFinality = experiment.predictor.kind === 'url' ? 'experiment' : 'configuration'
   return {
     measure: async (predictor, task, { number, onStep, windows }, signal) => {
       const { target, answers, logPath } = predictor
-      const counted = await generators.use((generator) =>
-        abortWhenRefused(predictor, final, onStep, signal, (onStep, signal) =>
+      const loadMeasurement = await generators.use((generator) =>
+        abortWhenRefused(predictor, refusalFinality, onStep, signal, (onStep, signal) =>
           runLoadWork(createLoadWork(experiment, task, number), {
             ...{ target, slo, signal, onStep, generator, windows },
           }),
         ),
       )
-      const measurement = await addServerMessages(counted, target, signal)
+      const measurement = await addServerMessages(loadMeasurement, target, signal)
+      // A server that answers differently under load is infeasible.
       const fault = await answers?.fault()
       if (fault !== undefined)
         throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)
       const metricOptions = { asked: metrics, arrivals: load.arrivals, seed: seed + number }
-      const read = await generators.use((generator) =>
+      const measurementWithMetrics = await generators.use((generator) =>
         addMetrics(measurement, metricOptions, target, generator, signal),
       )
-      return enforceBounds(read, task.kind, logPath)
+      return enforceBounds(measurementWithMetrics, task.kind, logPath)
     },
     close: () => generators.close(),
   }

@@ -1,4 +1,4 @@
-/** JSON Schemas as tables: a row for each property, nested ones below their parent. */
+/** Renders JSON Schemas as tables: a row for each property, nested ones below their parent. */
 import { code, codeList } from './markdown.ts'
 
 export interface JsonSchema {
@@ -18,56 +18,67 @@ export interface JsonSchema {
   readonly $defs?: Readonly<Record<string, JsonSchema>>
 }
 
-/** Name of a definition as the title of a section. */
-type TitleOf = (definition: string) => string
+/** Converts the name of a definition to the title of its section. */
+type FormatTitle = (definition: string) => string
 
 const listParts = ({ anyOf, oneOf, allOf }: JsonSchema): readonly JsonSchema[] =>
   anyOf ?? oneOf ?? allOf ?? []
 
 const getDefinitionName = ({ $ref }: JsonSchema): string | undefined => $ref?.split('/').at(-1)
 
-/** A row for each property: path, type, description. Definitions are links. */
-export function propertyRows(schema: JsonSchema, titleOf: TitleOf, path = ''): string[][] {
-  const inner = [schema, ...listParts(schema)]
+/** Lists a row for each property: path, type, description. Definitions are links. */
+export function listPropertyRows(
+  schema: JsonSchema,
+  formatTitle: FormatTitle,
+  path = '',
+): string[][] {
+  const alternatives = [schema, ...listParts(schema)]
   const properties = new Map<string, JsonSchema[]>()
-  for (const part of inner)
+  for (const part of alternatives)
     for (const [name, property] of Object.entries(part.properties ?? {}))
       properties.set(name, [...(properties.get(name) ?? []), property])
   return [...properties].flatMap(([name, variants]) => {
     const [property] = variants
-    const place = `${path}${name}`
-    const types = [...new Set(variants.map((variant) => typeText(variant, titleOf)))].join(', ')
-    const optional = inner.every(({ required = [] }) => !required.includes(name))
+    const propertyPath = `${path}${name}`
+    const types = [...new Set(variants.map((variant) => formatType(variant, formatTitle)))].join(
+      ', ',
+    )
+    const optional = alternatives.every(({ required = [] }) => !required.includes(name))
     return [
-      [code(place), `${types}${optional ? '; optional' : ''}`, property!.description ?? ''],
-      ...nested(property!, titleOf, place),
+      [code(propertyPath), `${types}${optional ? '; optional' : ''}`, property!.description ?? ''],
+      ...listNestedRows(property!, formatTitle, propertyPath),
     ]
   })
 }
 
-/** Rows of a property that is an object, a list of objects, or a map of objects. */
-function nested(property: JsonSchema, titleOf: TitleOf, place: string): string[][] {
+/** Lists the rows of a property that is an object, a list of objects, or a map of objects. */
+function listNestedRows(
+  property: JsonSchema,
+  formatTitle: FormatTitle,
+  propertyPath: string,
+): string[][] {
   const { items, additionalProperties: values } = property
-  if (typeof items === 'object') return propertyRows(items, titleOf, `${place}[].`)
-  if (typeof values === 'object') return propertyRows(values, titleOf, `${place}.NAME.`)
-  return propertyRows(property, titleOf, `${place}.`)
+  if (typeof items === 'object') return listPropertyRows(items, formatTitle, `${propertyPath}[].`)
+  if (typeof values === 'object')
+    return listPropertyRows(values, formatTitle, `${propertyPath}.NAME.`)
+  return listPropertyRows(property, formatTitle, `${propertyPath}.`)
 }
 
-function typeText(schema: JsonSchema, titleOf: TitleOf): string {
+function formatType(schema: JsonSchema, formatTitle: FormatTitle): string {
   const definition = getDefinitionName(schema)
   if (definition !== undefined) {
-    const title = titleOf(definition)
+    const title = formatTitle(definition)
     return `[${title}](#${title.toLowerCase().replaceAll(' ', '-')})`
   }
   if (schema.const !== undefined) return code(String(schema.const))
   if (schema.enum !== undefined) return codeList(schema.enum.map(String))
   const parts = listParts(schema)
   if (parts.length > 0)
-    return [...new Set(parts.map((part) => typeText(part, titleOf)))].join(' or ')
+    return [...new Set(parts.map((part) => formatType(part, formatTitle)))].join(' or ')
   if (schema.prefixItems !== undefined)
-    return `[${schema.prefixItems.map((item) => typeText(item, titleOf)).join(', ')}]`
-  if (typeof schema.items === 'object') return `list of ${typeText(schema.items, titleOf)}`
+    return `[${schema.prefixItems.map((item) => formatType(item, formatTitle)).join(', ')}]`
+  if (typeof schema.items === 'object') return `list of ${formatType(schema.items, formatTitle)}`
   if (typeof schema.additionalProperties === 'object')
-    return `map of ${typeText(schema.additionalProperties, titleOf)}`
+    return `map of ${formatType(schema.additionalProperties, formatTitle)}`
   return [schema.type ?? 'any'].flat().join(' or ')
 }

@@ -3,7 +3,7 @@ import { statuses } from '../../reports/recommendation/status.ts'
 import { bindings } from '../../reports/recommendation/types.ts'
 import { createRecommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
 import { tokenColumns, trialColumns } from '../../reports/report/trials-csv.ts'
-import { type JsonSchema, propertyRows } from './json-schema.ts'
+import { type JsonSchema, listPropertyRows } from './json-schema.ts'
 import { code, escapeText, sentence, table } from './markdown.ts'
 import { profileRegions } from './profile.ts'
 
@@ -54,7 +54,7 @@ function fields(): string {
     return title
   }
   const renderTable = (of: JsonSchema) =>
-    table(['field', 'type', 'meaning'], propertyRows(of, findTitle))
+    table(['field', 'type', 'meaning'], listPropertyRows(of, findTitle))
   const sections = Object.entries(titles).map(([definition, title]) => {
     const of = definitions[definition]
     if (of === undefined) throw new Error(`the schema has no definition ${definition}`)

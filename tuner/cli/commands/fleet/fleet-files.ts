@@ -1,6 +1,6 @@
 /**
  * Renders a fleet as manifests: the MIG layouts of its nodes, and a deployment for every model on
- * every kind of slice.
+ * every type of slice.
  */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../../reports/fleet/fleet-plan.ts'
@@ -26,8 +26,8 @@ import type { ModelSource } from './model-source.ts'
 
 export interface FleetFiles {
   readonly files: readonly { readonly path: string; readonly text: string }[]
-  /** Models for which nothing is written, and why. */
-  readonly leftOut: readonly string[]
+  /** Deployments that are not written, with the reason. */
+  readonly skipped: readonly string[]
 }
 
 interface Deployable {
@@ -46,17 +46,19 @@ export async function renderFleetFiles(
   models: readonly Deployable[],
   target: SpecTargetName,
 ): Promise<FleetFiles> {
-  const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
-  const planned = listPlacements(atPeaks.gpus, hourly)
+  const findHourlyRates = (model: string) =>
+    hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
+  const planned = listPlacements(atPeaks.gpus, findHourlyRates)
   const placements: readonly (Placement | SharedPlacement)[] = [
     ...planned.filter(({ segment }) => segment.share === undefined),
     ...placeOnSharedGpus(atPeaks.gpus, planned, kinds),
   ]
   const names = nameDeployments(placements)
-  const cuts = renderMigLayouts(planNodes(atPeaks.gpus, perNode), perNode)
-  const files = cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]
-  const leftOut: string[] = []
-  const onClaims = new Map<string, Serving[]>()
+  const migLayouts = renderMigLayouts(planNodes(atPeaks.gpus, perNode), perNode)
+  const files =
+    migLayouts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: migLayouts }]
+  const skipped: string[] = []
+  const servingsByClaim = new Map<string, Serving[]>()
   for (const [i, placement] of placements.entries()) {
     const { model, segment, replicas, byHour } = placement
     const claim = 'claim' in placement ? placement.claim : undefined
@@ -87,15 +89,15 @@ export async function renderFleetFiles(
               : join('models', serving.name, name),
           text: `${header}${text}`,
         })
-      if (claim) onClaims.set(claim, [...(onClaims.get(claim) ?? []), serving])
+      if (claim) servingsByClaim.set(claim, [...(servingsByClaim.get(claim) ?? []), serving])
     } catch (error) {
       if (!(error instanceof SpecError)) throw error
-      leftOut.push(`${names[i]}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
+      skipped.push(`${names[i]}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
     }
   }
-  for (const [claim, servings] of onClaims)
+  for (const [claim, servings] of servingsByClaim)
     files.push({ path: join('shared', `${claim}.yaml`), text: renderSharedGpu(claim, servings) })
-  return { files, leftOut }
+  return { files, skipped }
 }
 
 /** Defaults of the Open Inference Protocol. */
@@ -117,7 +119,10 @@ function describeServing(
     )
   if (reopened === undefined) {
     if (image === undefined)
-      throw new SpecError('a table does not name an image', 'add image: in the fleet file')
+      throw new SpecError(
+        'the table of measurements does not name an image',
+        'add image: in the fleet file',
+      )
     if (sloMs === undefined)
       throw new SpecError('without an SLO, tune cannot verify it', 'add slo: in the fleet file')
     const model = entry.name
@@ -140,7 +145,7 @@ function describeServing(
   return applyOwnPod(experiment, resolved)
 }
 
-/** For whoever routes requests to several deployments of one model. */
+/** Comment with the traffic share of a deployment, for models with several deployments. */
 function formatShareComment(placement: Placement, all: readonly Placement[]): string {
   const { model, share } = placement
   return all.some((one) => one.model === model && one !== placement)

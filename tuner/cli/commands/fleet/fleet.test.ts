@@ -211,7 +211,7 @@ test('a replica with more GPUs than a node has is not written, with a hint', asy
     atPeaks: { gpus, pricePerHour: 1, boundPerHour: 1 },
     hoursRps: [Array<number>(24).fill(5)],
   } as unknown as FleetPlan
-  const { files, leftOut } = await renderFleetFiles(
+  const { files, skipped } = await renderFleetFiles(
     plan,
     file,
     [{ entry: file.models[0]!, source: { segments: [] } }],
@@ -219,7 +219,7 @@ test('a replica with more GPUs than a node has is not written, with a hint', asy
   )
   expect(files.map(({ path }) => path)).toEqual([join('models', 'a-2x-a100-80gb.yaml')])
   expect(files[0]!.text).toContain('nvidia.com/gpu: "2"')
-  expect(leftOut).toEqual([
+  expect(skipped).toEqual([
     'a-4x-a100-80gb: a replica needs 4 GPUs, but a node has 2 (set the GPUs per node: gpus: {A100-80GB: {perNode: 4}})',
   ])
 })

@@ -52,8 +52,8 @@ test('models that share a GPU by MPS have one claim on it, and each has its limi
     hoursRps: file.models.map(() => Array<number>(24).fill(5)),
   } as unknown as FleetPlan
   const sources = file.models.map((entry) => ({ entry, source: { segments: [] } }))
-  const { files, leftOut } = await renderFleetFiles(plan, file, sources, 'kubernetes')
-  expect(leftOut).toEqual([])
+  const { files, skipped } = await renderFleetFiles(plan, file, sources, 'kubernetes')
+  expect(skipped).toEqual([])
   expect(files.map(({ path }) => path)).toEqual([
     ...['a-t4', 'a-t4-50', 'b-t4-40', 'a-t4-50-2', 'b-t4-40-2'].map((name) =>
       join('models', `${name}.yaml`),
@@ -112,5 +112,5 @@ test('models that share a GPU by MPS have one claim on it, and each has its limi
   // 18 of 36 req/s are carried by the one on a GPU of its own.
   expect(files[1]!.text).toContain('# Route 25 % of the requests of a to these replicas')
   expect(files[5]!.text).toContain('a-t4-50, b-t4-40 share a T4 by MPS')
-  expect((await renderFleetFiles(plan, file, sources, 'kserve')).leftOut).toEqual([])
+  expect((await renderFleetFiles(plan, file, sources, 'kserve')).skipped).toEqual([])
 })

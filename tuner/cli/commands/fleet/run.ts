@@ -96,7 +96,7 @@ interface RenderedFleet {
 /** Report and manifests in one folder. */
 async function writeFolder(
   folder: string,
-  { files, leftOut }: FleetFiles,
+  { files, skipped }: FleetFiles,
   renderedFleet: RenderedFleet,
 ): Promise<void> {
   const allFiles = [
@@ -108,7 +108,7 @@ async function writeFolder(
     await writeAtomically(join(folder, path), text)
     process.stderr.write(`${join(folder, path)}\n`)
   }
-  for (const left of leftOut) process.stderr.write(`not written: ${left}\n`)
+  for (const reason of skipped) process.stderr.write(`not written: ${reason}\n`)
   const writtenPaths = new Set(files.map(({ path }) => path))
   for (const sub of ['models', 'nodes', 'shared'])
     for (const name of existsSync(join(folder, sub)) ? readdirSync(join(folder, sub)) : [])

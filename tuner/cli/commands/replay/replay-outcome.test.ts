@@ -5,7 +5,7 @@ import { parseReplayTask } from '../../../../reports/imports/replay-task-schema.
 import { configurationKey, createRng } from '../../../../search/index.ts'
 import { createRecordedTable } from '../../../../search/replay/table.ts'
 import {
-  findTruth,
+  computeTrueCosts,
   type ReplayOptions,
   searchAtRandom,
   searchTable,
@@ -23,7 +23,7 @@ function outcomeOf(task: object, csv: string, given: ReplayOptions = options, se
     },
   )
   const recorded = createRecordedTable(given.noisy ? { ...read, relativeNoise: 0.1 } : read, rows)
-  const truth = findTruth(recorded)
+  const truth = computeTrueCosts(recorded)
   return { recorded, truth, run: searchTable(recorded, truth, seed, given) }
 }
 

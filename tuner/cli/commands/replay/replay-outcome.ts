@@ -49,21 +49,21 @@ const costTolerance = 0.05
  * True costs of the table: ln cost of each row (Infinity if it violates the limit), and the
  * smallest.
  */
-export interface Truth {
+export interface TrueCosts {
   readonly logCosts: ReadonlyMap<string, number>
   readonly feasible: number
-  readonly leastLogCost: number
+  readonly minLogCost: number
 }
 
-export function findTruth(recorded: RecordedTable): Truth {
+export function computeTrueCosts(recorded: RecordedTable): TrueCosts {
   const logCosts = computeTrueLogCosts(recorded)
-  let leastLogCost = Number.POSITIVE_INFINITY
+  let minLogCost = Number.POSITIVE_INFINITY
   let feasible = 0
   for (const cost of logCosts.values()) {
     if (cost < Number.POSITIVE_INFINITY) feasible++
-    leastLogCost = Math.min(leastLogCost, cost)
+    minLogCost = Math.min(minLogCost, cost)
   }
-  return { logCosts, feasible, leastLogCost }
+  return { logCosts, feasible, minLogCost }
 }
 
 /**
@@ -72,12 +72,12 @@ export function findTruth(recorded: RecordedTable): Truth {
  */
 export function searchTable(
   recorded: RecordedTable,
-  truth: Truth,
+  truth: TrueCosts,
   seed: number,
   options: ReplayOptions,
 ): SeedRun {
   const { sampler, maxTrials, noisy } = options
-  const near = createNearFinder(truth)
+  const countLookUps = createLookUpCounter(truth)
   const { observations: all, assessments } = replaySearch(
     recorded,
     createSampler(sampler),
@@ -86,9 +86,9 @@ export function searchTable(
       maxTrials,
       noisy,
       stop: 'assess',
-      until: (observations, asked) =>
-        asked.at(-1)?.stop === true &&
-        (truth.feasible === 0 || near(observations) <= observations.length),
+      until: (observations, assessed) =>
+        assessed.at(-1)?.stop === true &&
+        (truth.feasible === 0 || countLookUps(observations) <= observations.length),
     },
   )
   const stopped = assessments.findIndex((a) => a.stop)
@@ -101,22 +101,23 @@ export function searchTable(
     seed,
     observations,
     best,
-    regret: cost < Number.POSITIVE_INFINITY ? Math.expm1(cost - truth.leastLogCost) : undefined,
+    regret: cost < Number.POSITIVE_INFINITY ? Math.expm1(cost - truth.minLogCost) : undefined,
     probabilityBetterExists: assessments.at(-1)?.probabilityBetterExists,
-    lookUpsToWithin5Percent: near(all),
+    lookUpsToWithin5Percent: countLookUps(all),
   }
 }
 
 /** Look-ups of random search until one was within 5 % of the cheapest, with the same seed. */
 export function searchAtRandom(
   recorded: RecordedTable,
-  truth: Truth,
+  truth: TrueCosts,
   seed: number,
   { maxTrials }: ReplayOptions,
 ): number {
-  const near = createNearFinder(truth)
-  const until = (observations: readonly Observation[]) => near(observations) <= observations.length
-  return near(
+  const countLookUps = createLookUpCounter(truth)
+  const until = (observations: readonly Observation[]) =>
+    countLookUps(observations) <= observations.length
+  return countLookUps(
     replaySearch(recorded, createSampler('random'), createRng(seed), {
       maxTrials,
       stop: 'never',
@@ -126,16 +127,17 @@ export function searchAtRandom(
 }
 
 /**
- * Which look-up was the first within 5 % of the cheapest by the recorded figures, counted from 1.
+ * Counts the look-ups until one was within 5 % of the cheapest by the recorded figures; Infinity if
+ * none was.
  */
-const createNearFinder =
-  ({ logCosts, leastLogCost }: Truth) =>
+const createLookUpCounter =
+  ({ logCosts, minLogCost }: TrueCosts) =>
   (observations: readonly Observation[]): number => {
-    const maxLogCost = leastLogCost + Math.log(1 + costTolerance)
+    const maxLogCost = minLogCost + Math.log(1 + costTolerance)
     const index = observations.findIndex(
       (o) => logCosts.get(configurationKey(o.configuration))! <= maxLogCost,
     )
-    return index < 0 || leastLogCost === Number.POSITIVE_INFINITY
+    return index < 0 || minLogCost === Number.POSITIVE_INFINITY
       ? Number.POSITIVE_INFINITY
       : index + 1
   }
@@ -149,8 +151,8 @@ function chooseRecommendation(
   observations: readonly Observation[],
   noisy: boolean,
 ): Observation | undefined {
-  const asRead = findBestObservation(problem, observations)
-  const incumbent = (noisy && asRead && findIncumbent(problem, observations)) || asRead
+  const bestObserved = findBestObservation(problem, observations)
+  const incumbent = (noisy && bestObserved && findIncumbent(problem, observations)) || bestObserved
   return observations.find((o) => o.configuration === incumbent?.configuration)
 }
 

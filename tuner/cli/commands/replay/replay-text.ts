@@ -7,12 +7,12 @@ import { resolveReplicaPrice } from '../../../../search/replica-price.ts'
 import type { Configuration, Observation } from '../../../../search/types.ts'
 import { formatTable as columns } from '../../render/columns.ts'
 import { glyph, type Style } from '../../render/glyphs.ts'
-import { computeCost, type LookUps, type SeedRun, type Truth } from './replay-outcome.ts'
+import { computeCost, type LookUps, type SeedRun, type TrueCosts } from './replay-outcome.ts'
 
 export interface ReplayReport {
   readonly task: ReplayTask
   readonly recorded: RecordedTable
-  readonly truth: Truth
+  readonly truth: TrueCosts
   readonly run: SeedRun
   readonly noise: number
   readonly maxTrials: number

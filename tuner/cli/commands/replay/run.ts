@@ -10,7 +10,7 @@ import { detectStyle } from '../../render/glyphs.ts'
 import { type InputFlags, readRecording } from './replay-inputs.ts'
 import {
   computeCost,
-  findTruth,
+  computeTrueCosts,
   type LookUps,
   type ReplayOptions,
   type SeedRun,
@@ -48,7 +48,7 @@ export async function runReplay(files: readonly string[], flags: ReplayFlags): P
   for (const note of recording.notes) process.stderr.write(`${note}\n`)
   const task: ReplayTask = noise > 0 ? { ...recording.task, relativeNoise: noise } : recording.task
   const recorded = createRecordedTable(task, recording.rows)
-  const truth = findTruth(recorded)
+  const truth = computeTrueCosts(recorded)
   const seedNumbers = Array.from({ length: seeds }, (_, i) => seed + i)
   const runs = seedNumbers.map((seedNumber) => {
     if (seeds > 1) showStatusLine(`seed ${seedNumber - seed + 1} of ${seeds}`)

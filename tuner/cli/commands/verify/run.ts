@@ -39,18 +39,18 @@ export interface VerifyFlags extends FlagValues {
   readonly protocol?: string
 }
 
-/** Returns the exit code. */
+/** Verifies a configuration or a running service, and prints the verdict. Returns the exit code. */
 export async function verify(id: string | undefined, flags: VerifyFlags): Promise<number> {
   const { signal, dispose } = listenForInterrupts(() => process.stderr.write('stopping\n'))
   try {
-    const service = flags.url !== undefined || flags.file !== undefined
-    if (service && (id ?? flags.trial) !== undefined)
+    const isService = flags.url !== undefined || flags.file !== undefined
+    if (isService && (id ?? flags.trial) !== undefined)
       throw new UserError(
         'tune verify: an experiment and a service exclude each other',
         'use only one of them',
         exitCodes.usage,
       )
-    const verified = service
+    const verified = isService
       ? await verifyService(flags, signal)
       : await verifyExperiment(id, flags, signal)
     process.stdout.write(
@@ -114,7 +114,7 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   const backend = await openBackend(experiment, 'verify', machine)
   try {
     const request = { number: 1, configuration: {}, why: 'verification', attempt: 1 }
-    const say = createProgressPrinter(experiment)
+    const printProgress = createProgressPrinter(experiment)
     const trial = await runTrial(
       backend,
       { kind: 'verification', rateRps: askedRps },
@@ -122,9 +122,9 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       {
         now: getSteadyNowMs,
         onReady: ({ seconds }) =>
-          say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
+          printProgress({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
         onStep: (point, phase) =>
-          say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
+          printProgress({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
       },
       signal,
     )
@@ -239,7 +239,7 @@ const chooseRate = (candidate: Candidate, { objective }: Experiment): number =>
     ? candidate.capacityRps
     : chooseConfirmationRate(candidate, objective)
 
-/** Progress on stderr, a line each. */
+/** Creates a function that prints progress to stderr, a line for each event. */
 const createProgressPrinter =
   ({ slo }: Experiment) =>
   (event: EventBody): void => {

@@ -23,12 +23,15 @@ export type FigureName = (typeof figureNames)[number]
 export type Queries = Readonly<Partial<Record<FigureName, string>>>
 
 interface ServerMetrics {
-  /** Counter of all requests, or of good ones if failed ones have a separate counter. */
+  /** Counter of requests: of all, or of successful ones if `isExcludedFromRequests`. */
   readonly requests: string
-  /** Failed requests: labels of `requests`, or a separate counter. */
+  /**
+   * Failed requests: labels of `requests`, or a separate counter, whose requests `requests` may not
+   * count.
+   */
   readonly failed?:
     | { readonly labels: string }
-    | { readonly counter: string; readonly countedApart: boolean }
+    | { readonly counter: string; readonly isExcludedFromRequests: boolean }
   /** Histogram of each latency, and ms per unit. Absent: no percentile is exported. */
   readonly latency: Readonly<
     Partial<Record<LatencyMetric, readonly [histogram: string, ms: number]>>
@@ -52,7 +55,7 @@ const serverMetrics = {
   },
   triton: {
     requests: 'nv_inference_request_success',
-    failed: { counter: 'nv_inference_request_failure', countedApart: true },
+    failed: { counter: 'nv_inference_request_failure', isExcludedFromRequests: true },
     latency: {},
     gpu: 'avg(nv_gpu_utilization{$selector})',
     version: 'version',
@@ -79,7 +82,7 @@ const serverMetrics = {
   },
   tgi: {
     requests: 'tgi_request_success',
-    failed: { counter: 'tgi_request_failure', countedApart: true },
+    failed: { counter: 'tgi_request_failure', isExcludedFromRequests: true },
     latency: {
       e2e: ['tgi_request_duration', 1000],
       tpot: ['tgi_request_mean_time_per_token_duration', 1000],
@@ -95,7 +98,7 @@ const serverMetrics = {
   },
   ray: {
     requests: 'ray_serve_num_http_requests_total',
-    failed: { counter: 'ray_serve_num_http_error_requests_total', countedApart: false },
+    failed: { counter: 'ray_serve_num_http_error_requests_total', isExcludedFromRequests: false },
     latency: { e2e: ['ray_serve_http_request_latency_ms', 1] },
   },
   seldon: {
@@ -127,16 +130,15 @@ export function buildDefaultQueries(
   versionLabel?: string,
 ): Queries {
   const { requests, failed, latency, gpu, version }: ServerMetrics = serverMetrics[server]
-  const increase = (name: string, labels = '$selector') => `sum(rate(${name}{${labels}}[$window]))`
+  const sumRate = (name: string, labels = '$selector') => `sum(rate(${name}{${labels}}[$window]))`
   const badRequests =
     failed &&
-    ('labels' in failed
-      ? increase(requests, `${failed.labels},$selector`)
-      : increase(failed.counter))
-  const countsApart = failed !== undefined && 'counter' in failed && failed.countedApart
-  const rate = countsApart
-    ? `${increase(requests)} + (${badRequests} or vector(0))`
-    : increase(requests)
+    ('labels' in failed ? sumRate(requests, `${failed.labels},$selector`) : sumRate(failed.counter))
+  const isExcludedFromRequests =
+    failed !== undefined && 'counter' in failed && failed.isExcludedFromRequests
+  const rate = isExcludedFromRequests
+    ? `${sumRate(requests)} + (${badRequests} or vector(0))`
+    : sumRate(requests)
   const [histogram, ms] = latency[metric] ?? []
   const label = versionLabel ?? version
   const summary =

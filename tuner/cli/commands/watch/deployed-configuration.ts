@@ -14,20 +14,21 @@ import type { WatchFlags } from './watch-flags.ts'
 export interface DeployedConfiguration extends WatchTarget {
   readonly trial: number
   readonly label: string
-  /** What the experiment recommends today. */
+  /** Trial that the experiment recommends today. */
   readonly recommended?: number
 }
 
 type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unknown }
 
 /**
- * @param before the trial that was watched until now; a newer recommendation is not deployed yet
- * @throws UserError without a recommendation, or without its load curve
+ * @param previousTrial the trial that was watched until now; a newer recommendation is not deployed yet
+ * @throws UserError if the trial does not serve within the SLO, has no load curve, or if the SLO has
+ * several limits
  */
 export function resolveDeployed(
   reopened: ReopenedExperiment,
   flags: WatchFlags,
-  before: number | undefined,
+  previousTrial: number | undefined,
 ): DeployedConfiguration {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
@@ -43,7 +44,7 @@ export function resolveDeployed(
   }
   const requestedTrial = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
   const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
-  const trial = requestedTrial ?? before ?? recommended
+  const trial = requestedTrial ?? previousTrial ?? recommended
   const servingCandidates = rankAtSlowness(reopened, 1).filter(
     ({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined,
   )
@@ -102,7 +103,7 @@ const rankAtSlowness = (
     slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
   })
 
-/** All measured configurations, slowed down like production. */
+/** Lists all measured configurations, with capacities scaled to the speed of production. */
 export const listReplanOptions = (
   reopened: ReopenedExperiment,
   slowness: number,

@@ -47,8 +47,8 @@ interface LogFile {
 /** Lines and requests that are not counted. */
 interface SkippedLines {
   lines: number
-  unread: number
-  unreadExample: string
+  unparsed: number
+  unparsedExample: string
   otherPaths: number
   otherPathExample: string
   withoutPath: number
@@ -90,38 +90,38 @@ export class LogSource implements ProductionSource {
 
   async read(nowS: number, sinceS: number | undefined, place: unknown, signal: AbortSignal) {
     const { path, windowS } = this.#options
-    const now = statLog(path)
-    if (now === undefined)
+    const logStats = statLog(path)
+    if (logStats === undefined)
       throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
     const before = parsePosition(place)
-    const files = listFilesSince(path, now, before)
+    const files = listFilesSince(path, logStats, before)
     const format = this.#readStoredFormat(before) ?? (await this.#recognise(files, signal))
     // Nothing new.
     if (format === undefined)
-      return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
+      return { windows: [], place: before ?? { inode: logStats.ino, offset: 0 }, notes: [] }
     const openWindows = new Map<number, OpenWindow>()
     const until = Math.floor((nowS - maxDelayS) / windowS) * windowS
-    let next: LogPosition = { ...(before ?? { inode: now.ino, offset: 0 }), format }
+    let next: LogPosition = { ...(before ?? { inode: logStats.ino, offset: 0 }), format }
     /** Whether a request of an incomplete window was read. */
     let isPastComplete = false
     const uncounted: SkippedLines = {
-      ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
+      ...{ lines: 0, unparsed: 0, unparsedExample: '', otherPaths: 0, otherPathExample: '' },
       ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
     }
     /** Time of the first request of a new log: its first window begins there. */
-    let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
+    let firstRequestS = before === undefined ? Number.POSITIVE_INFINITY : 0
     for (const { file, inode, offset } of files) {
       for await (const { text, end } of readLogLines(file, offset, signal)) {
         if (text === '') continue
         uncounted.lines++
         const request = parseRequest(text, format, this.#options.fields)
         if (!request) {
-          uncounted.unread++
-          uncounted.unreadExample = text
+          uncounted.unparsed++
+          uncounted.unparsedExample = text
           continue
         }
         const fromS = Math.floor(request.atS / windowS) * windowS
-        if (before === undefined) beginsS = Math.min(beginsS, Math.floor(request.atS))
+        if (before === undefined) firstRequestS = Math.min(firstRequestS, Math.floor(request.atS))
         isPastComplete ||= fromS >= until
         if (!isPastComplete) next = { inode, offset: end, format }
         if (request.isLocalTime) uncounted.localTimes++
@@ -129,9 +129,9 @@ export class LogSource implements ProductionSource {
           countRequest(openWindows, fromS, request)
       }
     }
-    if (uncounted.lines > 0 && uncounted.unread === uncounted.lines)
-      throw createUnreadableError(path, format, uncounted.unreadExample)
-    if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unread)
+    if (uncounted.lines > 0 && uncounted.unparsed === uncounted.lines)
+      throw createUnreadableError(path, format, uncounted.unparsedExample)
+    if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unparsed)
       throw new UserError(
         `--path needs the path of requests, but no request of ${path} has one`,
         'set its field: --field path=NAME',
@@ -142,7 +142,7 @@ export class LogSource implements ProductionSource {
       .sort(([a], [b]) => a - b)
     return {
       windows: completeWindows.map(([fromS, window]) =>
-        this.#createWindow(Math.max(fromS, beginsS), fromS + windowS, window),
+        this.#createWindow(Math.max(fromS, firstRequestS), fromS + windowS, window),
       ),
       place: next,
       notes: [
@@ -241,17 +241,17 @@ function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
 }
 
 function describeSkipped(path: string, uncounted: SkippedLines): string[] {
-  const { lines, unread, otherPaths, withoutPath, withoutStatus, localTimes } = uncounted
+  const { lines, unparsed, otherPaths, withoutPath, withoutStatus, localTimes } = uncounted
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
   return [
-    ...(unread > 0
+    ...(unparsed > 0
       ? [
-          `${unread} of ${lines} lines of ${path} are not requests of that format, e.g. ${uncounted.unreadExample.slice(0, 120)}`,
+          `${unparsed} of ${lines} lines of ${path} are not requests of that format, e.g. ${uncounted.unparsedExample.slice(0, 120)}`,
         ]
       : []),
     ...(otherPaths > 0
       ? [
-          `${otherPaths} of ${lines - unread} requests are to other paths, e.g. ${uncounted.otherPathExample.slice(0, 120)}`,
+          `${otherPaths} of ${lines - unparsed} requests are to other paths, e.g. ${uncounted.otherPathExample.slice(0, 120)}`,
         ]
       : []),
     ...(withoutPath > 0 ? [`${withoutPath} of the requests have no path and are left out`] : []),
@@ -281,49 +281,54 @@ const parsePosition = (value: unknown): LogPosition | undefined => {
 }
 
 const statLog = (path: string): Stats | undefined => {
-  const about = statSync(path, { throwIfNoEntry: false })
-  if (about !== undefined && !about.isFile())
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats !== undefined && !stats.isFile())
     throw new UserError(`${path} is not a file`, 'set the access log with --log', exitCodes.usage)
-  return about
+  return stats
 }
 
 /**
  * Files with new lines, oldest first: the last one read, even if it was rotated, later ones, and
  * the log itself.
  */
-function listFilesSince(path: string, now: Stats, place: LogPosition | undefined): LogFile[] {
-  const log = { file: path, inode: now.ino, offset: 0 }
-  if (place === undefined) return [log]
-  if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]
+function listFilesSince(
+  path: string,
+  logStats: Stats,
+  position: LogPosition | undefined,
+): LogFile[] {
+  const log = { file: path, inode: logStats.ino, offset: 0 }
+  if (position === undefined) return [log]
+  if (position.inode === logStats.ino && position.offset <= logStats.size)
+    return [{ ...log, offset: position.offset }]
   const folder = dirname(path)
-  const aside = readdirSync(folder)
+  const rotatedFiles = readdirSync(folder)
     .filter(
       (name) => name.startsWith(`${basename(path)}.`) && !/\.(?:gz|bz2|xz|zst|lz4)$/.test(name),
     )
     .map((name) => ({
       file: join(folder, name),
-      about: statSync(join(folder, name), { throwIfNoEntry: false }),
+      stats: statSync(join(folder, name), { throwIfNoEntry: false }),
     }))
-    .flatMap(({ file, about }) =>
-      !about?.isFile()
+    .flatMap(({ file, stats }) =>
+      !stats?.isFile()
         ? []
-        : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }],
+        : [{ file, inode: stats.ino, size: stats.size, mtimeMs: stats.mtimeMs }],
     )
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
-  const rotatedIndex = aside.findIndex(
-    ({ inode }) => inode === place.inode && place.inode !== now.ino,
+  const rotatedIndex = rotatedFiles.findIndex(
+    ({ inode }) => inode === position.inode && position.inode !== logStats.ino,
   )
   if (rotatedIndex >= 0)
     return [
-      ...aside
+      ...rotatedFiles
         .slice(rotatedIndex)
-        .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
+        .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? position.offset : 0 })),
       log,
     ]
   // copytruncate: the newest copy contains the unread lines.
-  const copy = aside.filter(({ size }) => size >= place.offset).at(-1)
-  return place.inode === now.ino && copy
-    ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log]
+  const copy = rotatedFiles.filter(({ size }) => size >= position.offset).at(-1)
+  return position.inode === logStats.ino && copy
+    ? [{ file: copy.file, inode: copy.inode, offset: position.offset }, log]
     : [log]
 }
 

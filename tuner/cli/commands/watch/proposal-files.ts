@@ -1,4 +1,4 @@
-/** Writes the proposal of a watch as files. */
+/** Writes the proposal of a watch: deployment files, or the experiment file for tuning again. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
@@ -10,6 +10,9 @@ import type { Proposal } from '../../../../reports/watch/replan.ts'
 import { applyOwnPod } from '../../../artifacts/own-pod.ts'
 import { resolveServing } from '../../../artifacts/serving.ts'
 import type { ReopenedExperiment } from '../reopen-experiment.ts'
+
+/** Room of the autoscaler above the proposed replicas, for peaks above last week's. Assumed. */
+const maxReplicasFactor = 2
 
 interface ProposalOptions {
   readonly folder: string
@@ -47,7 +50,7 @@ async function renderProposal(
   const { trial, replicas } = proposal.to
   const measured = listCandidates(recommendation).find((candidate) => candidate.trial === trial)!
   const candidate = { ...measured, capacityRps: measured.capacityRps / slowness }
-  const sizing = { minReplicas: replicas, maxReplicas: 2 * replicas }
+  const sizing = { minReplicas: replicas, maxReplicas: maxReplicasFactor * replicas }
   const serving = resolveServing(experiment, recommendation, candidate, trials, {
     demandRps: peakRps,
     headroom,
