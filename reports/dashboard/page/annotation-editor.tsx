@@ -1,4 +1,4 @@
-/** Note and tags of an experiment or a trial: shown, and changed where the page may write. */
+/** Shows note and tags of an experiment or a trial, and edits them if the page may write. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
 import { Tag } from './elements.tsx'
@@ -25,11 +25,11 @@ export function AnnotationEditor({
     setWriting(false)
     editButton.current?.focus()
   }
-  async function change(asked: AnnotationChange): Promise<void> {
+  async function change(requestedChange: AnnotationChange): Promise<void> {
     setProblem('')
     try {
-      changed(await annotate(place, asked))
-      if (asked.note !== undefined) stopWriting()
+      changed(await annotate(place, requestedChange))
+      if (requestedChange.note !== undefined) stopWriting()
     } catch (error) {
       setProblem(`Not saved: ${(error as Error).message}`)
     }

@@ -1,4 +1,4 @@
-/** Every experiment of the store: found by words and tags, archived, deleted. */
+/** List of all experiments in the store, with a filter, and buttons to archive and delete them. */
 import { useLayoutEffect, useState } from 'preact/hooks'
 import { hasAllWords, splitSearchField } from '../../word-search.ts'
 import type { ExperimentEntry, ExperimentOutcome } from '../data/page-data.ts'
@@ -8,7 +8,7 @@ import { listExperiments, listOutcomes } from './source.ts'
 import { ThemeButton } from './theme-button.tsx'
 
 /** Filter of the list, which the address of the page contains. */
-interface ListQuestion {
+interface ListFilter {
   readonly words: string
   readonly tag: string
   readonly archived: boolean
@@ -20,14 +20,14 @@ interface Store {
   readonly writable: boolean
 }
 
-/** The list, in place of an experiment. */
+/** The page that lists the experiments. */
 export function ExperimentsPage() {
   const [store, setStore] = useState<Store>({
     experiments: [],
     outcomes: new Map(),
     writable: false,
   })
-  const [asked, ask] = useState(() => parseListQuestion(location.search))
+  const [filter, setFilter] = useState(() => parseListFilter(location.search))
   const [problem, setProblem] = useState('')
   const load = async () => {
     try {
@@ -45,9 +45,9 @@ export function ExperimentsPage() {
       document.documentElement.dataset.ready = 'true'
     })
   }, [])
-  useLayoutEffect(() => history.replaceState(null, '', formatListAddress(asked)), [asked])
+  useLayoutEffect(() => history.replaceState(null, '', formatListAddress(filter)), [filter])
   const listed = store.experiments
-    .filter((one) => isAsked(one, store.outcomes.get(one.id), asked))
+    .filter((experiment) => matchesFilter(experiment, store.outcomes.get(experiment.id), filter))
     .reverse()
   return (
     <>
@@ -63,15 +63,20 @@ export function ExperimentsPage() {
           {problem}
         </p>
         <section class="experiments" id="experiments" aria-label="Experiments">
-          <Filters asked={asked} ask={ask} experiments={store.experiments} kept={listed.length} />
-          <List kept={listed} store={store} changed={() => void load()} problem={setProblem} />
+          <Filters
+            filter={filter}
+            setFilter={setFilter}
+            experiments={store.experiments}
+            listedCount={listed.length}
+          />
+          <List listed={listed} store={store} changed={() => void load()} problem={setProblem} />
         </section>
       </main>
     </>
   )
 }
 
-function parseListQuestion(search: string): ListQuestion {
+function parseListFilter(search: string): ListFilter {
   const query = new URLSearchParams(search)
   return {
     words: query.get('words') ?? '',
@@ -80,7 +85,7 @@ function parseListQuestion(search: string): ListQuestion {
   }
 }
 
-function formatListAddress({ words, tag, archived }: ListQuestion): string {
+function formatListAddress({ words, tag, archived }: ListFilter): string {
   const query = new URLSearchParams({
     ...(words && { words }),
     ...(tag && { tag }),
@@ -89,12 +94,12 @@ function formatListAddress({ words, tag, archived }: ListQuestion): string {
   return `/experiments${query.size > 0 ? `?${query}` : ''}`
 }
 
-function isAsked(
-  one: ExperimentEntry,
+function matchesFilter(
+  experiment: ExperimentEntry,
   outcome: ExperimentOutcome | undefined,
-  { words, tag, archived }: ListQuestion,
+  { words, tag, archived }: ListFilter,
 ): boolean {
-  const { id, name, state, provenance, annotation } = one
+  const { id, name, state, provenance, annotation } = experiment
   if (annotation?.archivedAt !== undefined && !archived) return false
   if (tag !== '' && !annotation?.tags.includes(tag)) return false
   const texts = [
@@ -111,18 +116,18 @@ function isAsked(
 }
 
 function Filters({
-  asked,
-  ask,
+  filter,
+  setFilter,
   experiments,
-  kept,
+  listedCount,
 }: {
-  asked: ListQuestion
-  ask(asked: ListQuestion): void
+  filter: ListFilter
+  setFilter(filter: ListFilter): void
   experiments: readonly ExperimentEntry[]
-  kept: number
+  listedCount: number
 }) {
-  const tags = new Set(experiments.flatMap((one) => one.annotation?.tags ?? []))
-  if (asked.tag !== '') tags.add(asked.tag)
+  const tags = new Set(experiments.flatMap((experiment) => experiment.annotation?.tags ?? []))
+  if (filter.tag !== '') tags.add(filter.tag)
   return (
     <div class="filters">
       <input
@@ -130,13 +135,13 @@ function Filters({
         id="experiment-filter"
         placeholder="bert confirmed A100"
         aria-label="Find experiments"
-        value={asked.words}
-        onInput={({ currentTarget }) => ask({ ...asked, words: currentTarget.value })}
+        value={filter.words}
+        onInput={({ currentTarget }) => setFilter({ ...filter, words: currentTarget.value })}
       />
       <select
         aria-label="Filter by tag"
-        value={asked.tag}
-        onChange={({ currentTarget }) => ask({ ...asked, tag: currentTarget.value })}
+        value={filter.tag}
+        onChange={({ currentTarget }) => setFilter({ ...filter, tag: currentTarget.value })}
       >
         <option value="">any tag</option>
         {[...tags].sort().map((tag) => (
@@ -148,30 +153,34 @@ function Filters({
       <label class="tick">
         <input
           type="checkbox"
-          checked={asked.archived}
-          onChange={({ currentTarget }) => ask({ ...asked, archived: currentTarget.checked })}
+          checked={filter.archived}
+          onChange={({ currentTarget }) =>
+            setFilter({ ...filter, archived: currentTarget.checked })
+          }
         />
         show archived
       </label>
       <span class="count" role="status">
-        {kept === experiments.length ? kept : `${kept} of ${experiments.length}`}
+        {listedCount === experiments.length
+          ? listedCount
+          : `${listedCount} of ${experiments.length}`}
       </span>
     </div>
   )
 }
 
 function List({
-  kept,
+  listed,
   store: { experiments, outcomes, writable },
   changed,
   problem,
 }: {
-  kept: readonly ExperimentEntry[]
+  listed: readonly ExperimentEntry[]
   store: Store
   changed(): void
   problem(message: string): void
 }) {
-  if (kept.length === 0)
+  if (listed.length === 0)
     return (
       <p class="note">
         {experiments.length === 0
@@ -190,26 +199,28 @@ function List({
         'note and tags',
         ...(writable ? ['change'] : []),
       ]}
-      rows={kept.map((one) => {
-        const outcome = outcomes.get(one.id)
+      rows={listed.map((experiment) => {
+        const outcome = outcomes.get(experiment.id)
         return [
-          <Name entry={one} />,
-          <span class="unbroken">{one.createdAt.slice(0, 16).replace('T', ' ')}</span>,
+          <Name entry={experiment} />,
+          <span class="unbroken">{experiment.createdAt.slice(0, 16).replace('T', ' ')}</span>,
           <span class="unbroken">{outcome?.slo}</span>,
           outcome?.text ?? '...',
           <div>
-            {one.annotation?.tags.map((tag) => (
+            {experiment.annotation?.tags.map((tag) => (
               <Tag key={tag} text={tag} />
             ))}
-            {one.annotation?.note !== undefined && <p class="written">{one.annotation.note}</p>}
+            {experiment.annotation?.note !== undefined && (
+              <p class="written">{experiment.annotation.note}</p>
+            )}
           </div>,
           ...(writable
             ? [
                 <ExperimentActions
-                  id={one.id}
-                  trials={one.trials}
-                  archived={one.annotation?.archivedAt !== undefined}
-                  running={one.state === 'running'}
+                  id={experiment.id}
+                  trials={experiment.trials}
+                  archived={experiment.annotation?.archivedAt !== undefined}
+                  running={experiment.state === 'running'}
                   onChanged={changed}
                   onProblem={problem}
                 />,

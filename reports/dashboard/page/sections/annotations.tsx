@@ -23,8 +23,8 @@ export function Annotations({ answer }: { answer: Answer }) {
           trials={trials.length}
           archived={annotation?.archivedAt !== undefined}
           running={experiment.state === 'running'}
-          done={(change) => change === 'deleted' && location.assign('/experiments')}
-          problem={(message) => app.setProblem(message)}
+          onChanged={(change) => change === 'deleted' && location.assign('/experiments')}
+          onProblem={(message) => app.setProblem(message)}
         />
       )}
     </>
