@@ -1,4 +1,4 @@
-/** The stages of a pipeline: a picture of their calls, and what each takes of time and money. */
+/** The stages of a pipeline: a diagram of their calls, and the share of time and price of each. */
 import type { StageCall } from '../../../../trials/pipeline/pipeline.ts'
 import { latency, percent, significant } from '../../../format.ts'
 import { describeRelaxedSlo } from '../../../recommendation/relaxed-slo.ts'
@@ -20,12 +20,12 @@ export function Stages({ answer: { experiment, recommendation } }: { answer: Ans
         head={[
           'stage',
           'replicas',
-          'each',
+          'each replica',
           'visits',
-          'time of a visit',
-          'of the time',
+          'time per visit',
+          'share of time',
           'busy',
-          'of the price',
+          'share of price',
         ]}
         numeric={[1, 3, 4, 5, 6, 7]}
         rows={reports.map((stage) => [
@@ -40,9 +40,9 @@ export function Stages({ answer: { experiment, recommendation } }: { answer: Ans
         ])}
       />
       <p class="note">
-        Visits and times are means for each request of the load; the time of a visit excludes the
-        calls that the stage makes. Busy is the share of time in which the busier resource of the
-        stage worked. – was not measured.
+        Visits and times are means for each request of the load; the time per visit excludes the
+        calls that the stage makes. Busy is the utilisation of the busier resource of the stage. A
+        dash (–) means that it was not measured.
         {recommendation.relaxedSlo && ` ${describeRelaxedSlo(recommendation.relaxedSlo)}.`}
       </p>
     </>
