@@ -1,4 +1,4 @@
-/** The monthly bill against demand, a staircase for each configuration. Pure. */
+/** Chart of the monthly price against demand, a staircase for each configuration. Pure. */
 
 import type { Candidate } from '../../recommendation/types.ts'
 import { planFleet } from '../data/analysis.ts'
@@ -12,18 +12,18 @@ import {
   type Theme,
 } from './theme.ts'
 
-/** Points of the curve. */
-const steps = 240
+/** Number of points of the curve. */
+const pointCount = 240
 
-/** Dollars per month for every demand up to `upToRps`; the demand that is planned for is marked. */
-export function createBillOption(
+/** Price per month for every demand up to `upToRps`; the planned demand is marked. */
+export function createMonthlyPriceOption(
   candidates: readonly Candidate[],
   demandRps: number,
   headroom: number,
   upToRps: number,
   theme: Theme,
 ): ChartOption {
-  const rates = Array.from({ length: steps }, (_, i) => ((i + 1) / steps) * upToRps)
+  const rates = Array.from({ length: pointCount }, (_, i) => ((i + 1) / pointCount) * upToRps)
   return {
     ...createBase(theme),
     grid: { left: 64, right: 20, top: 34, bottom: 48 },

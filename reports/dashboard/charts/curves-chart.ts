@@ -20,7 +20,7 @@ import {
 } from './theme.ts'
 
 /**
- * Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given.
+ * Curves of the SLO's percentile, one for each configuration. Colour and symbol follow their order.
  */
 export function createCurvesOption(
   rankedCandidates: readonly RankedCandidate[],

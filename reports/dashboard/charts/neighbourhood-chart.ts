@@ -23,7 +23,7 @@ import {
 } from './theme.ts'
 
 /** Predicted capacity with its 90 % interval, and the trials measured there; log axis. */
-export function sliceOption(
+export function createSliceOption(
   { parameter, values, centreValue: at }: Slice,
   theme: Theme,
 ): ChartOption {
@@ -321,7 +321,7 @@ function createScale(parameter: Parameter, candidates: readonly Candidate[]): Sc
 /** An axis from the smallest to the largest value, which need not include zero. */
 const unzeroedAxis = { type: 'value', scale: true }
 
-function sampleEvenly<T>(all: readonly T[], most: number): readonly T[] {
-  if (all.length <= most) return all
-  return Array.from({ length: most }, (_, i) => all[Math.floor((i * all.length) / most)]!)
+function sampleEvenly<T>(all: readonly T[], maxCount: number): readonly T[] {
+  if (all.length <= maxCount) return all
+  return Array.from({ length: maxCount }, (_, i) => all[Math.floor((i * all.length) / maxCount)]!)
 }

@@ -41,7 +41,7 @@ export function Table({
   )
 }
 
-/** A value that is not known is left out. */
+/** An unknown value is left out. */
 export type Fact = readonly [name: string, value: string | false | undefined, note?: string]
 
 /** Names and their values. */

@@ -1,4 +1,4 @@
-/** The page of one experiment: sections in the order in which people ask. */
+/** The page of one experiment: sections in the order of a reader's questions. */
 import { useLayoutEffect } from 'preact/hooks'
 import type { ExperimentEntry } from '../data/page-data.ts'
 import { Section, useApp, useLiveApp } from './section.tsx'

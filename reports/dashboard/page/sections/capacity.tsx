@@ -4,7 +4,7 @@
  */
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
-import { createBillOption } from '../../charts/capacity-chart.ts'
+import { createMonthlyPriceOption } from '../../charts/capacity-chart.ts'
 import { listSensitivity, planFleet } from '../../data/analysis.ts'
 import type { Answer, Planning } from '../answer.ts'
 import { Chart } from '../chart.tsx'
@@ -41,7 +41,7 @@ export function Capacity({ answer }: { answer: Answer }) {
           <Chart
             name="bill"
             altText={`Price per month by demand. At ${rate(demandRps)}: ${bills.join(', ')}`}
-            createOption={() => createBillOption(top, demandRps, headroom, maxRps, theme)}
+            createOption={() => createMonthlyPriceOption(top, demandRps, headroom, maxRps, theme)}
           />
           <Fleets candidates={top} planning={planning} />
         </div>

@@ -6,9 +6,9 @@ import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
 import {
   createParallelOption,
+  createSliceOption,
   createSurfaceOption,
   maxLines,
-  sliceOption,
 } from '../../charts/neighbourhood-chart.ts'
 import { listVarying } from '../../data/importance.ts'
 import type { Neighbourhood } from '../../data/neighbourhood.ts'
@@ -65,7 +65,7 @@ const Slices = ({
         name={`slice-${slice.parameter}`}
         altText={`Capacity along ${slice.parameter}: ${slice.values.map(({ value, median }) => `${value}: ${rate(median)}`).join(', ')}`}
         size="small"
-        createOption={() => sliceOption(slice, theme)}
+        createOption={() => createSliceOption(slice, theme)}
       />
     ))}
   </div>
