@@ -13,7 +13,7 @@ interface CaveatInput extends RankingCriteria {
   readonly notices?: readonly string[]
 }
 
-/** Further rivals are only counted. */
+/** Maximum number of rivals that are named; further ones are counted. */
 const maxNamed = 3
 
 export function listCaveats(

@@ -24,8 +24,8 @@ export interface ConfirmationResult {
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
   /**
-   * Confidence that the SLO is met, 0 to 1, and the seconds of load behind it. Absent under another
-   * SLO than the measurement's own.
+   * Confidence that the SLO is met, 0 to 1, and the seconds of load behind it. Absent if the SLO
+   * differs from that of the measurement.
    */
   readonly confidence?: number
   readonly seconds?: number

@@ -1,6 +1,6 @@
 /**
- * The confirmation race: which candidate is measured a second time next, and at which rate. It ends
- * when the cheapest candidate is confirmed.
+ * The confirmation race: chooses which candidate is measured a second time next, and at which rate.
+ * It ends when the cheapest candidate is confirmed.
  */
 import {
   computeCapacityToBeatRps,
@@ -95,7 +95,8 @@ interface ConfirmationRound {
  * measured. Candidates without rounds left are not measured, but a cheaper unrefuted one still
  * ranks first.
  * @param hasNoRoundLeft whether a candidate was measured as often as is allowed
- * @param tolerance relative gain over a confirmed candidate that is not worth a round, 0.05 = 5 %
+ * @param tolerance a smaller relative gain over a confirmed candidate is not worth a round, 0.05 =
+ * 5 %
  * @returns undefined once the cheapest is confirmed, or nothing is worth a round
  */
 export function chooseConfirmationRound(
@@ -108,17 +109,17 @@ export function chooseConfirmationRound(
     .flatMap((candidate) => {
       const confirmed = isConfirmed(candidate.status)
       const refuted = candidate.status === 'refuted'
-      const out = !confirmed && hasNoRoundLeft(candidate)
-      if (refuted ? out : !candidate.feasible) return []
+      const isExhausted = !confirmed && hasNoRoundLeft(candidate)
+      if (refuted ? isExhausted : !candidate.feasible) return []
       const rateRps = confirmed
         ? candidate.capacityRps
         : chooseConfirmationRate(candidate, objective)
       const entryCost = computeCostAt(candidate, rateRps, objective)
-      return [{ candidate, rateRps, confirmed, out, cost: entryCost }]
+      return [{ candidate, rateRps, confirmed, isExhausted, cost: entryCost }]
     })
     .sort((a, b) => a.cost - b.cost)
   const minCost = entries[0]?.cost ?? 0
-  const [first, second] = entries.filter(({ out }) => !out)
+  const [first, second] = entries.filter(({ isExhausted }) => !isExhausted)
   if (
     first === undefined ||
     first.confirmed ||

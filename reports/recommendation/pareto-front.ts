@@ -21,31 +21,33 @@ export function computeParetoFront(
   criteria: RankingCriteria,
 ): Candidate[] {
   // A trial that was stopped early is worse at the SLO, and nothing is known below it.
-  const served = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
-  const minLatencyMs = served.reduce(
+  const servingCandidates = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
+  const minLatencyMs = servingCandidates.reduce(
     (low, j) => Math.min(low, j.curve?.[0]?.latencyMs ?? low),
     Number.POSITIVE_INFINITY,
   )
-  if (!(minLatencyMs < criteria.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
+  if (!(minLatencyMs < criteria.slo.limitMs))
+    return servingCandidates.slice(0, 1).map((j) => j.candidate)
   const limits = Array.from({ length: limitCount }, (_, i) =>
     i === limitCount - 1
       ? criteria.slo.limitMs
       : minLatencyMs * (criteria.slo.limitMs / minLatencyMs) ** ((i + 1) / limitCount),
   )
-  const winners = findWinners(served, limits)
+  const winners = findWinners(servingCandidates, limits)
   const front: Candidate[] = []
   let maxPerDollar = 0
   for (const [i, { ranked, perDollar }] of winners.entries()) {
     if (perDollar <= maxPerDollar * (1 + 1e-9)) continue
     maxPerDollar = perDollar
-    const last = i === limitCount - 1
+    const isSlo = i === limitCount - 1
     front.push(
-      last
+      isSlo
         ? ranked.candidate
         : buildPointUnder(ranked, { ...criteria, slo: { ...criteria.slo, limitMs: limits[i]! } }),
     )
   }
-  // The discount lowers the latency too, of steep load curves more than of others.
+  // The discount also lowers the latency, more so on steep load curves: drop points that a later
+  // one beats.
   return front.filter(({ sloMsAtCapacity }, i) =>
     front.slice(i + 1).every((later) => sloMsAtCapacity < later.sloMsAtCapacity),
   )
@@ -53,37 +55,37 @@ export function computeParetoFront(
 
 /**
  * Finds the configuration with the most throughput per dollar under each limit; at the last one,
- * the SLO itself, by its capacity. The limits are taken from loose to tight. No load curve serves
- * more under a tighter limit, so the last value of each bounds the next one, and few are computed
- * again.
+ * the SLO itself, by its capacity. The limits are processed from loose to tight. No load curve
+ * serves more under a tighter limit, so the last value of each configuration bounds its next one,
+ * and few are computed again.
  */
 function findWinners(
-  served: readonly RankedCandidate[],
+  servingCandidates: readonly RankedCandidate[],
   limits: readonly number[],
 ): { ranked: RankedCandidate; perDollar: number }[] {
-  const bounds = new Float64Array(served.length).fill(Number.POSITIVE_INFINITY)
+  const bounds = new Float64Array(servingCandidates.length).fill(Number.POSITIVE_INFINITY)
   const winners: { ranked: RankedCandidate; perDollar: number }[] = []
   let leader = 0
   for (let i = limits.length - 1; i >= 0; i--) {
     const computePerDollar = (n: number) => {
-      const { candidate, curve } = served[n]!
-      const atSlo = i === limits.length - 1
-      const rps = atSlo
+      const { candidate, curve } = servingCandidates[n]!
+      const isSlo = i === limits.length - 1
+      const rps = isSlo
         ? candidate.capacityRps
         : computeDiscount(candidate) * findRateWithin(curve ?? [], limits[i]!)
       // The capacity does not come from the curve alone: it is no bound for tighter limits.
-      if (!atSlo) bounds[n] = rps / candidate.pricePerHour
+      if (!isSlo) bounds[n] = rps / candidate.pricePerHour
       return rps / candidate.pricePerHour
     }
     let perDollar = computePerDollar(leader)
-    for (let n = 0; n < served.length; n++) {
+    for (let n = 0; n < servingCandidates.length; n++) {
       if (n === leader || bounds[n]! < perDollar) continue
       const requestsPerDollar = computePerDollar(n)
       if (requestsPerDollar < perDollar || (requestsPerDollar === perDollar && n > leader)) continue
       leader = n
       perDollar = requestsPerDollar
     }
-    winners[i] = { ranked: served[leader]!, perDollar }
+    winners[i] = { ranked: servingCandidates[leader]!, perDollar }
   }
   return winners
 }

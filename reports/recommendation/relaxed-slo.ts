@@ -6,7 +6,7 @@ import type { RankingCriteria } from './ranked-candidate.ts'
 import { rankCandidates } from './ranking.ts'
 import type { Candidate, RelaxedSlo } from './types.ts'
 
-/** The limit is relaxed by this share. */
+/** The limit is relaxed by this share. Assumed. */
 const relaxation = 0.1
 
 /**
@@ -24,7 +24,8 @@ export function evaluateRelaxedSlo(
   const ranked = rankCandidates(trials, { ...criteria, slo: { ...slo, limitMs } })
   const costs = ranked.flatMap(({ candidate }) => (candidate.feasible ? [candidate.cost] : []))
   const excess = computeRelativeExcess(objective, Math.min(...costs), best.cost)
-  // What is not confirmed under the looser limit may rank as dearer, which nobody would choose.
+  // Without a confirmation under the looser limit, all may rank as more expensive than the best:
+  // that saves nothing.
   return excess === undefined ? undefined : { limitMs, saving: Math.max(0, -excess) }
 }
 

@@ -1,5 +1,6 @@
 /**
- * What each stage of a recommended pipeline takes of the time and the money, and which one binds.
+ * Reports each stage's share of time and price in a recommended pipeline, and which stage is the
+ * bottleneck.
  */
 import { sum } from 'simple-statistics'
 import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'

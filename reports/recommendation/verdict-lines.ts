@@ -45,7 +45,7 @@ const marks = {
  * is suggested. Assumed.
  */
 const minCertainty = 0.8
-/** A saving that would be printed as 0.0 % is not mentioned. */
+/** A smaller saving would be printed as 0 %. */
 const minSavingShare = 0.0005
 
 export function listVerdictLines(recommendation: Recommendation): VerdictLines {

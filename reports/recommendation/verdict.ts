@@ -37,6 +37,11 @@ import {
   formatVariation,
 } from './words.ts'
 
+/** A smaller gain counts as none. */
+const minGainRatio = 1.005
+/** A smaller difference of costs would be printed as 0 %. */
+const minExcessShare = 0.0005
+
 /** Beginnings of a verdict that no second measurement confirmed. */
 const preambles: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
@@ -99,7 +104,7 @@ function describeGain(
   if (gain === undefined && getMetric(objective) === undefined) return undefined
   if (gain === undefined)
     return `against ${formatCost(objective, candidate, writing)} of the baseline`
-  return gain < 1.005 ? 'no better than the baseline' : formatGain(objective, gain)
+  return gain < minGainRatio ? 'no better than the baseline' : formatGain(objective, gain)
 }
 
 /** '68 % cheaper than the baseline', '2.3× the throughput of the baseline'. */
@@ -121,7 +126,7 @@ function explainUnrankedBaseline(
     return 'the baseline is over the price limit'
   if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
     const minGain = computeGainRatio(objective, best.cost, computeCost(objective, baseline)) ?? 0
-    return minGain >= 1.005
+    return minGain >= minGainRatio
       ? `at least ${formatGain(objective, minGain)}`
       : 'not compared with the baseline, which was stopped early'
   }
@@ -183,10 +188,10 @@ export function explainWhyNot(
 ): string {
   if (!candidate.feasible || !best)
     return describeMinExcess(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
-  const part = computeRelativeExcess(objective, candidate.cost, best.cost)
-  if (part !== undefined && Math.abs(part) < 0.0005)
+  const excess = computeRelativeExcess(objective, candidate.cost, best.cost)
+  if (excess !== undefined && Math.abs(excess) < minExcessShare)
     return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
-  const comparison = compareCosts(objective, candidate, best, part)
+  const comparison = compareCosts(objective, candidate, best, excess)
   if (candidate.cost < best.cost)
     return candidate.status === 'refuted'
       ? `${comparison}, but failed its confirmation`
@@ -201,13 +206,13 @@ function compareCosts(
   objective: Objective,
   candidate: Candidate,
   best: Candidate,
-  part: number | undefined,
+  excess: number | undefined,
 ): string {
-  if (part === undefined)
+  if (excess === undefined)
     return `${formatCost(objective, candidate, writing)} against ${writing.plain(toDisplayedCost(objective, best.cost))}`
   const { worse, comparative, figure } = getObjectiveWords(objective.kind)
-  if (part < 0) return `${percent(-part)} ${comparative}`
-  return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
+  if (excess < 0) return `${percent(-excess)} ${comparative}`
+  return excess < 1 ? `${percent(excess)} ${worse}` : `${times(1 + excess)} the ${figure}`
 }
 
 /** Describes a pruned trial: 'at least 12 % more expensive: serves at most 891 req/s'. */
@@ -217,9 +222,9 @@ function describeMinExcess(
   objective: Objective,
 ): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
-  const part = computeRelativeExcess(objective, computeCost(objective, candidate), best.cost)
-  return part !== undefined && part > 0.0005
-    ? `at least ${compareCosts(objective, candidate, best, part)}: ${candidate.reason}`
+  const excess = computeRelativeExcess(objective, computeCost(objective, candidate), best.cost)
+  return excess !== undefined && excess > minExcessShare
+    ? `at least ${compareCosts(objective, candidate, best, excess)}: ${candidate.reason}`
     : `statistically tied: ${candidate.reason}`
 }
 
