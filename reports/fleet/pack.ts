@@ -1,5 +1,5 @@
 /**
- * The cheapest GPUs, and how to cut them, that serve several models.
+ * Finds the cheapest GPUs, and their partitions, that serve several models.
  *
  * A slice serves one model at a rate that does not depend on its neighbours, so all slices of one
  * kind are equal to a model, and counts are enough. An integer programme over x, how many GPUs are
@@ -29,7 +29,7 @@ interface DemandedModel {
   readonly demandRps: number
   readonly best: readonly Segment[]
 }
-/** A variable: GPUs of a kind that are cut in one way. */
+/** A variable: GPUs of a kind with one partition. */
 interface CutGpus {
   readonly name: string
   readonly kind: GpuKind
@@ -44,10 +44,11 @@ interface Replicas {
 type VariableCounts<Variable> = readonly (Variable & { readonly count: number })[]
 type Row = Programme['rows'][number]
 
-/** A demand for more replicas is taken for a mistake, because the output lists every replica. */
+/** A demand for more replicas counts as a mistake, because the output lists every replica. */
 const maxReplicasPerModel = 2000
 
 /**
+ * Finds the cheapest packing.
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param maxSeconds after which the best packing found so far is returned
  * @param start a packing to improve on; one that is not feasible here is ignored
@@ -166,7 +167,10 @@ function buildProgramme(
   }
 }
 
-/** A packing as counts by variable. What is no variable of this programme is left out. */
+/**
+ * Converts a packing to counts by variable. It skips GPUs and replicas that are no variables of
+ * this programme.
+ */
 function countByName(
   { gpus }: Packing,
   cuts: readonly CutGpus[],

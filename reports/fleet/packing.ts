@@ -11,9 +11,9 @@ export const formatPlace = ({ gpu, slice }: Pick<Segment, 'gpu' | 'slice'>): str
 export interface GpuKind {
   readonly name: string
   readonly pricePerHour: number
-  /** How many there are. Absent: as many as needed. */
+  /** Number of GPUs that exist. Absent: as many as needed. */
   readonly count?: number
-  /** Ways to cut one; `[whole]` is one of them. */
+  /** Possible partitions of one GPU, `[whole]` among them. */
   readonly partitions: readonly Partition[]
   /** Memory for all processes on it; absent: it is not shared by MPS. */
   readonly mps?: { readonly memoryMiB: number }

@@ -19,7 +19,10 @@ export interface Placement {
 export const formatReplicaKey = ({ gpu, slice, gpus, label }: Segment): string =>
   [gpu, slice, gpus, label].join('\n')
 
-/** @param hourlyRps of a model, what its replicas must carry in each hour, headroom included */
+/**
+ * Lists the placements.
+ * @param hourlyRps rate that the replicas of a model must carry in each hour, headroom included
+ */
 export function listPlacements(
   gpus: readonly PackedGpu[],
   hourlyRps: (model: string) => readonly number[],
@@ -42,8 +45,8 @@ export function listPlacements(
 }
 
 /**
- * At least one replica stays, because its share of the requests comes at every hour. Replicas that
- * the peak does not need stay too.
+ * Counts the replicas of each hour. At least one stays, because its share of the requests comes at
+ * every hour. Replicas that the peak does not need stay too.
  * @param needed replicas that each hour would use fully
  */
 function countByHour(replicas: number, needed: readonly number[]): number[] {

@@ -127,7 +127,7 @@ class AutoscaledSimulation {
   readonly #minutes: SloMinuteCounter
   readonly #readySteps: ReplicaStep[] = []
   readonly #paidSteps: ReplicaStep[] = []
-  readonly #memorySeconds: number
+  readonly #lookBackSeconds: number
   #starting: { readyAt: number; count: number }[] = []
   #pods: number
   #paidReplicaSeconds = 0
@@ -152,9 +152,9 @@ class AutoscaledSimulation {
       unit.percentile,
       getSecondOfDay(demand),
     )
-    this.#memorySeconds =
-      Math.max(this.#hpa.memorySeconds, this.#pool.memorySeconds) +
-      this.#observedRate.memorySeconds +
+    this.#lookBackSeconds =
+      Math.max(this.#hpa.lookBackSeconds, this.#pool.lookBackSeconds) +
+      this.#observedRate.lookBackSeconds +
       syncSeconds
     const desired = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
     this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, desired))
@@ -215,9 +215,9 @@ class AutoscaledSimulation {
    * autoscaler, nodes and metrics, syncs are skipped until shortly before the rate changes.
    */
   #findNextSync(at: number): number {
-    if (at - this.#steadyState.since < this.#memorySeconds) return at + syncSeconds
+    if (at - this.#steadyState.since < this.#lookBackSeconds) return at + syncSeconds
     const { until } = this.#demandCursor.readRate(at)
-    const syncs = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
+    const syncs = Math.floor((until - this.#lookBackSeconds - at) / syncSeconds)
     return at + Math.max(1, syncs) * syncSeconds
   }
 

@@ -106,7 +106,7 @@ export class Hpa {
   }
 
   /** For how long an observation can influence a decision, seconds. */
-  get memorySeconds(): number {
+  get lookBackSeconds(): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const periods = [...scaleUp.policies, ...scaleDown.policies].map((p) => p.periodSeconds)
     return Math.max(
@@ -198,7 +198,7 @@ export class Hpa {
 
   #recordChange(atSeconds: number, from: number, to: number): number {
     if (to !== from) {
-      this.#changes = this.#changes.filter((c) => c.atSeconds > atSeconds - this.memorySeconds)
+      this.#changes = this.#changes.filter((c) => c.atSeconds > atSeconds - this.lookBackSeconds)
       this.#changes.push({ atSeconds, by: to - from })
     }
     return to

@@ -19,7 +19,7 @@ export class NodePool {
   }
 
   /** How long a need for nodes affects the pool, seconds. */
-  get memorySeconds(): number {
+  get lookBackSeconds(): number {
     return this.#unit.nodeSeconds > 0 ? unneededSeconds : 0
   }
 

@@ -1,6 +1,6 @@
 /**
- * The rate that an autoscaler reads: the mean of one minute, as in the queries of the specs, with the
- * age of its metrics.
+ * The request rate as an autoscaler reads it: a one-minute mean, as in the queries of the specs,
+ * delayed by the age of the metrics.
  */
 import type { Flow } from './queues.ts'
 
@@ -20,7 +20,7 @@ export class ObservedRate {
   }
 
   /** Age of the oldest requests that still count, seconds. */
-  get memorySeconds(): number {
+  get lookBackSeconds(): number {
     return this.#ageSeconds + windowSeconds
   }
 
@@ -30,7 +30,7 @@ export class ObservedRate {
 
   /** Requests per second as read at a time; NaN before the first metrics. */
   computeRps(at: number): number {
-    const [from, to] = [at - this.memorySeconds, at - this.#ageSeconds]
+    const [from, to] = [at - this.lookBackSeconds, at - this.#ageSeconds]
     let first = 0
     while (first + 1 < this.#sums.length && this.#sums[first + 1]!.at <= from) first++
     if (first > 0) this.#sums = this.#sums.slice(first)

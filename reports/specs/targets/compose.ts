@@ -126,8 +126,8 @@ const writeHealthProbe = (url: string): string =>
   `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
 
 /**
- * A dollar sign begins an interpolation anywhere in a Compose file: only the variable of a secret
- * is one.
+ * Doubles every dollar sign, because Compose interpolates '$' anywhere in the file. Only the
+ * variables of secrets stay interpolations.
  */
 const escapeDollars = (value: unknown, secretEnv: readonly string[]): unknown =>
   mapTexts(value, (text) =>
