@@ -32,7 +32,7 @@ const windowS = 0.6
  */
 const settledTolerance = 0.05
 const maxRounds = 5
-/** Different requests of one size. */
+/** Number of different requests of one size. */
 const bodyCount = 4
 
 /**
@@ -56,9 +56,14 @@ export async function measureBatches(
   const generator = new HttpLoadGenerator()
   /**
    * Runs a closed loop after a warm-up.
-   * @returns the latencies of answered requests and the number of all
+   * @returns the latencies of successful requests, and the number of all requests
    */
-  const loop = async (items: number, connections: number, warmS: number, durationS: number) => {
+  const runClosedLoop = async (
+    items: number,
+    connections: number,
+    warmS: number,
+    durationS: number,
+  ) => {
     const batchTarget = await protocol.prepare(target.url, model, addItems(payload, items), signal)
     const play = (forS: number) =>
       generator.play(
@@ -69,21 +74,21 @@ export async function measureBatches(
     await play(warmS)
     const { latencyMs, elapsedS } = await play(durationS)
     return {
-      good: [...latencyMs].filter((ms) => Number.isFinite(ms)),
-      asked: latencyMs.length,
+      successfulMs: [...latencyMs].filter((ms) => Number.isFinite(ms)),
+      requestCount: latencyMs.length,
       elapsedS,
     }
   }
   const measure = async (batch: number, inFlight: number): Promise<number[] | undefined> => {
-    const { good, asked } = await loop(batch, inFlight, warmUpS, windowS)
-    if (good.length === 0 || good.length < asked / 2) return undefined
-    onPoint({ batch, latencyMs: median(good), processes: inFlight })
-    return good
+    const { successfulMs, requestCount } = await runClosedLoop(batch, inFlight, warmUpS, windowS)
+    if (successfulMs.length === 0 || successfulMs.length < requestCount / 2) return undefined
+    onPoint({ batch, latencyMs: median(successfulMs), processes: inFlight })
+    return successfulMs
   }
-  const served = new Map<number, number[][]>()
+  const latenciesBySize = new Map<number, number[][]>()
   let refused: number | undefined
-  /** Returns false if a size was rejected. */
-  const round = async (sizes: readonly number[]): Promise<boolean> => {
+  /** Measures each size once. Returns false if a size was rejected. */
+  const measureRound = async (sizes: readonly number[]): Promise<boolean> => {
     for (const batch of sizes) {
       const latencies = await measure(batch, 1).catch((error: unknown) => {
         // The first size is an ordinary request: if it fails, the server is at fault.
@@ -94,36 +99,50 @@ export async function measureBatches(
         refused = batch
         return false
       }
-      const before = served.get(batch)
-      served.set(batch, [...(before ?? []), latencies])
+      const before = latenciesBySize.get(batch)
+      latenciesBySize.set(batch, [...(before ?? []), latencies])
       if (before !== undefined) continue
       const { gpuMemoryMiB } = await usage()
       if (gpuMemoryMiB !== undefined) memory.push({ batch, gpuMemoryMiB: gpuMemoryMiB / processes })
     }
     return true
   }
-  /** Throughput of single-item requests, as many at once as the largest size has items. */
-  const saturated = async (connections: number): Promise<ServerCalibration['saturation']> => {
-    const { good, asked, elapsedS } = await loop(1, connections, windowS, 2 * windowS)
-    return good.length < 0.9 * asked ? undefined : { connections, rps: good.length / elapsedS }
+  /**
+   * Measures the throughput of single-item requests, as many at a time as the largest size has
+   * items.
+   */
+  const measureSaturation = async (
+    connections: number,
+  ): Promise<ServerCalibration['saturation']> => {
+    const { successfulMs, requestCount, elapsedS } = await runClosedLoop(
+      1,
+      connections,
+      windowS,
+      2 * windowS,
+    )
+    return successfulMs.length < 0.9 * requestCount
+      ? undefined
+      : { connections, rps: successfulMs.length / elapsedS }
   }
-  /** Largest relative speed-up of a size between the last two rounds. */
-  const moved = () =>
+  /** Computes the largest relative speed-up of a size between the last two rounds. */
+  const computeSpeedUp = () =>
     Math.max(
-      ...[...served.values()].map((rounds) => median(rounds.at(-2)!) / median(rounds.at(-1)!) - 1),
+      ...[...latenciesBySize.values()].map(
+        (rounds) => median(rounds.at(-2)!) / median(rounds.at(-1)!) - 1,
+      ),
     )
   try {
-    await round(batches)
+    await measureRound(batches)
     let faster = 0
     for (
       let n = 1;
-      n < maxRounds && served.size > 0 && (n === 1 || faster > settledTolerance);
+      n < maxRounds && latenciesBySize.size > 0 && (n === 1 || faster > settledTolerance);
       n++
     ) {
-      if (!(await round([...served.keys()]))) break
-      faster = moved()
+      if (!(await measureRound([...latenciesBySize.keys()]))) break
+      faster = computeSpeedUp()
     }
-    const points = [...served].map(([batch, rounds]) => ({
+    const points = [...latenciesBySize].map(([batch, rounds]) => ({
       batch,
       latencyMs: median(rounds.slice(-2).flat()),
       processes: 1,
@@ -133,7 +152,8 @@ export async function measureBatches(
       concurrentBatch === undefined ? undefined : await measure(concurrentBatch, 2)
     if (concurrentMs !== undefined)
       points.push({ batch: concurrentBatch!, latencyMs: median(concurrentMs), processes: 2 })
-    const saturation = served.size > 0 ? await saturated(batches.at(-1)!) : undefined
+    const saturation =
+      latenciesBySize.size > 0 ? await measureSaturation(batches.at(-1)!) : undefined
     return {
       points,
       memory,

@@ -16,9 +16,12 @@ const hints: Readonly<Record<string, string>> = {
   405: 'check whether another server took its place',
   410: 'check the log of the server: its model or path may have gone away under load',
 }
-/** Minimum number of rejected requests of a window. */
+/** Minimum number of rejected requests in a window that counts as rejected. Assumed. */
 const minRequests = 20
-/** Minimum share of the requests of a window that were rejected. */
+/**
+ * Minimum share of rejected requests in such a window: a server that serves some requests is not
+ * gone. Assumed.
+ */
 const minRejectedShare = 0.9
 
 /** Finds the status that nearly all requests of a window got; undefined if they were served. */
@@ -39,12 +42,12 @@ export function findRefusal({
 
 /**
  * Runs a measurement, and aborts it at a window of rejected requests.
- * @param final what the rejection ends: the configuration or the experiment
+ * @param finality what the rejection ends: the configuration or the experiment
  * @throws LaunchError with the status and a hint; what `work` throws
  */
 export async function abortWhenRefused<T>(
   { logPath }: Pick<Predictor, 'logPath'>,
-  final: Finality,
+  finality: Finality,
   onStep: MeasureOptions['onStep'],
   signal: AbortSignal,
   work: (onStep: MeasureOptions['onStep'], signal: AbortSignal) => Promise<T>,
@@ -55,7 +58,7 @@ export async function abortWhenRefused<T>(
     const refusal = findRefusal(point)
     if (refusal === undefined) return
     const what = `the server first served correctly, then answered ${refusal.status} to ${refusal.count} of ${refusal.total} requests`
-    rejection.abort(new LaunchError(what, hints[refusal.status], logPath, final))
+    rejection.abort(new LaunchError(what, hints[refusal.status], logPath, finality))
   }
   return work(checkStep, AbortSignal.any([signal, rejection.signal]))
 }
