@@ -29,12 +29,12 @@ export const shareExponentSd = 0.06
 const sameGpuSd = 0.05
 /** Batch size for which device errors are computed. */
 const typicalBatch = 8
-/** Step of the finite differences. */
+/** Step of the finite differences, in units of a factor. */
 const differenceStep = 0.05
 
 /**
- * The factors are standard normals of the fit (5), then ln of the share's exponent and of each
- * GPU's time.
+ * Creates the factors: standard normals of the fit (5), the change of the share's exponent, and ln
+ * of each GPU's time.
  */
 export function createCalibratedFactors(
   calibratedServer: CalibratedServer,
@@ -58,45 +58,46 @@ function shiftCalibratedPrior(
   { gpus, predictCached, slo }: PriorContext,
 ): ShiftedPrior {
   const size = calibratedServer.parameters.length
-  const rateAt = (moved: readonly number[]) => {
-    const at = sampleServerFit(calibratedServer, moved.slice(0, size))
+  /** Creates a function that predicts ln(capacity) of a server with these factors. */
+  const createRatePredictor = (factors: readonly number[]) => {
+    const fit = sampleServerFit(calibratedServer, factors.slice(0, size))
     return (
       { resources: { gpu, gpuShare, cpuCores }, serving, calibration }: ModelledServer,
       model: TimedModel,
     ): number => {
       const logShare = gpuShare > 0 ? Math.log(gpuShare) : 0
       const factor = Math.exp(
-        (moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * logShare,
+        (factors[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - factors[size]! * logShare,
       )
       const deviceMs = calibration?.deviceMs
       // Inference on the CPU alone has no fit.
       if (deviceMs === undefined)
         return Math.log(softenCapacity(predictTimedCapacity(model, slo), slo))
       const times = model.sizes.map((batch) =>
-        predictServerMs(at, batch, factor * deviceMs(batch), serving.instances),
+        predictServerMs(fit, batch, factor * deviceMs(batch), serving.instances),
       )
       const cpu = createCalibratedStage(
-        at,
+        fit,
         { instances: serving.instances, cpuCores },
         calibratedServer.perRequest,
       )
       return Math.log(softenCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
     }
   }
-  const rate = rateAt(logFactors)
-  const further = logFactors.map((_, j) =>
-    rateAt(logFactors.map((v, k) => (k === j ? v + differenceStep : v))),
+  const predictRate = createRatePredictor(logFactors)
+  const shiftedPredictors = logFactors.map((_, j) =>
+    createRatePredictor(logFactors.map((v, k) => (k === j ? v + differenceStep : v))),
   )
   return {
     predictLogRate: (configuration) => {
       const { modelled, model } = predictCached(configuration)
-      return modelled && model && rate(modelled, model)
+      return modelled && model && predictRate(modelled, model)
     },
     computeSensitivities: (configuration) => {
       const { modelled, model } = predictCached(configuration)
       if (!modelled || !model) return logFactors.map(() => 0)
-      const base = rate(modelled, model)
-      return further.map((moved) => (moved(modelled, model) - base) / differenceStep)
+      const base = predictRate(modelled, model)
+      return shiftedPredictors.map((predict) => (predict(modelled, model) - base) / differenceStep)
     },
   }
 }
