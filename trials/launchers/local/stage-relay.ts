@@ -1,7 +1,7 @@
 /**
- * A relay before the replicas of a stage, as a Service is in a cluster: each connection goes to the
- * replica with the fewest. It counts the requests and measures how long their answers take. It adds
- * about 0.1 ms to a call, and runs in a thread of its own.
+ * A load balancer in front of the replicas of a stage, in the role of a Kubernetes Service: each
+ * connection goes to the replica with the fewest connections. It counts the requests and measures
+ * how long their answers take. It adds about 0.1 ms to a call, and runs in a thread of its own.
  */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'

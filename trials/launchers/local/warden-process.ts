@@ -10,12 +10,12 @@ const sweepDelayMs = 500
 /** Time from SIGTERM to SIGKILL of the predictors. */
 const graceMs = 1_000
 /** Twice: at the first sweep the tuner may not have ended yet. */
-const sweeps = 2
+const sweepCount = 2
 
 const [, , folder] = process.argv
 process.stdin.resume()
 process.stdin.on('end', async () => {
-  for (let n = 0; n < sweeps; n++) {
+  for (let n = 0; n < sweepCount; n++) {
     await sleep(sweepDelayMs)
     await sweepLeftovers(folder!, graceMs)
   }

@@ -92,6 +92,8 @@ interface Removal {
   readonly signal?: AbortSignal
 }
 
+/** Deletion is repeated after this many rounds, about every 10 s. */
+const roundsPerDeletion = 40
 /** Time until deleted objects must be gone, ms. Assumed. */
 const removalTimeoutMs = 60_000
 
@@ -104,19 +106,19 @@ export async function removeObjects(
   selector: string,
   { keep = new Set(), kinds, signal }: Removal,
 ): Promise<void> {
-  const until = performance.now() + removalTimeoutMs
+  const deadlineMs = performance.now() + removalTimeoutMs
   for (let round = 0; ; round++) {
     const objects = (await findObjects(api, selector, kinds, signal)).filter(
       ({ name }) => !keep.has(name),
     )
     if (objects.length === 0) return
-    if (performance.now() > until) {
+    if (performance.now() > deadlineMs) {
       throw new LaunchError(
         `cannot remove ${objects.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`,
       )
     }
-    // Deletes again about every 10 s.
-    if (round % 40 === 0) for (const object of objects) await removeObject(api, object, signal)
+    if (round % roundsPerDeletion === 0)
+      for (const object of objects) await removeObject(api, object, signal)
     await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
   }
 }
