@@ -1,4 +1,4 @@
-/** Whether a store is sound, by SQLite's own check and by the definitions of its tables. */
+/** Checks a store for damage, by SQLite's integrity check and by the definitions of its tables. */
 import { statSync } from 'node:fs'
 import type { Connection, Transaction } from './connection.ts'
 import { readVersion } from './database-schema.ts'
@@ -54,6 +54,6 @@ async function findProblem(sql: Transaction, depth: CheckDepth): Promise<string 
   }
 }
 
-/** The file itself is damaged, or is no database to SQLite, as with a damaged header. */
+/** Whether the file is damaged, or is no database to SQLite, e.g. after damage of its header. */
 export const isDamage = (error: unknown): error is StoreError =>
   error instanceof StoreError && (error.fault === 'corrupt' || error.fault === 'no-database')

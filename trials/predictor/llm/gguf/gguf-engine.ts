@@ -9,7 +9,7 @@ import type { EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-
 interface Job {
   readonly prompt: readonly Token[]
   readonly completion: Completion
-  hasLeft: boolean
+  isCancelled: boolean
 }
 
 /** A job in its slot. */
@@ -91,11 +91,11 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   add(prompt: readonly Token[], completion: Completion): (() => void) | undefined {
     if (this.#closed || this.#waiting.length >= this.options.queueLimit) return undefined
-    const job: Job = { prompt, completion, hasLeft: false }
+    const job: Job = { prompt, completion, isCancelled: false }
     this.#waiting.push(job)
     this.#working ??= this.#runSteps()
     return () => {
-      job.hasLeft = true
+      job.isCancelled = true
       this.#waiting = this.#waiting.filter((other) => other !== job)
     }
   }
@@ -117,13 +117,14 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   async #runSteps(): Promise<void> {
     this.#busySince = performance.now()
     while (!this.#closed) {
-      for (const sequence of this.#running.filter(({ job }) => job.hasLeft)) this.#leave(sequence)
+      for (const sequence of this.#running.filter(({ job }) => job.isCancelled))
+        this.#release(sequence)
       await this.#admit()
       if (this.#running.length > 0) await this.#step()
-      // Checked in the same turn as the end, so that no request is missed.
+      // Checked in the same event-loop turn in which the loop ends, so that no request is missed.
       else if (this.#waiting.length === 0) break
     }
-    for (const sequence of [...this.#running]) this.#leave(sequence)
+    for (const sequence of [...this.#running]) this.#release(sequence)
     this.#busyMs = this.busyMs
     this.#busySince = undefined
     this.#working = undefined
@@ -194,40 +195,40 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   #planBatch(): { readonly sequence: Sequence; readonly count: number }[] {
-    let room = this.options.batchSize
+    let remainingTokens = this.options.batchSize
     // If there are more than a batch takes, those that waited longest come first.
     const decoding = this.#running
       .filter(({ pendingTokens }) => pendingTokens.length === 1)
       .sort((a, b) => a.step - b.step)
     const prefilling = this.#running.filter(({ pendingTokens }) => pendingTokens.length > 1)
     return [...decoding, ...prefilling].flatMap((sequence) => {
-      const count = Math.min(sequence.pendingTokens.length, room)
-      room -= count
+      const count = Math.min(sequence.pendingTokens.length, remainingTokens)
+      remainingTokens -= count
       return count > 0 ? [{ sequence, count }] : []
     })
   }
 
   #handleToken(sequence: Sequence, token: Token | null | undefined): void {
     const { job, text } = sequence
-    if (job.hasLeft || this.#closed) return
+    if (job.isCancelled || this.#closed) return
     if (token === undefined || token === null) throw new Error('llama.cpp returned no token')
     const { maxTokens, ignoreEos, token: reportToken } = job.completion
     sequence.produced++
     const isEnd = !ignoreEos && this.model.isEogToken(token)
     const end = isEnd ? 'stop' : sequence.produced >= maxTokens ? 'length' : undefined
-    if (end) this.#leave(sequence)
+    if (end) this.#release(sequence)
     else sequence.pendingTokens = [token]
     reportToken(isEnd ? '' : text.addToken(token, end !== undefined), end)
   }
 
   #fail(sequence: Sequence, error: unknown): void {
-    this.#leave(sequence)
-    if (!sequence.job.hasLeft)
+    this.#release(sequence)
+    if (!sequence.job.isCancelled)
       sequence.job.completion.failed(error instanceof Error ? error : new Error(String(error)))
   }
 
   /** Ends a sequence, and frees its slot. */
-  #leave(sequence: Sequence): void {
+  #release(sequence: Sequence): void {
     if (!this.#running.includes(sequence)) return
     this.#running = this.#running.filter((other) => other !== sequence)
     this.#freeSlots.push(sequence.slot)
