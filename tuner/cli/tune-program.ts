@@ -69,14 +69,14 @@ export function createProgram(registers: readonly Register[]): Command {
 
   for (const register of registers) register(program)
 
-  const cutErrors = {
+  const truncatedErrors = {
     outputError: (text: string, write: (text: string) => void) =>
       write(`${truncateText(text.trimEnd())}\n`),
   }
   // Commands created with `new Command` do not inherit settings: unknown flags would exit the
   // process with another exit code.
   for (const command of program.commands) command.copyInheritedSettings(program)
-  for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
+  for (const command of [program, ...program.commands]) command.configureOutput(truncatedErrors)
 
   program.helpInformation = () => formatShortHelp(exitCodesText)
   return program
@@ -93,7 +93,7 @@ async function isModel(word: string): Promise<boolean> {
   }
 }
 
-/** @throws UserError if the first word, or what help is requested for, is no command. */
+/** @throws UserError if the first word, or the word after 'help', is no command. */
 async function checkCommand(words: readonly string[]): Promise<void> {
   const word = words[0] === 'help' ? words[1] : words[0]
   const knownWords = [...Object.keys(commands), 'help']
@@ -125,11 +125,11 @@ export async function run(words: readonly string[]): Promise<void> {
     await checkCommand(words)
     const commandName = words[0] === 'help' ? words[1] : words[0]
     // A completion script names every command.
-    const isAlone =
+    const isSingleCommand =
       commandName !== undefined &&
       commandName !== 'completion' &&
       Object.hasOwn(commands, commandName)
-    const program = createProgram(await loadCommands(isAlone ? commandName : undefined))
+    const program = createProgram(await loadCommands(isSingleCommand ? commandName : undefined))
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError)

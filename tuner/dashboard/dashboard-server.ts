@@ -15,7 +15,7 @@ import { guard, MalformedRequest, mayWrite, securityHeaders } from './guard.ts'
 import { exportFormats, parseQuestion, renderSpecText } from './page-exports.ts'
 import { StoreWatcher } from './store-watcher.ts'
 import { streamExperiment } from './stream.ts'
-import { addTrialFiles } from './trial-files.ts'
+import { registerTrialFileRoutes } from './trial-files.ts'
 
 export interface DashboardServer {
   readonly server: FastifyInstance
@@ -98,7 +98,7 @@ export async function createDashboard(
     streamExperiment(watcher, request.params.id, sentTrials, reply.raw)
   })
 
-  addTrialFiles(server, watcher)
+  registerTrialFileRoutes(server, watcher)
 
   server.get<{ Params: { id: string; file: string }; Querystring: { view?: unknown } }>(
     '/api/experiments/:id/export/:file',

@@ -7,9 +7,9 @@ import { UserError } from '../exit-codes.ts'
 import type { StoreWatcher } from './store-watcher.ts'
 
 /** Bytes that are shown, from the end of a log. */
-const logBytes = 64 * 1024
+const maxLogBytes = 64 * 1024
 
-export function addTrialFiles(server: FastifyInstance, watcher: StoreWatcher): void {
+export function registerTrialFileRoutes(server: FastifyInstance, watcher: StoreWatcher): void {
   server.get<{ Params: { id: string; number: string } }>(
     '/api/experiments/:id/trials/:number/log',
     async ({ params }, reply) => {
@@ -55,14 +55,14 @@ async function readLogTail(path: string): Promise<string> {
     )
   })
   try {
-    const about = await handle.stat()
-    if (!about.isFile()) throw new UserError(`${path} is not a file`)
-    const { size } = about
-    const from = Math.max(0, size - logBytes)
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw new UserError(`${path} is not a file`)
+    const { size } = stats
+    const from = Math.max(0, size - maxLogBytes)
     const { buffer, bytesRead } = await handle.read(
-      Buffer.alloc(Math.min(size, logBytes)),
+      Buffer.alloc(Math.min(size, maxLogBytes)),
       0,
-      Math.min(size, logBytes),
+      Math.min(size, maxLogBytes),
       from,
     )
     const text = buffer.toString('utf8', 0, bytesRead)

@@ -1,6 +1,6 @@
 /**
- * Rules out configurations by launches that ran out of memory: with no more memory and no smaller
- * demand, they run out of it, too.
+ * Rules out configurations by launches that ran out of memory: a configuration with at most the
+ * same memory and at least the same demand would fail as well.
  */
 import { createRng } from '../../search/rng.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
@@ -73,7 +73,7 @@ export function excludeOutOfMemory(
   }
 }
 
-/** Adds to the detail of a trial how many configurations its lack of memory rules out. */
+/** Adds to the detail of a trial that ran out of memory how many configurations it rules out. */
 export function addExclusionReason(
   trial: FinishedTrial,
   problem: Problem,

@@ -45,7 +45,7 @@ export async function resolveOutcome(
     const stored = await store.load(record.id)
     return stored
       ? { recommendation: (await reevaluate(stored)).recommendation }
-      : { unreadable: 'it is gone' }
+      : { unreadable: 'it was deleted' }
   } catch (error) {
     return { unreadable: (error as Error).message }
   }

@@ -86,7 +86,7 @@ function Screen({
   nowMs: number
 }) {
   const eta = estimateRemainingSeconds(state, nowMs)
-  const at = Math.min(
+  const trialCount = Math.min(
     state.maxTrials,
     countTrials(state) + state.running.filter((trial) => !trial.confirming).length,
   )
@@ -95,21 +95,21 @@ function Screen({
       ? ''
       : `, ${computeCertaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % certain`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
-  const point = (row: (typeof state.rows)[number]) => ({
+  const toPoint = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,
     capacityRps: row.trial.state === 'complete' ? row.trial.measurement.capacityRps : 0,
   })
   const plot = drawScatter(
-    state.rows.map(point),
+    state.rows.map(toPoint),
     { width: Math.min(columns - 2, 72), height: plotHeight },
-    bestRow && point(bestRow),
+    bestRow && toPoint(bestRow),
     style,
   )
-  const busy = listDisturbedRows(state.rows)
+  const disturbedRows = listDisturbedRows(state.rows)
   const lines = state.rows.filter(({ trial }) => !wasDisturbed(trial))
   return (
     <Box flexDirection="column">
-      <Static items={state.stopped ? [...lines, ...busy] : lines}>
+      <Static items={state.stopped ? [...lines, ...disturbedRows] : lines}>
         {(row) => {
           const line = formatTrial(row, style)
           return (
@@ -124,7 +124,7 @@ function Screen({
         <Box flexDirection="column" marginTop={1}>
           <Text>
             <Text bold>{state.name}</Text>
-            {`  trial ${at} of at most ${state.maxTrials}, ${formatDuration((nowMs - state.startedAtMs) / 1000)}`}
+            {`  trial ${trialCount} of at most ${state.maxTrials}, ${formatDuration((nowMs - state.startedAtMs) / 1000)}`}
             {eta === undefined ? '' : `, about ${formatDuration(eta)} left`}
             {`, ${state.provenance}, seed ${state.seed}`}
           </Text>
@@ -135,7 +135,7 @@ function Screen({
               : 'no configuration meets it yet'}
             {`  (trials cost ${money(state.spent)})`}
           </Text>
-          {busy.map((row) => (
+          {disturbedRows.map((row) => (
             <Text key={`busy ${row.trial.number}`} color="yellow">
               {`${formatTrial(row, style).mark} ${formatTrial(row, style).text}; will be tried again`}
             </Text>

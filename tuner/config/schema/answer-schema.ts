@@ -1,4 +1,7 @@
-/** Schema of `expect` and `golden`: which answers are correct. */
+/**
+ * Schema of `expect` and `golden`: which answers are correct. Golden answers are reference answers,
+ * of the first trial or of a file.
+ */
 import { z } from 'zod'
 import { createCodec, number, optional, path, share } from './schema-parts.ts'
 

@@ -20,25 +20,25 @@ export function resolveMetrics(
       'backend simulated cannot read metrics of a server',
       'remove them, or use backend: local or kubernetes',
     )
-  const grpc =
+  const isGrpc =
     predictor.kind !== 'builtin' && protocolTable[predictor.protocol].transport === 'grpc'
-  const forwarded =
+  const isPortForwarded =
     entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
-  const triton = predictor.kind === 'command' && predictor.server?.kind === 'triton'
+  const isTriton = predictor.kind === 'command' && predictor.server?.kind === 'triton'
   for (const { name, from } of serverMetrics) {
-    if (triton && from === defaultMetricsPath)
+    if (isTriton && from === defaultMetricsPath)
       report(
         ['metrics'],
         `${name}: Triton serves its metrics on a separate port`,
         'set it: from: ":8002/metrics"',
       )
-    if (grpc && !/^(https?)?:/i.test(from))
+    if (isGrpc && !/^(https?)?:/i.test(from))
       report(
         ['metrics'],
         `${name}: a gRPC port does not serve ${from}`,
         'set the HTTP port: from: ":8002/metrics"',
       )
-    if (forwarded && from.startsWith(':'))
+    if (isPortForwarded && from.startsWith(':'))
       report(
         ['metrics'],
         `${name}: port forwarding reaches only the port of the predictor, not ${from}`,
