@@ -75,7 +75,7 @@ describe('JSON tensors', () => {
     [
       'unknown output',
       { inputs: [x()], outputs: [{ name: 'z' }] },
-      /unknown output "z"; model 'net' gives y, label/,
+      /unknown output "z"; model 'net' has the outputs y, label/,
     ],
     [
       'binary without header',

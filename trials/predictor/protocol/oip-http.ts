@@ -171,7 +171,7 @@ function chooseReplyFormat(request: Record<string, unknown>, model: ServedModelI
     if (!isRecord(output) || !model.outputs.some((known) => known.name === name))
       throw new RequestError(
         400,
-        `unknown output ${formatShape(name)}; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+        `unknown output ${formatShape(name)}; model '${model.name}' has the outputs ${model.outputs.map((o) => o.name).join(', ')}`,
       )
     const wish = isRecord(output.parameters) ? output.parameters.binary_data : undefined
     return { name: name as string, binary: typeof wish === 'boolean' ? wish : binaryDefault }
