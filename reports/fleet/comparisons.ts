@@ -44,7 +44,9 @@ export function compareWholeGpus(
 /** Limit for the solver, which takes milliseconds for one model. */
 const maxSecondsAlone = 5
 
-/** Each model on GPUs of its own, cut for it alone; the bound is that of such a fleet. */
+/**
+ * Packs each model on its own GPUs, partitioned for that model; the bound is that of such a fleet.
+ */
 export async function packModelsApart(
   models: readonly FleetModel[],
   demandRps: readonly number[],
@@ -104,7 +106,7 @@ const takesWholeGpu = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
     (partition) => partition.length === 1 && partition[0] === segment.slice,
   )
 
-/** Finds the part of a GPU that a slice takes: one over how many fit. */
+/** Computes the share of a GPU that a slice takes: one divided by the number of slices that fit. */
 function findFraction(segment: Segment, kinds: readonly GpuKind[]): number {
   const counts = findKind(segment, kinds).partitions.map(
     (partition) => partition.filter((slice) => slice === segment.slice).length,

@@ -47,11 +47,12 @@ export function planNodes(
 }
 
 /**
- * Nodes full of GPUs that are cut alike, so that few layouts are needed; the rest shares nodes. A
- * replica on several GPUs stays in one node; one that needs more than a node takes whole nodes.
+ * Fills nodes with GPUs of the same partition, so that few layouts are needed; the remaining GPUs
+ * share nodes. A replica on several GPUs stays in one node; one that needs more than a node takes
+ * whole nodes.
  */
 function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
-  // A replica on several GPUs takes them whole, so the one slot tells.
+  // A replica on several GPUs takes them whole, so each has one slot.
   const countReplicaGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
   const alike = grouped(gpus, (gpu) =>
     countReplicaGpus(gpu) > 1

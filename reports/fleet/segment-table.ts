@@ -14,7 +14,7 @@ const columnNames = [
   'memoryMiB',
 ] as const
 type Column = (typeof columnNames)[number]
-/** Column of recorded tables that is not read: a fleet file has prices of its own. */
+/** Column of recorded tables that is ignored: the fleet file has its own prices. */
 const ignoredColumn = 'priceperhour'
 
 const hint =

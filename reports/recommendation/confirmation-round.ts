@@ -95,8 +95,8 @@ interface ConfirmationRound {
  * measured. Candidates without rounds left are not measured, but a cheaper unrefuted one still
  * ranks first.
  * @param hasNoRoundLeft whether a candidate was measured as often as is allowed
- * @param tolerance a smaller relative gain over a confirmed candidate is not worth a round, 0.05 =
- * 5 %
+ * @param tolerance relative gain over a confirmed candidate, 0-1; a smaller one is not worth a
+ * round
  * @returns undefined once the cheapest is confirmed, or nothing is worth a round
  */
 export function chooseConfirmationRound(

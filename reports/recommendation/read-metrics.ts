@@ -22,7 +22,7 @@ export const findMetricsAt = (
     ),
   )
 
-/** Metrics by name from the last trial that read them, at whatever rate. */
+/** Gets the metrics by name from the last trial that read them, at any rate. */
 export function findLastMetrics(trials: readonly FinishedTrial[]): MetricValues | undefined {
   const last = trials
     .flatMap((t) =>

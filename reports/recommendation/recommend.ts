@@ -35,7 +35,7 @@ export interface RecommendInput extends RankingCriteria {
    * 'default'`) among them, in order.
    */
   readonly trials: readonly FinishedTrial[]
-  /** Whether a second measurement of the winner was asked for; default true. */
+  /** Whether a second measurement of the winner was requested; default true. */
   readonly confirm?: boolean
   /** Limit of the run; absent: not known. */
   readonly maxTrials?: number

@@ -35,7 +35,7 @@ export type MeasureTask =
       readonly rateRps: number
       /** Rates below this are not tried: another configuration would be better. */
       readonly minRps?: number
-      /** Lowest proven rate that is worth more than the requested rate met without proof. */
+      /** A proven rate down to this one is preferred to the requested rate met without proof. */
       readonly minProvenRps?: number
       /** Requests after which comparable servers were steady in other trials. */
       readonly warmUpRequests?: number

@@ -97,7 +97,7 @@ function bisectMaxRate(hasProperty: (rateRps: number) => boolean): number {
   return low
 }
 
-/** Finds the highest rate that the server sustains, whatever the latencies. */
+/** Finds the highest rate that the server sustains, regardless of latencies. */
 export function findSaturationRps(model: LlmQueueing): number {
   const { pools } = model.server
   if (pools === undefined)

@@ -181,7 +181,7 @@ export function predictTpotAtZ(
   z: number,
   prefillExtraMs = 0,
 ): number {
-  // The number of decoding sequences is taken for a Poisson variable.
+  // The number of decoding sequences is modelled as a Poisson variable.
   const crowdedSequences = Math.min(maxSequences, sequences + z * Math.sqrt(sequences))
   const crowdedMs = steps.decodeMs(crowdedSequences) / tokensPerStep.mean / (1 - prefillShare)
   // Crowding and prompts slow all answers alike, so their deviations add up. The number of accepted

@@ -1,4 +1,4 @@
-/** Experiments side by side, all under the question that the page asks. */
+/** Experiments side by side, all under the what-if settings of the page. */
 import { useLayoutEffect, useReducer, useRef } from 'preact/hooks'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'

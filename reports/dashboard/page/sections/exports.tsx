@@ -1,6 +1,4 @@
-/**
- * What can be taken away: documents under the question that the page asks, and deployment specs.
- */
+/** Exports: documents under the what-if settings of the page, and deployment specs. */
 import { useEffect, useState } from 'preact/hooks'
 import { renderTrialsCsv } from '../../../report/trials-csv.ts'
 import type { Answer } from '../answer.ts'
