@@ -25,7 +25,7 @@ export const pure = [
   'trials/launchers/local/resource-pool',
   'trials/servers/**/*',
   'trials/launchers/kubernetes/{deploy,gpus/cluster-facts,manifests/{manifests,payload-map,pod-policy,pod-secrets},launch/planned-objects}',
-  'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,llm-pools,pipeline,simulated}',
+  'trials/launchers/simulated/{simulated-launcher,simulated-capacity,learned-pipeline,llm,llm-pools,pipeline,simulated}',
   'trials/predictor/{images,settings,server/{batcher,repository}}',
   'trials/predictor/llm/{scheduler,speculation,step-costs,step-model,gguf/gguf-engine}',
   'trials/predictor/{preprocess,protocol}/**/*',

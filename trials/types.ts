@@ -83,6 +83,25 @@ export interface StageUsage {
   /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
   readonly busyShare: number
   readonly busier: 'cpu' | 'gpu'
+  /** Its load curve: one point for each load of the trial. Absent in virtual time. */
+  readonly loads?: readonly StageLoad[]
+}
+
+/** What a stage did under one load, of one replica. */
+export interface StageLoad {
+  /** Visits per second. */
+  readonly visitRps: number
+  /** Visits of a request. */
+  readonly visits: number
+  /** Mean time of a visit without its calls, ms. */
+  readonly meanMs: number
+  /** CPU time of a visit, ms. */
+  readonly cpuMs: number
+  /** Time of the GPU for a visit, ms; 0 without one. */
+  readonly gpuMs: number
+  /** Requests arrive at random; otherwise each follows an answer. */
+  readonly isOpen: boolean
+  readonly seconds: number
 }
 
 /** Resource usage of a predictor. */

@@ -11,6 +11,7 @@ import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { findBinding } from './binding.ts'
 import { listCaveats } from './caveats.ts'
 import { computeParetoFront, computeQualityFronts } from './pareto-front.ts'
+import { evaluatePredictions } from './prediction-error.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import { rankCandidates } from './ranking.ts'
 import { hasNoResult } from './reasons.ts'
@@ -68,6 +69,8 @@ export function recommendFrom(
   const limited = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
   const stages = subject && reportStages(subject, input)
   const relaxedSlo = best && stages && evaluateRelaxedSlo(input.trials, input, best.candidate)
+  const predictionError =
+    subject && stages && evaluatePredictions(input.trials, subject.trial, input)
   const defaultTrial = input.trials.find((t) => t.purpose === 'default')
   const key = defaultTrial && configurationKey(defaultTrial.configuration)
   const baseline = defaultTrial && all.find((j) => configurationKey(j.trial.configuration) === key)
@@ -108,6 +111,7 @@ export function recommendFrom(
       : { what: 'unknown', evidence: 'no trial has finished' },
     ...(stages && { stages }),
     ...(relaxedSlo && { relaxedSlo }),
+    ...(predictionError && { predictionError }),
     front: computeParetoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all

@@ -136,6 +136,16 @@ export interface StageReport {
   readonly busyShare?: number
 }
 
+/** How far the predictions of the search were from the measured capacities, as shares of these. */
+export interface PredictionError {
+  /** Trials that were predicted. */
+  readonly trials: number
+  readonly median: number
+  readonly p90: number
+  /** Of the best (or nearest), if it was predicted. */
+  readonly subject?: { readonly predictedRps: number; readonly measuredRps: number }
+}
+
 /** A looser SLO. */
 export interface RelaxedSlo {
   readonly limitMs: number
@@ -167,6 +177,8 @@ export interface Recommendation {
   readonly stages?: readonly StageReport[]
   /** Of a pipeline: what a limit that is 10 % looser would save. */
   readonly relaxedSlo?: RelaxedSlo
+  /** Of a pipeline: how far predictions were off; absent if no trial was predicted. */
+  readonly predictionError?: PredictionError
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
    * by rising latency: each is the configuration that would win under a tighter limit, at its safe

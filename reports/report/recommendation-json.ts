@@ -412,6 +412,21 @@ export const recommendationDocument = z.object({
     .describe(
       'Of a pipeline: what a limit that is 10 % looser would save, by the measured load curves.',
     ),
+  predictionError: z
+    .object({
+      trials: z.number().describe('Trials whose capacity was predicted.'),
+      median: z.number().describe('Median error, as a share of the measured capacity.'),
+      p90: z.number().describe('Error that nine of ten predictions do not exceed.'),
+      subject: z
+        .object({
+          predictedRps: z.number().describe('Capacity predicted before the trial.'),
+          measuredRps: z.number().describe('Capacity that the trial measured.'),
+        })
+        .optional()
+        .describe('Of `best` (or `nearest`), if it was predicted.'),
+    })
+    .optional()
+    .describe('Of a pipeline: how far predictions of the search were from measured capacities.'),
   front: z
     .array(candidate)
     .describe(

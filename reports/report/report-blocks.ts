@@ -32,6 +32,7 @@ import {
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { describeStatus, formatStatusSentence } from '../recommendation/describe-status.ts'
+import { describePredictionError } from '../recommendation/prediction-error.ts'
 import {
   type RankedCandidate,
   type RankingCriteria,
@@ -177,6 +178,7 @@ function listReasonLines(r: Recommendation): string[] {
       : []),
     ...(r.stages ?? []).map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}.`),
     ...(r.relaxedSlo ? [`${describeRelaxedSlo(r.relaxedSlo)}.`] : []),
+    ...(r.predictionError ? [`${describePredictionError(r.predictionError)}.`] : []),
     ...(subject?.metrics
       ? [
           `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,

@@ -1,7 +1,7 @@
 /** Observations of earlier experiments with the same model and predictor. */
 import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
-import type { TrialStore } from '../../trials/types.ts'
+import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
 import type { StageEntry } from '../config/schema/stage-schema.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
@@ -17,6 +17,8 @@ interface History {
   /** Identifiers of the experiments, newest first. */
   readonly experiments: readonly string[]
   readonly observations: readonly Observation[]
+  /** All trials of these experiments, of a pipeline: they have measured its stages. */
+  readonly stageTrials: readonly FinishedTrial[]
 }
 
 /**
@@ -30,9 +32,11 @@ export async function loadHistory(
 ): Promise<History> {
   const experiments: string[] = []
   const observations: Observation[] = []
+  const stageTrials: FinishedTrial[] = []
   const records = await store.list()
   const experimentCreatedAt = records.find(({ id }) => id === experimentId)?.createdAt
-  if (!experiment.history || experimentCreatedAt === undefined) return { experiments, observations }
+  if (!experiment.history || experimentCreatedAt === undefined)
+    return { experiments, observations, stageTrials }
   const { objective, space, document } = experiment
   const earlier = records
     .filter(
@@ -51,6 +55,7 @@ export async function loadHistory(
       createServerKey(loaded.experiment.spec as ExperimentDocument) !== createServerKey(document)
     )
       continue
+    if (experiment.stages !== undefined) stageTrials.push(...loaded.trials)
     const refutedTrials = new Set(findRefuted(loaded.trials))
     const scale = computeObjectiveScale(loaded.trials, objective)
     const usable = loaded.trials
@@ -61,7 +66,7 @@ export async function loadHistory(
     experiments.push(id)
     observations.push(...usable)
   }
-  return { experiments, observations }
+  return { experiments, observations, stageTrials }
 }
 
 /** Creates a key of model and predictor, or of those of all stages with their calls. */

@@ -13,7 +13,8 @@ import type { LoopParts } from './parts.ts'
 import { countNextAttempt, planRetries, type RetryPlan } from './retries.ts'
 import { countsAsTrial, isUnplaced } from './trial-status.ts'
 
-export interface LedgerOptions extends Pick<LoopParts, 'problem' | 'recommend' | 'progress'> {
+export interface LedgerOptions
+  extends Pick<LoopParts, 'problem' | 'learnFromTrials' | 'recommend' | 'progress'> {
   /** Trials of earlier processes, in the order in which they ended. */
   readonly earlier: readonly FinishedTrial[]
   readonly ownGpus?: readonly Gpu[]
@@ -30,7 +31,7 @@ export class Ledger {
   readonly #memoisedProblem: () => Problem
 
   constructor(options: LedgerOptions) {
-    const { earlier, progress, problem, recommend, ownGpus } = options
+    const { earlier, progress, problem, learnFromTrials, recommend, ownGpus } = options
     this.#options = options
     this.#trials = [...earlier]
     this.#interrupted = progress?.running ?? []
@@ -42,9 +43,10 @@ export class Ledger {
       this.#trials,
       (trials) => recommend(trials, undefined).best,
     )
-    this.#memoisedProblem = memoiseByTrialCount(this.#trials, (trials) =>
-      excludeOutOfMemory(problem, trials, ownGpus),
-    )
+    this.#memoisedProblem = memoiseByTrialCount(this.#trials, (trials) => {
+      const remaining = excludeOutOfMemory(problem, trials, ownGpus)
+      return learnFromTrials?.(remaining, trials) ?? remaining
+    })
   }
 
   /** All trials of the experiment, in the order in which they ended. */
@@ -96,7 +98,10 @@ export class Ledger {
     return this.#memoisedBest()
   }
 
-  /** The problem without the configurations that trials have shown to run out of memory. */
+  /**
+   * The problem with what trials have shown: without the configurations that run out of memory, and
+   * with predictions of pipelines by their stages.
+   */
   get problem(): Problem {
     return this.#memoisedProblem()
   }

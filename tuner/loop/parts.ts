@@ -15,6 +15,11 @@ export interface LoopParts {
   readonly experimentId: string
   readonly provenance: Provenance
   readonly problem: Problem
+  /**
+   * The problem with what the trials tell of other configurations beside their capacities. Absent:
+   * nothing.
+   */
+  readonly learnFromTrials?: (problem: Problem, trials: readonly FinishedTrial[]) => Problem
   /** Number of configurations in the space; Infinity for a continuous one. */
   readonly spaceSize: number
   /** Capacity by the device model, requests per second; undefined where it does not serve. */

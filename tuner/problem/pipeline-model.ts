@@ -1,13 +1,18 @@
 /** The modelled stages of a pipeline: for its simulation, and for the prior of its search. */
+import { modelsCapacityOrLatency } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
+import { sampleRepresentatives } from '../../search/space/candidates.ts'
 import { satisfiesConstraints } from '../../search/space/space.ts'
 import type { Configuration, Parameter, Problem } from '../../search/types.ts'
 import { softenCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
+import { createLearnedPipelinePredictor } from '../../trials/launchers/simulated/learned-pipeline.ts'
+import type { PredictedPipeline } from '../../trials/launchers/simulated/pipeline-estimate.ts'
 import {
   createModelledPipelinePredictor,
   type SimulatedPipelineOptions,
 } from '../../trials/launchers/simulated/pipeline-launcher.ts'
 import { joinConfiguration, splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
 import { chooseDefaultConfiguration } from './default-configuration.ts'
 import { createEstimatorLookup, findArchitectures, resolveAnchor } from './estimators.ts'
@@ -40,6 +45,20 @@ export function modelStages(
     : { pipeline: { stages }, stages: new Map(modelled), slo, seed }
 }
 
+const createPrior = (
+  predict: (configuration: Configuration) => PredictedPipeline | undefined,
+  slo: Experiment['slo'],
+): Required<Pick<Problem, 'priorLogRate' | 'priorLogConstraint'>> => ({
+  priorLogRate: (configuration) => {
+    const predicted = predict(configuration)
+    return predicted && Math.log(softenCapacity(predicted, slo))
+  },
+  priorLogConstraint: (configuration) => {
+    const predicted = predict(configuration)
+    return predicted && Math.log(predicted.unloadedMs)
+  },
+})
+
 /** Creates the prediction of the pipeline, which the search corrects by its trials. */
 export function createPipelinePrior(
   experiment: Experiment,
@@ -47,7 +66,7 @@ export function createPipelinePrior(
 ): Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'> {
   const modelled = modelStages(experiment, stages)
   if (modelled === undefined) return {}
-  const predict = createModelledPipelinePredictor(modelled)
+  const prior = createPrior(createModelledPipelinePredictor(modelled), experiment.slo)
   const lookups = new Map(
     stages.map(({ name, experiment }) => [name, createEstimatorLookup(experiment)!]),
   )
@@ -60,14 +79,7 @@ export function createPipelinePrior(
       read(lookups.get(stage)!(configuration)),
     )
   return {
-    priorLogRate: (configuration) => {
-      const predicted = predict(configuration)
-      return predicted && Math.log(softenCapacity(predicted, experiment.slo))
-    },
-    priorLogConstraint: (configuration) => {
-      const predicted = predict(configuration)
-      return predicted && Math.log(predicted.unloadedMs)
-    },
+    ...prior,
     cannotServe: (configuration) =>
       evaluate(configuration, ({ estimator, configuration }) =>
         estimator.cannotServe(configuration),
@@ -76,6 +88,34 @@ export function createPipelinePrior(
       evaluate(configuration, ({ estimator, configuration }) =>
         estimator.memoryFitProbability(configuration),
       ).reduce((product, probability) => product * probability, 1),
+  }
+}
+
+/**
+ * Creates what the search knows of a pipeline after some trials: they have measured all its stages,
+ * and the queues of these predict the other configurations, as soon as they predict all. Undefined
+ * where the device model knows the stages.
+ * @param earlier trials of earlier experiments with equal stages
+ */
+export function createPipelineLearner(
+  experiment: Experiment,
+  stages: Stages,
+  earlier: readonly FinishedTrial[],
+): ((problem: Problem, trials: readonly FinishedTrial[]) => Problem) | undefined {
+  const { slo, objective } = experiment
+  if (!modelsCapacityOrLatency(objective) || modelStages(experiment, stages) !== undefined)
+    return undefined
+  const parameters = new Map(
+    stages.map(({ name, experiment }) => [name, experiment.space.parameters]),
+  )
+  return (problem, trials) => {
+    const predict = createLearnedPipelinePredictor({ stages }, parameters, slo, [
+      ...earlier,
+      ...trials,
+    ])
+    const all = sampleRepresentatives(problem.space)
+    const isPredicted = all.every((one) => predict(one) !== undefined)
+    return isPredicted ? { ...problem, ...createPrior(predict, slo) } : problem
   }
 }
 

@@ -34,7 +34,7 @@ import { applyCalibration } from '../problem/calibration.ts'
 import { chooseDefaultConfiguration } from '../problem/default-configuration.ts'
 import { requireServable } from '../problem/estimate-table.ts'
 import { dependsOnHostCores } from '../problem/estimators.ts'
-import { choosePipelineDefault } from '../problem/pipeline-model.ts'
+import { choosePipelineDefault, createPipelineLearner } from '../problem/pipeline-model.ts'
 import {
   createCapacityEstimator,
   createLabeller,
@@ -79,6 +79,9 @@ export async function assemble(
       experimentId,
       provenance,
       problem,
+      learnFromTrials:
+        experiment.stages &&
+        createPipelineLearner(experiment, experiment.stages, history.stageTrials),
       spaceSize: countConfigurations(problem.space),
       estimateCapacityRps: createCapacityEstimator(experiment),
       defaultConfiguration:

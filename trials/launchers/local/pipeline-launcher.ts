@@ -29,7 +29,7 @@ import type { LocalLauncherOptions } from './launch.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { countCores, createResourcePool, type ResourcePool } from './resource-pool.ts'
 import { startStageRelay } from './stage-relay.ts'
-import { type ServingStage, StageUsageMeter } from './stage-usage.ts'
+import { readStageUsages, type ServingStage, StageUsageMeter } from './stage-usage.ts'
 
 export interface LocalPipelineOptions {
   readonly pipeline: Pipeline
@@ -190,7 +190,7 @@ function createPredictor(
       stages
         .flatMap(({ name, replicas }) => replicas.map((one) => `stage ${name}:\n${one.logTail()}`))
         .join('\n'),
-    usage: async () => joinUsages(await readUsages(stages), meter, launchSeconds),
+    usage: () => joinUsages(stages, meter, launchSeconds),
     died: Promise.race(
       stages.flatMap(({ name, replicas }) =>
         replicas.map(async ({ died }): Promise<PredictorDeath> => {
@@ -203,33 +203,20 @@ function createPredictor(
   }
 }
 
-async function readUsages(
-  stages: readonly ServingStage[],
-): Promise<ReadonlyMap<string, readonly Usage[]>> {
-  return new Map(
-    await Promise.all(
-      stages.map(
-        async ({ name, replicas }) =>
-          [name, await Promise.all(replicas.map((one) => one.usage()))] as const,
-      ),
-    ),
-  )
-}
-
 /** The whole pipeline: sums over all replicas, during the last load. */
-function joinUsages(
-  usages: ReadonlyMap<string, readonly Usage[]>,
+async function joinUsages(
+  stages: readonly ServingStage[],
   meter: StageUsageMeter,
   launchSeconds: number,
-): Usage {
-  const all = [...usages.values()].flat()
+): Promise<Usage> {
+  const all = [...(await readStageUsages(stages)).values()].flat()
   const total = (read: (usage: Usage) => number | undefined): number =>
     sum(all.map((usage) => read(usage) ?? 0))
-  const stages = meter.computeUsage(usages)
+  const stageUsages = await meter.computeUsage()
   return {
     cpuCores: total(({ cpuCores }) => cpuCores),
     peakRssMiB: total(({ peakRssMiB }) => peakRssMiB),
     launchSeconds,
-    ...(stages.length > 0 && { stages }),
+    ...(stageUsages.length > 0 && { stages: stageUsages }),
   }
 }

@@ -1,9 +1,9 @@
-/** Usage of the stages of a launched pipeline during its last load. */
+/** Usage of the stages of a launched pipeline: of its last load, and the load curve of each stage. */
 import { mean, sum } from 'simple-statistics'
 import type { LoadRun } from '../../../profiler/model/load-run.ts'
 import { computeVisitRatios, type Pipeline } from '../../pipeline/pipeline.ts'
 import type { Resources } from '../../resources.ts'
-import type { Predictor, StageUsage, Usage } from '../../types.ts'
+import type { Predictor, StageLoad, StageUsage, Usage } from '../../types.ts'
 import type { RelayTotals, StageRelay } from './stage-relay.ts'
 
 /** A stage that serves. */
@@ -18,15 +18,31 @@ export interface ServingStage {
 
 /** Visits to a stage during one load. */
 interface StageVisits {
+  readonly count: number
   /** Mean visits of a request. */
   readonly visits: number
   /** Mean time of a visit, with the calls that it makes, ms. */
   readonly totalMs: number
 }
 
-/** Observes the loads of a pipeline, and computes what its stages did during the last one. */
+/** What was observed of one load. */
+interface ObservedLoad {
+  readonly seconds: number
+  readonly isOpen: boolean
+  /** By stage; without those whose visits are unknown. */
+  readonly visits: ReadonlyMap<string, StageVisits>
+  readonly usages: Promise<StageUsages>
+}
+
+/** Usages of the replicas of each stage. */
+export type StageUsages = ReadonlyMap<string, readonly Usage[]>
+
+/** Shorter loads have few ticks of the clock by which the kernel counts CPU time. Assumed. */
+const minLoadSeconds = 0.2
+
+/** Observes the loads of a pipeline, and computes what its stages did. */
 export class StageUsageMeter {
-  private lastVisits: ReadonlyMap<string, StageVisits> = new Map()
+  private readonly observed: ObservedLoad[] = []
 
   constructor(
     private readonly pipeline: Pipeline,
@@ -35,45 +51,111 @@ export class StageUsageMeter {
 
   /** For `HttpTarget.observeLoad`: the usage of the replicas counts from here, too. */
   observeLoad(): (run: LoadRun) => void {
+    const startedMs = performance.now()
     for (const { replicas } of this.stages) for (const one of replicas) one.restartUsage?.()
     const before = this.stages.map(({ relay }) => relay?.read())
     return (run) => {
-      this.lastVisits = new Map(
+      const visits = new Map(
         this.stages.flatMap(({ name, relay }, i) => {
-          const visits =
+          const seen =
             relay === undefined ? summariseEntry(run) : compare(before[i], relay.read(), run)
-          return visits === undefined ? [] : [[name, visits]]
+          return seen === undefined ? [] : [[name, seen]]
         }),
       )
+      const seconds = (performance.now() - startedMs) / 1000
+      this.observed.push({
+        seconds,
+        isOpen: run.load.kind === 'open',
+        visits,
+        usages: readStageUsages(this.stages),
+      })
     }
   }
 
-  /** @param usages of the replicas of each stage; stages whose visits are unknown are left out */
-  computeUsage(usages: ReadonlyMap<string, readonly Usage[]>): StageUsage[] {
-    const ownMs = computeOwnTimes(this.pipeline, this.lastVisits)
+  /** @returns the stages whose visits are known */
+  async computeUsage(): Promise<StageUsage[]> {
+    const loads = await Promise.all(
+      this.observed.map(async (load) => ({ ...load, usages: await load.usages })),
+    )
+    const last = loads.at(-1)
+    if (last === undefined) return []
+    const curves = loads.map((load) => this.#describeLoad(load))
     return this.stages.flatMap(({ name, resources }) => {
-      const visits = this.lastVisits.get(name)
-      if (visits === undefined) return []
-      const replicas = usages.get(name)!
-      const cpuShare = mean(replicas.map(({ cpuCores = 0 }) => cpuCores)) / resources.cpuCores
-      const gpuShare = mean(replicas.map(({ gpuUtilization = 0 }) => gpuUtilization))
+      const at = curves.at(-1)!.get(name)
+      if (at === undefined) return []
+      const replicas = last.usages.get(name)!
+      const cpuShare = computeMeanCores(replicas) / resources.cpuCores
+      const gpuShare = computeMeanGpuShare(replicas)
       return [
         {
           stage: name,
-          visits: visits.visits,
-          meanMs: ownMs.get(name)!,
+          visits: at.visits,
+          meanMs: at.meanMs,
           busyShare: Math.max(cpuShare, gpuShare),
-          busier: gpuShare > cpuShare ? 'gpu' : 'cpu',
+          busier: gpuShare > cpuShare ? ('gpu' as const) : ('cpu' as const),
+          loads: curves.flatMap((curve) => {
+            const load = curve.get(name)
+            return load === undefined || load.seconds < minLoadSeconds ? [] : [load]
+          }),
         },
       ]
     })
   }
+
+  #describeLoad({
+    seconds,
+    isOpen,
+    visits,
+    usages,
+  }: Omit<ObservedLoad, 'usages'> & { readonly usages: StageUsages }): ReadonlyMap<
+    string,
+    StageLoad
+  > {
+    const ownMs = computeOwnTimes(this.pipeline, visits)
+    return new Map(
+      [...visits].map(([name, seen]) => {
+        const replicas = usages.get(name)!
+        const visitRps = seen.count / seconds / replicas.length
+        return [
+          name,
+          {
+            visitRps,
+            visits: seen.visits,
+            meanMs: ownMs.get(name)!,
+            cpuMs: (1000 * computeMeanCores(replicas)) / visitRps,
+            gpuMs: (1000 * computeMeanGpuShare(replicas)) / visitRps,
+            isOpen,
+            seconds,
+          },
+        ]
+      }),
+    )
+  }
+}
+
+const computeMeanCores = (replicas: readonly Usage[]): number =>
+  mean(replicas.map(({ cpuCores = 0 }) => cpuCores))
+
+const computeMeanGpuShare = (replicas: readonly Usage[]): number =>
+  mean(replicas.map(({ gpuUtilization = 0 }) => gpuUtilization))
+
+export async function readStageUsages(stages: readonly ServingStage[]): Promise<StageUsages> {
+  return new Map(
+    await Promise.all(
+      stages.map(
+        async ({ name, replicas }) =>
+          [name, await Promise.all(replicas.map((one) => one.usage()))] as const,
+      ),
+    ),
+  )
 }
 
 /** The load generator calls the entry directly, so that its record has all visits. */
 function summariseEntry({ latencyMs }: LoadRun): StageVisits | undefined {
   const answered = [...latencyMs].filter((ms) => !Number.isNaN(ms))
-  return answered.length === 0 ? undefined : { visits: 1, totalMs: mean(answered) }
+  return answered.length === 0
+    ? undefined
+    : { count: answered.length, visits: 1, totalMs: mean(answered) }
 }
 
 /** Undefined without answers, and where visits cannot be counted. */
@@ -86,6 +168,7 @@ function compare(
   const answers = after.answers - before.answers
   if (answers === 0) return undefined
   return {
+    count: answers,
     visits: (after.requests - before.requests) / sentMs.length,
     totalMs: (after.answerMs - before.answerMs) / answers,
   }
@@ -97,18 +180,18 @@ function compare(
  */
 function computeOwnTimes(
   pipeline: Pipeline,
-  visitsByStage: ReadonlyMap<string, StageVisits>,
+  seen: ReadonlyMap<string, StageVisits>,
 ): ReadonlyMap<string, number> {
   const declared = computeVisitRatios(pipeline)
   const callMs = ({ stage, ratio }: { stage: string; ratio: number }): number => {
-    const called = visitsByStage.get(stage)
+    const called = seen.get(stage)
     return called === undefined
       ? 0
       : ((ratio * called.visits) / declared.get(stage)!) * called.totalMs
   }
   return new Map(
     pipeline.stages.flatMap(({ name, calls, parallelCalls }) => {
-      const visits = visitsByStage.get(name)
+      const visits = seen.get(name)
       if (visits === undefined) return []
       const times = calls.map(callMs)
       const callsMs = parallelCalls ? Math.max(0, ...times) : sum(times)

@@ -5,10 +5,22 @@
 import type { CpuStage } from './cpu-stage.ts'
 import { getJitterFactors } from './jitter.ts'
 
+/**
+ * A limit of CPU time as the kernel has it: work goes at full speed until the CPU time of a period
+ * is used, and then waits for the next one.
+ */
+export interface CpuQuota {
+  readonly periodMs: number
+  /** What uses the CPU time. */
+  readonly usedBy: 'requests' | 'batches'
+}
+
 export interface BatchQueueOptions {
   readonly cpu: CpuStage
   /** May be a fraction: a container's limit. */
   readonly cpuCores: number
+  /** How a limit of CPU time stops the cores. Absent: it slows them evenly. */
+  readonly quota?: CpuQuota
   readonly maxBatchSize: number
   readonly maxDelayMs: number
   /** Requests that may wait, on the CPU or for a batch; one more is refused. */
@@ -51,6 +63,9 @@ export class BatchQueue {
   readonly #coreFreeMs: Float64Array
   /** When the event loop is free, ms. */
   #eventLoopFreeMs = 0
+  /** With a quota: the current period, and the CPU time used in it, ms. */
+  #period = 0
+  #usedInPeriodMs = 0
   /** Numbers of the requests that wait for a batch, by the time at which they are ready. */
   #waiting: Int32Array
   /** When each of them is ready, ms. */
@@ -91,6 +106,8 @@ export class BatchQueue {
     this.#deviceFreeMs.fill(0)
     this.#instanceFreeMs.fill(0)
     this.#eventLoopFreeMs = 0
+    this.#period = 0
+    this.#usedInPeriodMs = 0
     this.#head = 0
     this.#tail = 0
     this.#nextInstance = 0
@@ -102,21 +119,25 @@ export class BatchQueue {
    * @returns whether the queue had room; a refused request is answered after `cpu.overheadMs`
    */
   arrive(request: number, atMs: number, jitter = request): boolean {
-    const { cpu, cpuCores, queueLimit } = this.#options
+    const { cpu, cpuCores, queueLimit, quota } = this.#options
     if (this.#tail - this.#head >= queueLimit) return false
     const coreFreeMs = this.#coreFreeMs
     const core = findEarliest(coreFreeMs)
     const start = Math.max(atMs, coreFreeMs[core]!, this.#eventLoopFreeMs)
     // A limit of 1.5 cores slows two cores by a quarter.
-    const slowdown = coreFreeMs.length / cpuCores
+    const slowdown = quota === undefined ? coreFreeMs.length / cpuCores : 1
     const factors = this.#cpuFactors
     const prepareMs =
       cpu.prepareMs * factors[(this.#requestJitterOffset + jitter) & (factors.length - 1)]!
-    const service = slowdown * (cpu.acceptMs + prepareMs)
+    const cpuMs = cpu.acceptMs + prepareMs
+    const service =
+      quota?.usedBy === 'requests'
+        ? this.#useQuota(start, cpuMs, quota.periodMs) - start
+        : slowdown * cpuMs
     const ready = cpu.isPartOfBatchTime ? start : start + service
     this.#eventLoopFreeMs = start + slowdown * cpu.acceptMs
     coreFreeMs[core] = start + service
-    this.#usage.cpuBusyMs += service / slowdown
+    this.#usage.cpuBusyMs += cpuMs
     if (this.#tail === this.#waiting.length) this.#makeRoom()
     // Nearly in order: cores overtake one another by a few places at most.
     const [waiting, readyMs] = [this.#waiting, this.#readyMs]
@@ -128,6 +149,28 @@ export class BatchQueue {
     waiting[index] = request
     readyMs[index] = ready
     return true
+  }
+
+  /**
+   * Uses CPU time of the quota.
+   * @returns when the work has ended, ms
+   */
+  #useQuota(startMs: number, workMs: number, periodMs: number): number {
+    const quotaMs = this.#options.cpuCores * periodMs
+    if (startMs >= (this.#period + 1) * periodMs) {
+      this.#period = Math.floor(startMs / periodMs)
+      this.#usedInPeriodMs = 0
+    }
+    // A core that starts later in time may have begun the period already.
+    let [atMs, leftMs] = [Math.max(startMs, this.#period * periodMs), workMs]
+    while (this.#usedInPeriodMs + leftMs > quotaMs) {
+      leftMs -= quotaMs - this.#usedInPeriodMs
+      this.#period++
+      this.#usedInPeriodMs = 0
+      atMs = this.#period * periodMs
+    }
+    this.#usedInPeriodMs += leftMs
+    return atMs + leftMs
   }
 
   /** Computes when the next batch is dispatched, given the requests that have arrived by then. */
@@ -147,7 +190,7 @@ export class BatchQueue {
    * @param answer called for each of its requests, with the time of its answer
    */
   dispatch(atMs: number, answer: (request: number, answeredMs: number) => void): void {
-    const { maxBatchSize, devices, cpu } = this.#options
+    const { maxBatchSize, devices, cpu, quota } = this.#options
     const [waiting, readyMs] = [this.#waiting, this.#readyMs]
     const head = this.#head
     const maxSize = Math.min(maxBatchSize, this.#tail - head)
@@ -159,7 +202,9 @@ export class BatchQueue {
     const busy =
       this.#batchMs(size) *
       factors[(this.#batchJitterOffset + this.#dispatched++) & (factors.length - 1)]!
-    const end = Math.max(atMs, this.#deviceFreeMs[device]!) + busy
+    const start = Math.max(atMs, this.#deviceFreeMs[device]!)
+    const end =
+      quota?.usedBy === 'batches' ? this.#useQuota(start, busy, quota.periodMs) : start + busy
     this.#deviceFreeMs[device] = end
     this.#instanceFreeMs[instance] = end
     this.#nextInstance = findEarliest(this.#instanceFreeMs)

@@ -104,7 +104,9 @@ export function createPipelinePredictor(
 const schedule = createStretchedSchedule()
 
 function simulateStage(model: BatchQueueOptions): StageTable {
-  const { saturationRps } = predictCapacity(model, { percentile: 0.5, limitMs: 1e9 })
+  const unlimited = predictCapacity(model, { percentile: 0.5, limitMs: 1e9 })
+  const saturationRps =
+    unlimited.saturationRps * (model.quota?.usedBy === 'batches' ? model.cpuCores : 1)
   const server = new SimulatedServer({ ...model, schedule })
   return {
     saturationRps,

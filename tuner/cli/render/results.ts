@@ -3,6 +3,7 @@
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../../reports/format.ts'
 import { listCandidates } from '../../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
+import { describePredictionError } from '../../../reports/recommendation/prediction-error.ts'
 import { describeRelaxedSlo } from '../../../reports/recommendation/relaxed-slo.ts'
 import { describeStage } from '../../../reports/recommendation/stages.ts'
 import {
@@ -124,6 +125,7 @@ function formatDetails(
     binding,
     stages = [],
     relaxedSlo,
+    predictionError,
     caveats,
     provenance,
     seed,
@@ -134,6 +136,7 @@ function formatDetails(
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
     ...stages.map((stage) => `Stage ${stage.stage}: ${describeStage(stage)}`),
     ...(relaxedSlo ? [describeRelaxedSlo(relaxedSlo)] : []),
+    ...(predictionError ? [describePredictionError(predictionError)] : []),
     ...formatConfirmation(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),

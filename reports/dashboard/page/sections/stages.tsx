@@ -1,6 +1,7 @@
 /** The stages of a pipeline: a diagram of their calls, and the share of time and price of each. */
 import type { StageCall } from '../../../../trials/pipeline/pipeline.ts'
 import { latency, percent, significant } from '../../../format.ts'
+import { describePredictionError } from '../../../recommendation/prediction-error.ts'
 import { describeRelaxedSlo } from '../../../recommendation/relaxed-slo.ts'
 import type { StageReport } from '../../../recommendation/types.ts'
 import { arrangeStages, type PlacedStage } from '../../charts/stage-layout.ts'
@@ -44,6 +45,8 @@ export function Stages({ answer: { experiment, recommendation } }: { answer: Ans
         calls that the stage makes. Busy is the utilisation of the busier resource of the stage. A
         dash (–) means that it was not measured.
         {recommendation.relaxedSlo && ` ${describeRelaxedSlo(recommendation.relaxedSlo)}.`}
+        {recommendation.predictionError &&
+          ` ${describePredictionError(recommendation.predictionError)}.`}
       </p>
     </>
   )
