@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
+import { describePredictionError } from './prediction-error.ts'
 import { recommend } from './recommend.ts'
 import { describeStage } from './stages.ts'
 
@@ -87,4 +88,40 @@ describe('the stages of a pipeline', () => {
 test('a single predictor has none', () => {
   const { stages } = recommend(sampleInput)
   expect(stages).toBeUndefined()
+})
+
+describe('the predictions of a pipeline', () => {
+  const predict = (number: number, predictedRps: number, measuredRps: number) => ({
+    ...complete(number, { ...configuration, 'a.cpuCores': number }, measured(measuredRps, 5)),
+    predicted: { rate: predictedRps, low: 1, high: 1000, feasible: 1 },
+  })
+
+  test('are compared with the measured capacities', () => {
+    const { predictionError } = recommend({
+      ...input,
+      trials: [
+        complete(1, configuration, measured(100, 5)),
+        predict(2, 150, 200),
+        predict(3, 110, 100),
+      ],
+    })
+    expect(predictionError).toMatchObject({
+      trials: 2,
+      subject: { predictedRps: 150, measuredRps: 180 },
+    })
+    expect(predictionError!.median).toBeCloseTo(0.194, 2)
+    expect(predictionError!.p90).toBeCloseTo(0.217, 2)
+    expect(describePredictionError(predictionError!)).toBe(
+      'Predicted at 150 req/s, measured at 180 req/s; 2 predictions were off by 19 % (median), 22 % (p90)',
+    )
+  })
+
+  test('are left out where none was made, and of a single predictor', () => {
+    expect(recommendWith({}).predictionError).toBeUndefined()
+    const { predictionError } = recommend({
+      ...input,
+      trials: [{ ...predict(1, 150, 200), configuration: { cpuCores: 1 } }],
+    })
+    expect(predictionError).toBeUndefined()
+  })
 })

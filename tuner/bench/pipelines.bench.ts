@@ -3,6 +3,10 @@
  * beside the cheapest of all its configurations, the greedy planner of InferLine (Crankshaw et al.,
  * SoCC 2020, section 4.3), and stages that are tuned one by one, each under an equal part of the
  * SLO. Costs are true ones: every configuration is simulated under load.
+ *
+ * `npm run bench:pipelines -- --real [--only NAME] [--seconds 10] [--seeds N]` runs real servers on
+ * this machine, whose configurations a plain client in Python measures (real-pipelines.ts). It needs
+ * two quiet cores, permission to limit CPU time, and about two hours; `--only tiny` takes minutes.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,8 +25,16 @@ import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
 import type { Experiment } from '../config/types.ts'
 import { tune } from '../library/tune-experiment.ts'
 import { createProblem } from '../problem/problem.ts'
+import { benchRealPipeline, realPipelines } from './pipelines/real-pipelines.ts'
 
-const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '5' } } })
+const { values: options } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '5' },
+    real: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    seconds: { type: 'string', default: '10' },
+  },
+})
 const folder = mkdtempSync(join(tmpdir(), 'tune-bench-pipelines-'))
 
 const gpuMemoryPercent = 100
@@ -227,41 +239,59 @@ async function tuneStages(
 const describeExcess = (cost: number | undefined, cheapest: number): string =>
   cost === undefined ? 'none' : `+${(100 * (cost / cheapest - 1)).toFixed(0)} %`
 
-const rows = []
-for (const [name, given] of Object.entries(pipelines)) {
-  const experiment = load(given)
-  const problem = createProblem(experiment, defaultPriceBook)
-  const costs = await measureAll(experiment, problem)
-  const cheapest = Math.min(...costs.values())
-  const costOf = (configuration: Configuration | undefined) => {
-    if (configuration === undefined) return undefined
-    // The order of the parameters belongs to the key.
-    const ordered = Object.fromEntries(
-      problem.space.parameters.map((one) => [one.name, configuration[one.name]!]),
-    )
-    return costs.get(configurationKey(ordered))
+async function benchVirtual(): Promise<void> {
+  const rows = []
+  for (const [name, given] of Object.entries(pipelines)) {
+    const experiment = load(given)
+    const problem = createProblem(experiment, defaultPriceBook)
+    const costs = await measureAll(experiment, problem)
+    const cheapest = Math.min(...costs.values())
+    const costOf = (configuration: Configuration | undefined) => {
+      if (configuration === undefined) return undefined
+      // The order of the parameters belongs to the key.
+      const ordered = Object.fromEntries(
+        problem.space.parameters.map((one) => [one.name, configuration[one.name]!]),
+      )
+      return costs.get(configurationKey(ordered))
+    }
+    const demandRps = Number.parseFloat(given.demand)
+    const greedy = costOf(planGreedily(problem, demandRps))
+    for (let seed = 1; seed <= Number(options.seeds); seed++) {
+      const { recommendation, trials } = await tune({
+        experiment: { ...given, seed, db: join(folder, `${name}-${seed}.db`) },
+      })
+      const single = await tuneStages(given, experiment, demandRps, seed)
+      rows.push({
+        pipeline: name,
+        configurations: costs.size,
+        seed,
+        trials: trials.length,
+        'above the cheapest': describeExcess(costOf(recommendation.best?.configuration), cheapest),
+        'InferLine greedy': describeExcess(greedy, cheapest),
+        'stage by stage': describeExcess(costOf(single.configuration), cheapest),
+        'its trials': single.trials,
+      })
+    }
   }
-  const demandRps = Number.parseFloat(given.demand)
-  const greedy = costOf(planGreedily(problem, demandRps))
-  for (let seed = 1; seed <= Number(options.seeds); seed++) {
-    const { recommendation, trials } = await tune({
-      experiment: { ...given, seed, db: join(folder, `${name}-${seed}.db`) },
-    })
-    const single = await tuneStages(given, experiment, demandRps, seed)
-    rows.push({
-      pipeline: name,
-      configurations: costs.size,
-      seed,
-      trials: trials.length,
-      'above the cheapest': describeExcess(costOf(recommendation.best?.configuration), cheapest),
-      'InferLine greedy': describeExcess(greedy, cheapest),
-      'stage by stage': describeExcess(costOf(single.configuration), cheapest),
-      'its trials': single.trials,
-    })
-  }
+  console.table(rows)
+  console.log(
+    `median trials: ${median(rows.map(({ trials }) => trials))} together, ${median(rows.map((row) => row['its trials']))} stage by stage`,
+  )
 }
-console.table(rows)
-console.log(
-  `median trials: ${median(rows.map(({ trials }) => trials))} together, ${median(rows.map((row) => row['its trials']))} stage by stage`,
-)
+
+async function benchReal(): Promise<void> {
+  const names = Object.keys(realPipelines).filter((name) => name !== 'tiny')
+  const rows = []
+  for (const name of options.only === undefined ? names : [options.only])
+    rows.push(
+      ...(await benchRealPipeline(name, {
+        folder,
+        seeds: Number(options.seeds),
+        seconds: Number(options.seconds),
+      })),
+    )
+  console.table(rows)
+}
+
+await (options.real ? benchReal() : benchVirtual())
 rmSync(folder, { recursive: true })

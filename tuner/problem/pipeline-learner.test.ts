@@ -21,30 +21,34 @@ import { createPipelineLearner } from './pipeline-model.ts'
 const folder = mkdtempSync(join(tmpdir(), 'tune-pipeline-learner-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-const predictor = { command: ['serve', '${port}'], protocol: 'json', path: '/' } as const
-const given = {
+const serve = (...urls: readonly string[]) => ({
+  command: ['serve', '${port}', ...urls],
+  protocol: 'json' as const,
+  path: '/',
+})
+const given: ExperimentInput = {
   slo: '100ms',
   stages: {
     tokenise: {
       model: 'tokeniser',
-      predictor: { ...predictor, command: ['serve', '${port}', '${stages.embed.url}'] },
+      predictor: serve('${stages.embed.url}'),
       calls: ['embed'],
       space: { cpuCores: [0.25, 0.5] },
     },
     embed: {
       model: 'embedder',
-      predictor: { ...predictor, command: ['serve', '${port}', '${stages.rank.url}'] },
+      predictor: serve('${stages.rank.url}'),
       calls: { rank: '30%' },
       space: { cpuCores: [0.5, 1], maxBatch: { values: [1, 4, 16], category: 'env' } },
     },
     rank: {
       model: 'ranker',
-      predictor,
+      predictor: serve(),
       replicas: [1, 2],
       space: { cpuCores: 0.25 },
     },
   },
-} as const satisfies ExperimentInput
+}
 const experiment = loadExperiment({
   given,
   cwd: folder,

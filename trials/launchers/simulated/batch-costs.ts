@@ -1,6 +1,8 @@
 /** The costs of batches, from how time and latency of visits change with the rate. */
 import { mean, sum } from 'simple-statistics'
+import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
+import { grouped } from '../../grouped.ts'
 import type { StageLoad } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
@@ -18,8 +20,10 @@ type BatchCosts = Pick<StageDemand, 'fixedMs' | 'perItemMs'>
  * rates processes wake up for each visit, which costs time. Assumed.
  */
 const minUtilisationShare = 0.75
-/** Loads that are simulated, of all utilisations. */
-const maxSimulatedLoads = 8
+/** Loads of a configuration whose rates differ by less than this factor count as one. Assumed. */
+const rateFactor = 1.2
+/** Joined loads with fewer visits tell too little. Assumed. */
+const minVisits = 50
 const simulatedRequests = 1500
 /** Costs that are tried: of a batch of one, relative to the highest observed; and the fixed share. */
 const triedScales = [1, 0.92, 0.84, 0.76, 0.68, 0.6] as const
@@ -42,15 +46,12 @@ export function fitBatchCosts(
   const readBusyMs = ({ load }: ConfiguredLoad) => (usedBy === 'gpu' ? load.gpuMs : load.cpuMs)
   const computeUtilisation = (one: ConfiguredLoad) =>
     (one.load.visitRps * readBusyMs(one)) / (usedBy === 'gpu' ? 1 : readCores(one.configuration))
-  const sorted = loads.toSorted((a, b) => computeUtilisation(a) - computeUtilisation(b))
   if (loads.every(({ configuration }) => readMaxBatch(configuration) === 1)) {
-    const minUtilisation = minUtilisationShare * computeUtilisation(sorted.at(-1)!)
-    const high = sorted.filter((one) => computeUtilisation(one) >= minUtilisation)
-    const countVisits = ({ load }: ConfiguredLoad) => load.visitRps * load.seconds
-    const totalMs = sum(high.map((one) => countVisits(one) * readBusyMs(one)))
-    return { fixedMs: 0, perItemMs: totalMs / sum(high.map(countVisits)) }
+    const minUtilisation = minUtilisationShare * Math.max(...loads.map(computeUtilisation))
+    const high = loads.filter((one) => computeUtilisation(one) >= minUtilisation)
+    return { fixedMs: 0, perItemMs: readBusyMs(joinLoads(high)) }
   }
-  const simulated = selectEvenly(sorted, maxSimulatedLoads)
+  const simulated = joinByRate(loads)
   const highestMs = Math.max(...simulated.map(readBusyMs))
   let best: { readonly costs: BatchCosts; readonly error: number } | undefined
   for (const scale of triedScales)
@@ -87,7 +88,7 @@ function computeSquaredError(
   const simulatedMs = (cpuBusyMs + deviceBusyMs * speed) / latencyMs.length
   return (
     computeDeviation(simulatedMs, busyMs) ** 2 +
-    (load.isOpen ? computeDeviation(mean(latencyMs), load.meanMs) ** 2 : 0)
+    (load.isOpen ? computeDeviation(mean([...latencyMs]), load.meanMs) ** 2 : 0)
   )
 }
 
@@ -96,10 +97,37 @@ const computeDeviation = (simulatedMs: number, measuredMs: number): number =>
     ? Math.max(-maxDeviation, Math.min(maxDeviation, Math.log(simulatedMs / measuredMs)))
     : 0
 
-const selectEvenly = <T>(all: readonly T[], count: number): readonly T[] =>
-  all.length <= count
-    ? all
-    : Array.from(
-        { length: count },
-        (_, i) => all[Math.round((i * (all.length - 1)) / (count - 1))]!,
-      )
+const countVisits = ({ load }: ConfiguredLoad): number => load.visitRps * load.seconds
+
+/** Joins loads of similar rates: short ones tell little by themselves. */
+function joinByRate(loads: readonly ConfiguredLoad[]): ConfiguredLoad[] {
+  const groups = grouped(loads, ({ configuration, load }) =>
+    [
+      configurationKey(configuration),
+      Math.floor(Math.log(load.visitRps) / Math.log(rateFactor)),
+    ].join(),
+  )
+  const joined = [...groups.values()].map(joinLoads)
+  const telling = joined.filter((one) => countVisits(one) >= minVisits)
+  return telling.length > 0 ? telling : joined
+}
+
+/** Means weighted by visits; the latency is that of the open loads, if there are any. */
+function joinLoads(loads: readonly ConfiguredLoad[]): ConfiguredLoad {
+  const open = loads.filter(({ load }) => load.isOpen)
+  const computeMean = (of: readonly ConfiguredLoad[], read: (load: StageLoad) => number): number =>
+    sum(of.map((one) => countVisits(one) * read(one.load))) / sum(of.map(countVisits))
+  const seconds = sum(loads.map(({ load }) => load.seconds))
+  return {
+    configuration: loads[0]!.configuration,
+    load: {
+      visitRps: sum(loads.map(countVisits)) / seconds,
+      visits: computeMean(loads, ({ visits }) => visits),
+      meanMs: computeMean(open.length > 0 ? open : loads, ({ meanMs }) => meanMs),
+      cpuMs: computeMean(loads, ({ cpuMs }) => cpuMs),
+      gpuMs: computeMean(loads, ({ gpuMs }) => gpuMs),
+      isOpen: open.length > 0,
+      seconds,
+    },
+  }
+}

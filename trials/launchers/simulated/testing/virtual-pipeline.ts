@@ -51,7 +51,7 @@ export const batches = (of: {
 })
 
 const schedule = createStretchedSchedule()
-const requestsPerLoad = 3000
+const requestsPerLoad = 5000
 const bisections = 14
 /** Loads that a trial plays, as shares of its capacity. */
 const loadShares = [0.1, 0.3, 0.6, 0.85, 0.95, 1, 1.1] as const
@@ -124,6 +124,7 @@ export function simulateTrial(
       why: '',
       startedAt: '',
       state: 'complete',
+      measurement: { outcome: 'converged', capacityRps, capacityCi90Rps: [low, high] },
       seconds: 1,
       usage: { stages: stageUsages },
     } as unknown as FinishedTrial,
