@@ -83,7 +83,7 @@ export interface StageUsage {
   /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
   readonly busyShare: number
   readonly busier: 'cpu' | 'gpu'
-  /** Its load curve: one point for each load of the trial. Absent in virtual time. */
+  /** Its load curve: one point for each load of the trial. Absent in virtual time and in clusters. */
   readonly loads?: readonly StageLoad[]
 }
 

@@ -119,8 +119,29 @@ describe('the observations of earlier experiments', () => {
 
   test('are not used with --no-history, nor for an experiment that is not in the store', async () => {
     const store = await storeWith((store) => keep(store, 'x', before, one))
-    const nothing = { experiments: [], observations: [] }
+    const nothing = { experiments: [], observations: [], stageTrials: [] }
     expect(await loadHistory(experiment({ history: false }), 'this', store)).toEqual(nothing)
     expect(await loadHistory(here, 'unknown', store)).toEqual(nothing)
   })
+})
+
+test('trials of earlier pipelines with equal stages tell of the stages, also outside the space', async () => {
+  const stage = { model: 'bert', space: { cpuCores: [1, 2] } }
+  const pipeline = (cpuCores: number[]) =>
+    loadExperiment({
+      given: {
+        slo: '50ms',
+        backend: 'simulated',
+        stages: { a: { ...stage, calls: ['b'], space: { cpuCores } }, b: stage },
+      },
+      cwd: process.cwd(),
+      machine: { cpuCores: 4, gpus: [] },
+    })
+  const outside = trial(1, { 'a.cpuCores': 2 })
+  const store = await storeWith((store) =>
+    keep(store, 'x', before, [outside], pipeline([2]).document),
+  )
+  const { observations, stageTrials } = await loadHistory(pipeline([1]), 'this', store)
+  expect(observations).toEqual([])
+  expect(stageTrials).toEqual([outside])
 })

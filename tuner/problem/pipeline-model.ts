@@ -1,5 +1,4 @@
 /** The modelled stages of a pipeline: for its simulation, and for the prior of its search. */
-import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { modelsCapacityOrLatency } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import { sampleRepresentatives } from '../../search/space/candidates.ts'
@@ -111,18 +110,14 @@ export function createPipelineLearner(
   )
   return (problem, trials) => {
     const predict = createLearnedPipelinePredictor({ stages }, parameters, slo, [
-      ...earlier.filter(hasResult),
-      ...trials.filter(hasResult),
+      ...earlier,
+      ...trials,
     ])
     const all = sampleRepresentatives(problem.space)
     const isPredicted = all.every((one) => predict(one) !== undefined)
     return isPredicted ? { ...problem, ...createPrior(predict, slo) } : problem
   }
 }
-
-/** Other work on the machine disturbs the times of the stages, too. */
-const hasResult = (trial: FinishedTrial): boolean =>
-  trial.state === 'complete' && !hasNoResult(trial.measurement)
 
 /** Chooses the baseline of a pipeline: one replica of that of each stage. */
 export function choosePipelineDefault(

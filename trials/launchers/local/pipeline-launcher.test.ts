@@ -136,6 +136,12 @@ describe.skipIf(cpuParent === undefined)('where CPU time may be limited', () => 
       expect(second!.meanMs).toBeGreaterThanOrEqual(2)
       expect(first!.meanMs).toBeGreaterThan(0)
       expect(first!.meanMs + 2 * second!.meanMs).toBeCloseTo(mean([...latencyMs]), 6)
+      const [curve] = second!.loads!
+      expect(second!.loads).toHaveLength(1)
+      expect(curve).toMatchObject({ visits: 2, meanMs: second!.meanMs, isOpen: true, gpuMs: 0 })
+      // Of one of its two replicas.
+      expect(curve!.visitRps * curve!.seconds).toBeCloseTo(latencyMs.length, 0)
+      expect(curve!.cpuMs).toBeGreaterThan(0)
     })
 
     test('divides its calls over the replicas of a stage', async () => {

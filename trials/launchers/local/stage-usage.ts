@@ -35,7 +35,7 @@ interface ObservedLoad {
 }
 
 /** Usages of the replicas of each stage. */
-export type StageUsages = ReadonlyMap<string, readonly Usage[]>
+type StageUsages = ReadonlyMap<string, readonly Usage[]>
 
 /** Shorter loads have few ticks of the clock by which the kernel counts CPU time. Assumed. */
 const minLoadSeconds = 0.2

@@ -9,7 +9,7 @@ import { SimulatedServer } from './batch-server.ts'
 import { createStageQueue, readCores, readMaxBatch, type StageDemand } from './stage-queue.ts'
 
 /** A load of a replica with this configuration. */
-export interface ConfiguredLoad {
+interface ConfiguredLoad {
   readonly configuration: Configuration
   readonly load: StageLoad
 }
@@ -62,18 +62,28 @@ export function fitBatchCosts(
       }
       const error =
         priorWeight * (share - 0.5) ** 2 +
-        mean(simulated.map((one) => computeSquaredError(costs, usedBy, one, readBusyMs(one))))
+        computeError(
+          simulated.map((one) => ({
+            busyMs: readBusyMs(one),
+            meanMs: one.load.isOpen ? one.load.meanMs : undefined,
+            simulated: simulate(costs, usedBy, one),
+          })),
+        )
       if (best === undefined || error < best.error) best = { costs, error }
     }
   return best!.costs
 }
 
-function computeSquaredError(
+interface VisitTimes {
+  readonly busyMs: number
+  readonly meanMs: number
+}
+
+function simulate(
   costs: BatchCosts,
   usedBy: StageDemand['usedBy'],
   { configuration, load }: ConfiguredLoad,
-  busyMs: number,
-): number {
+): VisitTimes {
   const demand = { ...costs, usedBy, cpuMs: 0, overheadMs: 0 }
   const server = new SimulatedServer({ ...createStageQueue(demand, configuration), schedule })
   const { latencyMs } = server.play({
@@ -85,10 +95,31 @@ function computeSquaredError(
   })
   const { cpuBusyMs, deviceBusyMs } = server.usage
   const speed = usedBy === 'gpu' ? 1 : Math.max(1, readCores(configuration))
-  const simulatedMs = (cpuBusyMs + deviceBusyMs * speed) / latencyMs.length
-  return (
-    computeDeviation(simulatedMs, busyMs) ** 2 +
-    (load.isOpen ? computeDeviation(mean([...latencyMs]), load.meanMs) ** 2 : 0)
+  return {
+    busyMs: (cpuBusyMs + deviceBusyMs * speed) / latencyMs.length,
+    meanMs: mean([...latencyMs]),
+  }
+}
+
+interface ComparedLoad {
+  readonly busyMs: number
+  /** Undefined under a closed load, whose arrivals follow the answers. */
+  readonly meanMs: number | undefined
+  readonly simulated: VisitTimes
+}
+
+/** Mean square deviation. What the lowest latency has beyond the simulated one is overhead. */
+function computeError(loads: readonly ComparedLoad[]): number {
+  const excessMs = loads.flatMap(({ meanMs, simulated }) =>
+    meanMs === undefined ? [] : [meanMs - simulated.meanMs],
+  )
+  const overheadMs = excessMs.length === 0 ? 0 : Math.max(0, Math.min(...excessMs))
+  return mean(
+    loads.map(
+      ({ busyMs, meanMs, simulated }) =>
+        computeDeviation(simulated.busyMs, busyMs) ** 2 +
+        (meanMs === undefined ? 0 : computeDeviation(simulated.meanMs + overheadMs, meanMs) ** 2),
+    ),
   )
 }
 

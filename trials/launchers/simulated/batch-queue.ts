@@ -9,7 +9,7 @@ import { getJitterFactors } from './jitter.ts'
  * A limit of CPU time as the kernel has it: work goes at full speed until the CPU time of a period
  * is used, and then waits for the next one.
  */
-export interface CpuQuota {
+interface CpuQuota {
   readonly periodMs: number
   /** What uses the CPU time. */
   readonly usedBy: 'requests' | 'batches'

@@ -1,4 +1,5 @@
 /** Prediction of pipelines from the demands of their stages, as trials measured them. */
+import { hasNoResult } from '../../../profiler/capacity/capacity-bounds.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import type { Pipeline } from '../../pipeline/pipeline.ts'
@@ -18,14 +19,18 @@ export function createLearnedPipelinePredictor(
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
   trials: readonly FinishedTrial[],
 ): (configuration: Configuration) => PredictedPipeline | undefined {
+  // Other work on the machine disturbs the times of the stages, too.
+  const informative = trials.filter(
+    (trial) => trial.state === 'complete' && !hasNoResult(trial.measurement),
+  )
   const demands = new Map(
     pipeline.stages.map(({ name }) => [
       name,
-      learnStageDemand(name, parameters.get(name)!, trials),
+      learnStageDemand(name, parameters.get(name)!, informative),
     ]),
   )
   return createPipelinePredictor(
-    applyMeasuredVisits(pipeline, trials),
+    applyMeasuredVisits(pipeline, informative),
     slo,
     (stage, configuration) => {
       const demand = demands.get(stage)!(configuration)
