@@ -15,8 +15,8 @@ import { defaultPriceBook } from '../../trials/prices/book.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
 import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
-import { createProblem } from './problem.ts'
 import { createPipelineLearner } from './pipeline-model.ts'
+import { createProblem } from './problem.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pipeline-learner-'))
 afterAll(() => rmSync(folder, { recursive: true }))
