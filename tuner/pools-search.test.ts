@@ -17,9 +17,19 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const db = join(folder, 'tune.db')
 const file = fileURLToPath(new URL('../examples/llm/pools.yaml', import.meta.url))
 
-const searched = async (more: Parameters<typeof tune>[0]['experiment'] = {}) => {
+/** What suits both kinds of servers leaves five configurations: one server, or four pools. */
+const pinned = { gpus: 4, maxNumSeqs: 64, maxNumBatchedTokens: 8192 }
+const searched = async ({ pin, load, ...more }: Parameters<typeof tune>[0]['experiment'] = {}) => {
   const out = join(folder, 'results')
-  const run = await tune({ file, experiment: { db, history: false, out, ...more } })
+  const run = await tune({
+    file,
+    experiment: {
+      ...{ db, history: false, out, confirm: false },
+      ...more,
+      pin: { ...pinned, ...pin },
+      load: { trialTime: '4s', ...load },
+    },
+  })
   const { best } = run.recommendation
   if (best === undefined) throw new Error(run.detail)
   return { ...run, best, out, isPooled: Number(best.configuration.prefillReplicas) > 0 }
@@ -35,15 +45,9 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toMatch(
     /^# NOT WRITTEN: pools of prefill and decode servers are supported for SGLang/,
   )
-  const { gpus, prefillReplicas, decodeReplicas } = best.configuration
-  const pin = {
-    gpus: gpus!,
-    prefillReplicas: prefillReplicas!,
-    decodeReplicas: decodeReplicas!,
-    maxNumSeqs: 64,
-    maxNumBatchedTokens: 8192,
-  }
-  const { experimentId } = await searched({ predictor: { server: 'sglang' }, pin, confirm: false })
+  const { prefillReplicas, decodeReplicas } = best.configuration
+  const pin = { prefillReplicas: prefillReplicas!, decodeReplicas: decodeReplicas! }
+  const { experimentId } = await searched({ predictor: { server: 'sglang' }, pin })
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain(
     '--disaggregation-mode=prefill',
   )

@@ -19,7 +19,7 @@ const known = (): KnownServer[] => [
   {
     name: 'fixed 51 ms',
     target: virtual({ servers: unqueued, serviceMs: () => 51 }),
-    rateRps: 200,
+    rateRps: 40,
     p50Ms: 51,
     p99Ms: 51,
     errorShare: 0,
@@ -27,7 +27,7 @@ const known = (): KnownServer[] => [
   {
     name: 'fixed 5 ms',
     target: virtual({ servers: unqueued, serviceMs: () => 5 }),
-    rateRps: 200,
+    rateRps: 40,
     p50Ms: 5,
     p99Ms: 5,
     errorShare: 0,
@@ -35,7 +35,7 @@ const known = (): KnownServer[] => [
   {
     name: 'lognormal',
     target: virtual({ servers: unqueued, serviceMs: lognormal }),
-    rateRps: 200,
+    rateRps: 40,
     p50Ms: 20,
     p99Ms: 20 * Math.exp(0.5 * 2.326),
     errorShare: 0,
@@ -53,7 +53,7 @@ const known = (): KnownServer[] => [
   {
     name: '5 % errors',
     target: virtual({ servers: unqueued, serviceMs: () => 5, errorShare: 0.05 }),
-    rateRps: 200,
+    rateRps: 40,
     p50Ms: 5,
     p99Ms: 5,
     errorShare: 0.05,

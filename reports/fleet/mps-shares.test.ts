@@ -197,7 +197,7 @@ test('no set of GPUs costs less, by trying every number of every content', async
         expect(findViolations(packed.gpus)).toEqual([])
       },
     ),
-    { numRuns: fc.readConfigureGlobal().numRuns ?? 25 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 12 },
   )
 })
 
@@ -212,7 +212,7 @@ test('25 models with five shares each are packed within 10 % of the bound', asyn
     ),
   )
   const demands = models.map((_, i) => 6 + (i % 7))
-  const packed = await packShared(models, demands, [kind], 5)
+  const packed = await packShared(models, demands, [kind], 2)
   expect(findViolations(packed.gpus)).toEqual([])
   for (const [i, { name }] of models.entries()) {
     const carried = packed.gpus

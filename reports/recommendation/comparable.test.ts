@@ -151,7 +151,7 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
           expect(line).not.toMatch(/NaN|undefined|Infinity|infinite/)
       },
     ),
-    { numRuns: fc.readConfigureGlobal().numRuns ?? 100 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 30 },
   )
 })
 
@@ -165,6 +165,6 @@ test('the report of a simulated run claims no load test', async () => {
       expect(text).not.toMatch(claimsOfMeasuring)
       if (recommendation.best) expect(text).toMatch(/Status: (simulated|refuted|bound) \(/)
     }),
-    { numRuns: fc.readConfigureGlobal().numRuns ?? 100 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 30 },
   )
 })

@@ -11,7 +11,11 @@ import { parseAllDocuments } from 'yaml'
 const folder = join(dirname(fileURLToPath(import.meta.url)), 'schemas')
 const schemaOf = (name: string) => JSON.parse(readFileSync(join(folder, name), 'utf8'))
 
-const ajv = new Ajv.default({ strict: false, allErrors: true })
+/** The schemas are large and published: compiled as they are, in a third of the time. */
+const ajv = new Ajv.default({
+  ...{ strict: false, allErrors: true },
+  ...{ validateSchema: false, inlineRefs: false, code: { optimize: false } },
+})
 ajv.addSchema(schemaOf('kubernetes-1.34.json'), 'kubernetes-1.34.json')
 
 const byKind: Readonly<Record<string, string>> = {

@@ -40,7 +40,7 @@ describe('a server of the law itself', () => {
           expect(Math.abs(error)).toBeLessThan(2 * estimateFitError(fit, batch, device(batch)))
         }
       }),
-      { numRuns: fc.readConfigureGlobal().numRuns ?? 60 },
+      { numRuns: fc.readConfigureGlobal().numRuns ?? 15 },
     )
   })
 

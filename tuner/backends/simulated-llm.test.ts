@@ -23,7 +23,7 @@ const load = (flags: Record<string, unknown>) =>
 test('a trial of a joint SLO in virtual time: its capacity is where the estimate puts it, and its points say which limits were kept', async () => {
   const experiment = load({ slo: 'p90 ttft<400ms tpot<25ms' })
   const { launcher, measure } = createSimulatedBackend(experiment)
-  const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128, maxNumBatchedTokens: 2048 }
+  const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 }
   const predictor = await launcher.launch(configuration, 1, signal)
   const measurement = await measure(
     predictor,
@@ -47,7 +47,7 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
 test('without a cache of beginnings a conversation is computed anew with every turn, by the trials and by the estimate', async () => {
   writeFileSync(
     join(folder, 'turns.yaml'),
-    'model: llama-3.1-8b\nslo: p90 ttft<400ms\nbackend: simulated\npin: {gpu: H100, maxNumSeqs: 64, maxNumBatchedTokens: 2048}\n' +
+    'model: llama-3.1-8b\nslo: p90 ttft<400ms\nbackend: simulated\npin: {gpu: H100, maxNumSeqs: 16, maxNumBatchedTokens: 2048}\n' +
       'space: {enablePrefixCaching: ["on", "off"]}\nload: {payload: {inputTokens: 200, outputTokens: 20, turns: 8, count: 256}}\n',
   )
   const experiment = loadExperiment({
@@ -60,7 +60,7 @@ test('without a cache of beginnings a conversation is computed anew with every t
     const configuration = {
       cpuCores: 1,
       gpu: 'H100',
-      maxNumSeqs: 64,
+      maxNumSeqs: 16,
       maxNumBatchedTokens: 2048,
       enablePrefixCaching,
     }
@@ -122,11 +122,7 @@ test('the server that is named is the one that is simulated', async () => {
   const capacityOf = async (server: string) => {
     const experiment = load({ slo: 'p90 ttft<2s tpot<60ms', server })
     const { launcher, measure } = createSimulatedBackend(experiment)
-    const predictor = await launcher.launch(
-      { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128 },
-      1,
-      signal,
-    )
+    const predictor = await launcher.launch({ cpuCores: 1, gpu: 'H100', maxNumSeqs: 32 }, 1, signal)
     return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal))
       .capacityRps
   }

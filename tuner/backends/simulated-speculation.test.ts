@@ -20,6 +20,7 @@ async function found(tpot: string, speculativeTokens: number[], maxNumSeqs: numb
       pin: { gpu: 'H100', maxNumBatchedTokens: 2048 },
       space: { maxNumSeqs, speculativeTokens },
       budget: { maxTrials: 8 },
+      load: { trialTime: '4s' },
       db: join(folder, `${tpot}-${speculativeTokens.join('-')}.db`),
       confirm: false,
     },

@@ -318,7 +318,7 @@ describe('the chance of long runs', () => {
     ['services of one length', [10], 40],
     ['exponential services', exponential(10), 60],
   ])('is told by one of them, of %s, as well as by many', (_, tookMs, limitMs) => {
-    const found = Array.from({ length: 24 }, (_, seed) =>
+    const found = Array.from({ length: 16 }, (_, seed) =>
       computeModelCapacities(
         {
           model: serving(tookMs),

@@ -113,7 +113,7 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
         expect(listCandidates(quick).length).toBeLessThan(listCandidates(all).length / 2)
       },
     ),
-    { numRuns: fc.readConfigureGlobal().numRuns ?? 10 },
+    { numRuns: fc.readConfigureGlobal().numRuns ?? 6 },
   )
 })
 

@@ -182,27 +182,25 @@ describe('whole runs in virtual time', () => {
     return { trials, seconds: clock.now / 1000, spaceSize: parts.spaceSize }
   }
 
-  test.each([1, 6])(
-    'what was stated before holds, once a start was seen: launches, warm-up, windows and confirmations are all in it (seed %i)',
-    async (seed) => {
-      const { trials, seconds, spaceSize } = await run(seed)
-      const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
-      const confirmed = trials.filter(({ purpose }) => purpose === 'confirmation')
-      expect(confirmed.length).toBeGreaterThan(0)
-      // As the first trial told of its start, with as many trials as there were.
-      const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
-      const { parts, expectedSeconds, maxSeconds } = estimateRunTime(planned, spaceSize, {
-        trials: searched.slice(0, 1),
-        level: 'start',
-      })
-      expect(parts.start).toEqual({ about: launchS, atMost: launchS })
-      for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
-      expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(
-        parts.confirmation.atMost,
-      )
-      expect(seconds).toBeLessThanOrEqual(maxSeconds)
-      expect(expectedSeconds / seconds).toBeGreaterThan(0.75)
-      expect(expectedSeconds / seconds).toBeLessThan(1.33)
-    },
-  )
+  test('what was stated before holds, once a start was seen: launches, warm-up, windows and confirmations are all in it', async () => {
+    const seed = 1
+    const { trials, seconds, spaceSize } = await run(seed)
+    const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
+    const confirmed = trials.filter(({ purpose }) => purpose === 'confirmation')
+    expect(confirmed.length).toBeGreaterThan(0)
+    // As the first trial told of its start, with as many trials as there were.
+    const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
+    const { parts, expectedSeconds, maxSeconds } = estimateRunTime(planned, spaceSize, {
+      trials: searched.slice(0, 1),
+      level: 'start',
+    })
+    expect(parts.start).toEqual({ about: launchS, atMost: launchS })
+    for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
+    expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(
+      parts.confirmation.atMost,
+    )
+    expect(seconds).toBeLessThanOrEqual(maxSeconds)
+    expect(expectedSeconds / seconds).toBeGreaterThan(0.75)
+    expect(expectedSeconds / seconds).toBeLessThan(1.33)
+  })
 })
