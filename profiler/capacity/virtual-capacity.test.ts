@@ -84,7 +84,7 @@ describe('capacity of servers whose true one is known', () => {
     // By six runs of 60 s at each rate of a bisection.
     const truth = 178.6
     const found = await Promise.all(
-      [1, 2, 4].map((seed) =>
+      [1, 2, 3, 4, 5].map((seed) =>
         measure(
           server(),
           { percentile: 0.99, limitMs: 400, maxErrorRate: 0.001 },
@@ -94,9 +94,9 @@ describe('capacity of servers whose true one is known', () => {
     )
     expect(
       found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
-    ).toBeGreaterThanOrEqual(2)
+    ).toBeGreaterThanOrEqual(4)
     expect(
-      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[1],
+      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2],
     ).toBeLessThan(0.025)
   })
 
@@ -120,13 +120,13 @@ describe('capacity of servers whose true one is known', () => {
     const truth = 73.8
     const limits: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
     const found = await Promise.all(
-      [2, 3, 4].map((seed) => measure(cached(7 * seed), limits, { seed: 1000 * seed })),
+      [1, 2, 3, 4, 5, 6, 7].map((seed) => measure(cached(7 * seed), limits, { seed: 1000 * seed })),
     )
     expect(
       found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
-    ).toBeGreaterThanOrEqual(2)
+    ).toBeGreaterThanOrEqual(5)
     expect(
-      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[1],
+      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3],
     ).toBeLessThan(0.04)
   })
 
@@ -142,11 +142,11 @@ describe('capacity of servers whose true one is known', () => {
     const limits: Slo = { percentile: 0.99, limitMs: 44, maxErrorRate: 0.001 }
     const server = (seed: number) => new DisciplineServer({ seed, servers: 1, workMs, takes })
     const found = await Promise.all(
-      [1, 2, 4].map((seed) => measure(server(7 * seed), limits, { seed: 1000 * seed })),
+      [1, 2, 4, 5, 6, 7, 8].map((seed) => measure(server(7 * seed), limits, { seed: 1000 * seed })),
     )
     expect(
       found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
-    ).toBeGreaterThanOrEqual(2)
+    ).toBeGreaterThanOrEqual(5)
   })
 
   test('one pause in a closed loop gives no server up and moves no bound by itself', async () => {
