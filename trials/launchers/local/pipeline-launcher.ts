@@ -7,8 +7,6 @@
  * 3. Start a relay before each called stage (`stage-relay.ts`), whose address its callers receive.
  * 4. Return a predictor whose requests go to the replicas of the entry.
  */
-import { sum } from 'simple-statistics'
-import type { HttpTarget } from '../../../profiler/model/target.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
@@ -16,15 +14,9 @@ import type { Pipeline } from '../../pipeline/pipeline.ts'
 import { findStage } from '../../pipeline/stage-configuration.ts'
 import { addStageToError } from '../../pipeline/stage-error.ts'
 import { readResources } from '../../resources.ts'
-import {
-  LaunchError,
-  type Launcher,
-  type OnWaiting,
-  type Predictor,
-  type PredictorDeath,
-  type Usage,
-} from '../../types.ts'
+import { LaunchError, type Launcher, type OnWaiting, type Predictor } from '../../types.ts'
 import { Cleanup } from '../cleanup.ts'
+import { getHttpTarget, joinStages, readUsages, sumUsages } from '../stage-predictors.ts'
 import type { LocalLauncherOptions } from './launch.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { countCores, createResourcePool, type ResourcePool } from './resource-pool.ts'
@@ -155,81 +147,31 @@ async function launchStage(
   return { name, replicas, resources, relay }
 }
 
-function getHttpTarget({ target }: Predictor): HttpTarget {
-  if (target.kind !== 'http') throw new TypeError('not a process of this machine')
-  return target
-}
-
 function createPredictor(
   pipeline: Pipeline,
   stages: readonly ServingStage[],
   launchSeconds: number,
   cleanup: Cleanup,
 ): Predictor {
-  const [entry] = stages as [ServingStage]
   const meter = new StageUsageMeter(pipeline, stages)
-  const targets = entry.replicas.map(getHttpTarget)
-  const all = stages.flatMap(({ replicas }) => replicas)
-  const [first] = entry.replicas as [Predictor]
+  const { restartUsage: _, ...joined } = joinStages(stages)
+  const targets = stages.flatMap(({ replicas }) => replicas.map(getHttpTarget))
   return {
+    ...joined,
     target: {
-      ...targets[0]!,
-      ...(targets.length > 1 && {
-        replicas: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
-      }),
-      serverPids: () => all.flatMap((one) => getHttpTarget(one).serverPids?.() ?? []),
+      ...joined.target,
+      serverPids: () => targets.flatMap(({ serverPids }) => serverPids?.() ?? []),
       observeLoad: () => meter.observeLoad(),
     },
-    protocol: first.protocol,
-    provenance: all.some(({ provenance }) => provenance === 'emulated') ? 'emulated' : 'measured',
-    isolation: stages
-      .flatMap(({ name, replicas }) => replicas.map(({ isolation }) => `${name}: ${isolation}`))
-      .join('; '),
-    logPath: first.logPath,
-    logTail: () =>
-      stages
-        .flatMap(({ name, replicas }) => replicas.map((one) => `stage ${name}:\n${one.logTail()}`))
-        .join('\n'),
-    usage: async () => joinUsages(await readUsages(stages), meter, launchSeconds),
-    died: Promise.race(
-      stages.flatMap(({ name, replicas }) =>
-        replicas.map(async ({ died }): Promise<PredictorDeath> => {
-          const death = await died!
-          return { ...death, what: `stage ${name}: ${death.what}` }
-        }),
-      ),
-    ),
+    usage: async () => {
+      const usages = await readUsages(stages)
+      const stageUsages = meter.computeUsage(usages)
+      return {
+        ...sumUsages(usages),
+        launchSeconds,
+        ...(stageUsages.length > 0 && { stages: stageUsages }),
+      }
+    },
     stop: () => cleanup.run(),
-  }
-}
-
-async function readUsages(
-  stages: readonly ServingStage[],
-): Promise<ReadonlyMap<string, readonly Usage[]>> {
-  return new Map(
-    await Promise.all(
-      stages.map(
-        async ({ name, replicas }) =>
-          [name, await Promise.all(replicas.map((one) => one.usage()))] as const,
-      ),
-    ),
-  )
-}
-
-/** The whole pipeline: sums over all replicas, during the last load. */
-function joinUsages(
-  usages: ReadonlyMap<string, readonly Usage[]>,
-  meter: StageUsageMeter,
-  launchSeconds: number,
-): Usage {
-  const all = [...usages.values()].flat()
-  const total = (read: (usage: Usage) => number | undefined): number =>
-    sum(all.map((usage) => read(usage) ?? 0))
-  const stages = meter.computeUsage(usages)
-  return {
-    cpuCores: total(({ cpuCores }) => cpuCores),
-    peakRssMiB: total(({ peakRssMiB }) => peakRssMiB),
-    launchSeconds,
-    ...(stages.length > 0 && { stages }),
   }
 }

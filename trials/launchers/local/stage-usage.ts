@@ -3,13 +3,12 @@ import { mean, sum } from 'simple-statistics'
 import type { LoadRun } from '../../../profiler/model/load-run.ts'
 import { computeVisitRatios, type Pipeline } from '../../pipeline/pipeline.ts'
 import type { Resources } from '../../resources.ts'
-import type { Predictor, StageUsage, Usage } from '../../types.ts'
+import type { StageUsage } from '../../types.ts'
+import { computeBusyShare, type StagePredictors, type StageUsages } from '../stage-predictors.ts'
 import type { RelayTotals, StageRelay } from './stage-relay.ts'
 
 /** A stage that serves. */
-export interface ServingStage {
-  readonly name: string
-  readonly replicas: readonly Predictor[]
+export interface ServingStage extends StagePredictors {
   /** Resources of one replica. */
   readonly resources: Resources
   /** Relay before the stage; the entry has none. */
@@ -49,21 +48,17 @@ export class StageUsageMeter {
   }
 
   /** @param usages of the replicas of each stage; stages whose visits are unknown are left out */
-  computeUsage(usages: ReadonlyMap<string, readonly Usage[]>): StageUsage[] {
+  computeUsage(usages: StageUsages): StageUsage[] {
     const ownMs = computeOwnTimes(this.pipeline, this.lastVisits)
     return this.stages.flatMap(({ name, resources }) => {
       const visits = this.lastVisits.get(name)
       if (visits === undefined) return []
-      const replicas = usages.get(name)!
-      const cpuShare = mean(replicas.map(({ cpuCores = 0 }) => cpuCores)) / resources.cpuCores
-      const gpuShare = mean(replicas.map(({ gpuUtilization = 0 }) => gpuUtilization))
       return [
         {
           stage: name,
           visits: visits.visits,
           meanMs: ownMs.get(name)!,
-          busyShare: Math.max(cpuShare, gpuShare),
-          busier: gpuShare > cpuShare ? 'gpu' : 'cpu',
+          ...computeBusyShare(usages.get(name)!, resources),
         },
       ]
     })
