@@ -16,10 +16,9 @@ export interface StagePredictors {
  */
 export function joinStages(
   stages: readonly StagePredictors[],
-): Pick<
-  Predictor,
-  'protocol' | 'provenance' | 'isolation' | 'logPath' | 'logTail' | 'died' | 'restartUsage'
-> & { readonly target: HttpTarget } {
+): Pick<Predictor, 'protocol' | 'provenance' | 'isolation' | 'logPath' | 'logTail' | 'died'> & {
+  readonly target: HttpTarget
+} {
   const all = stages.flatMap(({ name, replicas }) => replicas.map((replica) => ({ name, replica })))
   const [entry] = stages as [StagePredictors]
   const [first] = entry.replicas as [Predictor]
@@ -33,9 +32,6 @@ export function joinStages(
     logPath: first.logPath,
     logTail: () =>
       all.map(({ name, replica }) => `stage ${name}:\n${replica.logTail()}`).join('\n'),
-    restartUsage: () => {
-      for (const { replica } of all) replica.restartUsage?.()
-    },
     died: Promise.race(all.map(({ name, replica }) => describeStageDeath(name, replica))),
   }
 }

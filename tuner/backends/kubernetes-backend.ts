@@ -66,8 +66,8 @@ export async function openKubernetes(
   experiment: Experiment,
   experimentId: string,
 ): Promise<KubernetesBackend> {
-  const template = requirePodTemplate(experiment)
   const { kubernetes = {}, load, predictor, stages } = experiment
+  const template = requirePodTemplate(experiment, stages?.[0]?.name)
   const form = predictor.kind === 'command' ? predictor.form : undefined
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const files =
@@ -196,7 +196,7 @@ function requirePodTemplate(
   if (predictor.kind === 'command' && !isUserPredictor(kubernetes?.pod))
     throw new UserError(
       `${stage === undefined ? '' : `stage ${stage}: `}on Kubernetes, a predictor needs an image`,
-      `set ${stage === undefined ? '' : `stages: {${stage}: {`}kubernetes: {pod: {spec: {containers: [...]}}}${stage === undefined ? '' : '}}'}`,
+      `set kubernetes: {pod: {spec: {containers: [...]}}}${stage === undefined ? '' : ' in the stage'}`,
       exitCodes.usage,
     )
   return predictor

@@ -135,8 +135,14 @@ export function listContainers(pod: Readonly<Record<string, unknown>>): Containe
   )
 }
 
+/** Checks what the user's own pod says of its GPU and of other stages. */
+export function checkPod(context: Context, space: SearchSpace): void {
+  checkPodGpu(context, space)
+  checkPodCalls(context)
+}
+
 /** A stage of a pipeline receives the addresses of the stages that it calls, and of no others. */
-export function checkPodCalls({ entries: { kubernetes = {} }, report, host }: Context): void {
+function checkPodCalls({ entries: { kubernetes = {} }, report, host }: Context): void {
   const containers = listContainers(kubernetes.pod ?? {})
   const tuned = containers.find(({ name }) => name === kubernetes.container) ?? containers[0]
   if (tuned === undefined) return
@@ -161,7 +167,7 @@ export function checkPodCalls({ entries: { kubernetes = {} }, report, host }: Co
 }
 
 /** A pod with GPUs has a price only if their model is known. */
-export function checkPodGpu({ report }: Context, space: SearchSpace): void {
+function checkPodGpu({ report }: Context, space: SearchSpace): void {
   const has = (name: string) => space.parameters.some((parameter) => parameter.name === name)
   if (has('gpus') && !has('gpu'))
     report(

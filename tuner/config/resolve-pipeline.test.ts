@@ -114,6 +114,21 @@ describe('a pipeline', () => {
     expect(JSON.stringify(document)).not.toContain('s3cr3t')
     expect([...secrets!.values()]).toEqual(['s3cr3t-0123456789abcdef'])
   })
+
+  test('hides secrets of the pods of its stages', () => {
+    const createStage = (name: string) =>
+      `  ${name}:
+    model: m
+    predictor: {protocol: json, path: /}
+    kubernetes: {pod: {spec: {containers: [{name: s, image: i, args: ["\${stages.b.url}"], env: [{name: API_TOKEN, value: s3cr3t-0123456789abcdef}]}]}}}
+    space: {cpuCores: 1}
+`
+    const { document, stages } = loadFile(
+      `slo: 1s\nbackend: kubernetes\nstages:\n${createStage('a')}    calls: [b]\n${createStage('b').replace('${stages.b.url}', 'x')}`,
+    )
+    expect(JSON.stringify(document)).not.toContain('s3cr3t')
+    expect(JSON.stringify(stages!.map(({ experiment }) => experiment))).not.toContain('s3cr3t')
+  })
 })
 
 describe('everything wrong with a pipeline is reported at once', () => {

@@ -54,7 +54,7 @@ import { createObject } from './launch/trial-objects.ts'
 import type { Owner } from './manifests/manifests.ts'
 import { formatServiceUrl } from './manifests/trial-service.ts'
 
-export interface KubernetesPipelineOptions {
+interface KubernetesPipelineOptions {
   readonly pipeline: Pipeline
   /**
    * How each stage is launched, by name. With `usesService` of the entry, load goes through its
@@ -332,6 +332,9 @@ function createPredictor(
   return {
     ...joinStages(stages),
     usage: async () => joinUsages(stages, await readUsages(stages)),
+    restartUsage: () => {
+      for (const one of all) one.restartUsage?.()
+    },
     pod: {
       name: replicas[0]!.pod.name,
       urls: replicas.flatMap(({ pod }) => pod.urls),

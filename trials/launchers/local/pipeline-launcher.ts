@@ -154,7 +154,7 @@ function createPredictor(
   cleanup: Cleanup,
 ): Predictor {
   const meter = new StageUsageMeter(pipeline, stages)
-  const { restartUsage: _, ...joined } = joinStages(stages)
+  const joined = joinStages(stages)
   const targets = stages.flatMap(({ replicas }) => replicas.map(getHttpTarget))
   return {
     ...joined,

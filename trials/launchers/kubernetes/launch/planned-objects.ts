@@ -93,7 +93,7 @@ export interface KubernetesLauncherOptions {
 }
 
 /** A replica of a stage of a pipeline. */
-export interface PodStage {
+interface PodStage {
   readonly name: string
   /** Folder of its log below that of the trial. */
   readonly folder: string
