@@ -14,9 +14,10 @@ export interface StagePredictors {
  * Joins stages into one predictor, without its usage and its end.
  * @param stages the entry first
  */
-export function joinStages(
-  stages: readonly StagePredictors[],
-): Pick<Predictor, 'protocol' | 'provenance' | 'isolation' | 'logPath' | 'logTail' | 'died'> & {
+export function joinStages(stages: readonly StagePredictors[]): Pick<
+  Predictor,
+  'protocol' | 'provenance' | 'isolation' | 'logPath' | 'logTail' | 'died'
+> & {
   readonly target: HttpTarget
 } {
   const all = stages.flatMap(({ name, replicas }) => replicas.map((replica) => ({ name, replica })))
