@@ -93,6 +93,7 @@ const rooms: Record<string, readonly string[]> = {
     'cleanup',
     'launch',
     'kubernetes-launcher.ts',
+    'pipeline-launcher.ts',
   ],
   reports: [
     'recommendation',

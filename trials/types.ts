@@ -76,10 +76,10 @@ export type InfeasibleReason =
 /** What one stage of a pipeline did. */
 export interface StageUsage {
   readonly stage: string
-  /** Mean visits of a request. */
-  readonly visits: number
-  /** Mean time of a visit without its calls, ms. */
-  readonly meanMs: number
+  /** Mean visits of a request; absent where they are not counted, as on a cluster. */
+  readonly visits?: number
+  /** Mean time of a visit without its calls, ms; absent with `visits`. */
+  readonly meanMs?: number
   /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
   readonly busyShare: number
   readonly busier: 'cpu' | 'gpu'

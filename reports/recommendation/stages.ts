@@ -4,6 +4,7 @@
  */
 import { sum } from 'simple-statistics'
 import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import type { StageUsage } from '../../trials/types.ts'
 import { latency, percent } from '../format.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Recommendation, StageReport } from './types.ts'
@@ -16,7 +17,7 @@ export function reportStages(
   const stages = splitConfiguration(trial.configuration)
   if (stages === undefined) return undefined
   const usage = confirmation?.trial.usage?.stages ?? trial.usage?.stages ?? []
-  const totalMs = sum(usage.map(({ visits, meanMs }) => visits * meanMs))
+  const totalMs = sum(usage.map(computeTimeOfRequest))
   const totalPrice = pricePerHour(trial.configuration)
   return stages.map(({ stage, replicas, configuration }): StageReport => {
     const stageUsage = usage.find((one) => one.stage === stage)
@@ -28,12 +29,17 @@ export function reportStages(
       ...(stageUsage && {
         visits: stageUsage.visits,
         meanMs: stageUsage.meanMs,
-        timeShare: totalMs > 0 ? (stageUsage.visits * stageUsage.meanMs) / totalMs : 0,
+        ...(stageUsage.visits !== undefined && {
+          timeShare: totalMs > 0 ? computeTimeOfRequest(stageUsage) / totalMs : 0,
+        }),
         busyShare: stageUsage.busyShare,
       }),
     }
   })
 }
+
+/** Time of a request in a stage, ms; 0 where it is unknown. */
+const computeTimeOfRequest = ({ visits = 0, meanMs = 0 }: StageUsage): number => visits * meanMs
 
 /**
  * Finds the busiest stage of a pipeline that serves; undefined if no stage's usage was measured.

@@ -37,6 +37,9 @@ export type LauncherValues = Readonly<
 /** Placeholder of the address of a stage that the predictor calls. */
 export const formatStagePlaceholder = (stage: string): StagePlaceholder => `stages.${stage}.url`
 
+/** Whether a placeholder looks like the address of a stage. */
+export const isStagePlaceholder = (name: string): boolean => /^stages\..*\.url$/.test(name)
+
 /**
  * Lists the values of the placeholders for the addresses of stages.
  * @param urls by the name of the stage

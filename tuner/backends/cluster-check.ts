@@ -42,10 +42,10 @@ export async function dryRunObjects(
   ).catch((error: Error) => {
     throw findNamespaceError(error.message) ?? error
   })
-  const pods = renderSmallestPods(launcher, space)
+  const trials = renderSmallestTrials(launcher, space)
   const load = job && renderLoadJob(job)
   const unknown = [
-    ...(await findUnknownPodFields(launcher, pods)),
+    ...(await findUnknownPodFields(launcher, trials.flat())),
     ...(load ? await findUnknownJobFields(launcher, load) : []),
   ]
   if (unknown.length > 0)
@@ -54,7 +54,7 @@ export async function dryRunObjects(
       'correct kubernetes.pod',
       exitCodes.usage,
     )
-  await requirePlaceable(launcher, pods, load?.pod)
+  await requirePlaceable(launcher, trials, load?.pod)
   if (files)
     await requestDryRun(
       launcher.api,
@@ -64,22 +64,27 @@ export async function dryRunObjects(
 }
 
 /**
- * Objects of the smallest predictor on each GPU model of the space. Models that the cluster cannot
- * provide are skipped: their trials are infeasible.
+ * Objects of the smallest predictor on each GPU model of the space, for a pipeline on each model of
+ * every stage. Models that the cluster cannot provide are skipped: their trials are infeasible.
  */
-function renderSmallestPods(
+function renderSmallestTrials(
   launcher: KubernetesLauncher,
   { parameters }: SearchSpace,
-): TrialObjects[] {
+): (readonly TrialObjects[])[] {
   const smallest = Object.fromEntries(
     parameters.map((parameter) => [parameter.name, getDefaultValue(parameter)]),
   )
-  const gpu = parameters.find(({ name }) => name === 'gpu')
-  const models = gpu?.kind === 'categorical' ? gpu.values : [undefined]
-  return models.flatMap((model) => {
+  const gpus = parameters.flatMap((parameter) =>
+    parameter.kind === 'categorical' && /(^|\.)gpu$/.test(parameter.name) ? [parameter] : [],
+  )
+  const count = Math.max(1, ...gpus.map(({ values }) => values.length))
+  return Array.from({ length: count }, (_, i) =>
+    Object.fromEntries(
+      gpus.map(({ name, values }) => [name, values[Math.min(i, values.length - 1)]!]),
+    ),
+  ).flatMap((models) => {
     try {
-      const configuration = { ...smallest, ...(model !== undefined && { gpu: model }) }
-      return launcher.objectsFor(configuration, 0, dryRunOwner, 'tune-check')
+      return [launcher.objectsFor({ ...smallest, ...models }, 0, dryRunOwner, 'tune-check')]
     } catch (error) {
       if (error instanceof InfeasibleError) return []
       throw error
@@ -114,12 +119,15 @@ async function findUnknownPodFields(
 /** @throws LaunchError if not even the smallest predictor can be scheduled */
 async function requirePlaceable(
   launcher: KubernetesLauncher,
-  objects: readonly TrialObjects[],
+  trials: readonly (readonly TrialObjects[])[],
   load: Json | undefined,
 ): Promise<void> {
   let reason: string | undefined
-  for (const { pod } of objects) {
-    reason = await launcher.explainUnschedulable(pod, load)
+  for (const objects of trials) {
+    reason = await launcher.explainUnschedulable(
+      objects.map(({ pod }) => pod),
+      load,
+    )
     if (reason === undefined) return
   }
   if (reason !== undefined)

@@ -91,17 +91,18 @@ const estimateLoadSeconds = ({ measure }: LoadWork, { load }: Experiment): numbe
 
 function createLoadTask(
   experiment: Experiment,
-  { pod: { ip, port, serviceUrl }, answers }: PodPredictor,
+  { pod: { urls, serviceUrl }, answers }: PodPredictor,
   work: LoadWork,
   files: PayloadMap | undefined,
 ) {
   const { name, options } = createProtocol(experiment)
   const { predictor, load, slo } = experiment
-  const directUrl = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
+  const [directUrl] = urls as [string]
   return {
     ...work,
     url: serviceUrl ?? directUrl,
     ...(serviceUrl !== undefined && { throughService: true as const }),
+    ...(serviceUrl === undefined && urls.length > 1 && { replicaUrls: urls }),
     model: predictor.model,
     protocol: name,
     protocolOptions: options,
@@ -163,11 +164,12 @@ function createLineReader(predictor: PodPredictor, onStep: MeasureOptions['onSte
   }
 }
 
-/** Records which other trials ran on the predictor's node during the measurement. */
+/** Records which other trials ran on the predictor's nodes during the measurement. */
 function watchNeighbours(launcher: KubernetesLauncher, { pod }: PodPredictor, number: number) {
   const neighbourTrials = new Set<number>()
   const look = () => {
-    for (const other of launcher.neighbours(pod.node, number)) neighbourTrials.add(other)
+    for (const node of pod.nodes)
+      for (const other of launcher.neighbours(node, number)) neighbourTrials.add(other)
   }
   const end = launcher.watch.listen(look)
   look()

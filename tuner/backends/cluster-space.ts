@@ -2,8 +2,9 @@
  * Restricts the search space to GPU models that the cluster has, and detects how its pods request
  * GPUs.
  */
-import type { SearchSpace } from '../../search/types.ts'
-import type { Api } from '../../trials/launchers/kubernetes/api/api.ts'
+import type { V1Node } from '@kubernetes/client-node'
+import type { Configuration, Parameter, SearchSpace } from '../../search/types.ts'
+import { type Api, ApiError } from '../../trials/launchers/kubernetes/api/api.ts'
 import {
   type ClusterFacts,
   type ClusterGpu,
@@ -19,6 +20,10 @@ import {
   type GpuScheme,
   requestsMebibytes,
 } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import { sumAllocatable } from '../../trials/launchers/kubernetes/scheduling/node-fit.ts'
+import { canAddNodes } from '../../trials/launchers/kubernetes/scheduling/scale-up.ts'
+import { nameStageParameter, sumOverStages } from '../../trials/pipeline/stage-configuration.ts'
+import { parseResources } from '../../trials/resources.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
@@ -105,6 +110,60 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Cl
           ]
         : []),
     ],
+  }
+}
+
+/**
+ * Restricts the space of a pipeline to the GPUs that its stages can have, and excludes
+ * configurations whose stages need more cores or memory together than all nodes have. A cluster
+ * whose nodes cannot be read, or that adds nodes, excludes none.
+ * @param spaces the restricted spaces of the stages, by name
+ */
+export async function fitStagesToCluster(
+  api: Api,
+  { space, kubernetes, own }: Experiment,
+  spaces: ReadonlyMap<string, SearchSpace>,
+): Promise<SearchSpace> {
+  const restricted = new Map(
+    [...spaces].flatMap(([stage, { parameters }]) =>
+      parameters.map((parameter) => [nameStageParameter(stage, parameter.name), parameter]),
+    ),
+  )
+  const parameters = space.parameters.map((parameter): Parameter => {
+    const found = restricted.get(parameter.name)
+    return parameter.kind === 'categorical' && found?.kind === 'categorical'
+      ? { ...parameter, values: found.values }
+      : parameter
+  })
+  const total = kubernetes?.scaleUpTimeoutMs === undefined ? await readFixedTotal(api) : undefined
+  if (total === undefined) return { ...space, parameters }
+  const fits = (configuration: Configuration): boolean => {
+    const sumUp = (resource: 'cpuCores' | 'memoryMiB') =>
+      sumOverStages(configuration, (one) =>
+        resource in one ? parseResources(one, {}, own.gpus)[resource] : 0,
+      )
+    return sumUp('cpuCores') <= total.cpuCores && sumUp('memoryMiB') <= total.memoryMiB
+  }
+  const text = `all stages fit in the ${total.cpuCores} cores and ${Math.floor(total.memoryMiB / 1024)} GiB of the cluster`
+  return { parameters, constraints: [...space.constraints, { text, holds: fits }] }
+}
+
+/** Resources of all nodes together; undefined if unknown, or if the cluster may add nodes. */
+async function readFixedTotal(
+  api: Api,
+): Promise<{ readonly cpuCores: number; readonly memoryMiB: number } | undefined> {
+  const signal = new AbortController().signal
+  const nodes = await api
+    .request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { signal })
+    .catch((error: unknown) => {
+      if (error instanceof ApiError) return undefined
+      throw error
+    })
+  if (nodes === undefined || nodes.items.length === 0 || (await canAddNodes(api, signal)))
+    return undefined
+  return {
+    cpuCores: sumAllocatable(nodes.items, 'cpu'),
+    memoryMiB: sumAllocatable(nodes.items, 'memory') / 2 ** 20,
   }
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { V1Job, V1JobSpec, V1Pod } from '@kubernetes/client-node'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
+import { answer, FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { LaunchError } from '../../trials/types.ts'
 import { backendContract, skipIfSpoilt } from './backend.contract.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
@@ -47,7 +47,7 @@ function run({ spec }: V1Pod, set: (status: Partial<V1Pod['status']>) => void): 
       state,
     },
   ]
-  const conditions = [{ type: 'PodScheduled', status: 'True' }]
+  const conditions = ['PodScheduled', 'Ready'].map((type) => ({ type, status: 'True' }))
   setImmediate(() => set({ phase: 'Running', podIP: '127.0.0.1', conditions, containerStatuses }))
 }
 
@@ -60,6 +60,8 @@ async function measure({ spec }: V1Job, print: (text: string) => void): Promise<
 
 const taskOf = (spec: V1JobSpec) =>
   spec.template.spec!.containers[0]!.env?.find(({ name }) => name === 'TUNE_LOAD')?.value
+
+const never = new AbortController().signal
 
 const left = () => [
   ...fake.objects.pods.keys(),
@@ -97,6 +99,95 @@ backendContract('a cluster', {
   leftovers: left,
 })
 
+describe('a pipeline', () => {
+  const openPipeline = async (nodes: object[] = []) => {
+    const [entry, called] = [await serve('serve'), await serve('mortal')]
+    servers.push(entry, called)
+    fake.fault = ({ method, path }, response) => {
+      if (method !== 'GET' || !path.endsWith('/nodes') || nodes.length === 0) return false
+      answer(response, 200, { items: nodes })
+      return true
+    }
+    const createStage = ({ port }: Served, args: string[]) => ({
+      model: 'm',
+      predictor: asPod,
+      kubernetes: {
+        pod: {
+          spec: {
+            containers: [{ name: 'server', image: 'i', args, ports: [{ containerPort: port }] }],
+          },
+        },
+      },
+      space: { cpuCores: [1, 2] },
+    })
+    const experiment = experimentIn(folder, {
+      model: undefined,
+      backend: 'kubernetes',
+      kubernetes: { image: 'i' },
+      stages: {
+        entry: { ...createStage(entry, ['${stages.called.url}']), calls: ['called'], replicas: 2 },
+        called: createStage(called, []),
+      },
+      db: 'tune.db',
+    })
+    return openKubernetes(experiment, `e${servers.length}`)
+  }
+  const configuration = {
+    'entry.cpuCores': 1,
+    'entry.replicas': 2,
+    'called.cpuCores': 1,
+    'called.replicas': 1,
+  }
+  afterEach(() => {
+    fake.fault = undefined
+    fake.jobWork = measure
+  })
+
+  test('is loaded at all replicas of its entry, and says what is unknown', async ({ skip }) => {
+    const tasks: { replicaUrls: string[] }[] = []
+    fake.jobWork = (job, print) => {
+      const task = taskOf(job.spec!)
+      if (task !== undefined) tasks.push(JSON.parse(task))
+      return measure(job, print)
+    }
+    const backend = await openPipeline()
+    try {
+      expect(backend.notices.join('\n')).toContain('Visits to the stages')
+      const predictor = await backend.launcher.launch(configuration, 1, never)
+      const task = { kind: 'confirmation', rateRps: 50 } as const
+      const found = await backend.measure(predictor, task, { number: 1, onStep: () => {} }, never)
+      await predictor.stop()
+      const url = `http://127.0.0.1:${servers.at(-2)!.port}`
+      expect(tasks).toMatchObject([{ url, replicaUrls: [url, url] }])
+      skipIfSpoilt(found, skip)
+      expect(found.capacityRps).toBeGreaterThan(0)
+    } finally {
+      await backend.close()
+    }
+    expect(left()).toEqual([])
+  })
+
+  test('fits the cluster with all of its stages', async () => {
+    const node = { metadata: { name: 'n' }, status: { allocatable: { cpu: '4', memory: '64Gi' } } }
+    const backend = await openPipeline([node])
+    try {
+      const { constraints } = backend.space
+      expect(constraints.at(-1)!.text).toBe(
+        'all stages fit in the 4 cores and 64 GiB of the cluster',
+      )
+      const fits = (called: number) =>
+        constraints.every(({ holds }) => holds({ ...configuration, 'called.cpuCores': called }))
+      expect([fits(1), fits(2), fits(3)]).toEqual([true, true, false])
+    } finally {
+      await backend.close()
+    }
+    const small = { ...node, status: { allocatable: { cpu: '2', memory: '64Gi' } } }
+    await expect(openPipeline([small])).rejects.toMatchObject({
+      message: expect.stringContaining('its pods together need cpu 3 (the nodes have 2)'),
+    })
+  })
+})
+
 describe('load', () => {
   afterEach(() => {
     fake.jobWork = measure
@@ -104,7 +195,6 @@ describe('load', () => {
     fake.fault = undefined
     fake.jobMade = () => {}
   })
-  const never = new AbortController().signal
   const measured = async (loadFrom = 'cluster') => {
     const { backend, configuration } = await open('serve', loadFrom)
     try {

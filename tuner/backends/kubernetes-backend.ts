@@ -2,8 +2,11 @@
  * Backend of trials on a cluster: predictors are pods, loaded from inside the cluster or from here.
  */
 import { join } from 'node:path'
+import { sum } from 'simple-statistics'
 import { computeMinSpanS } from '../../profiler/index.ts'
+import type { SearchSpace } from '../../search/types.ts'
 import { builtinImage, chooseBuiltinImage } from '../../trials/launchers/builtin-image.ts'
+import type { Api } from '../../trials/launchers/kubernetes/api/api.ts'
 import { connect } from '../../trials/launchers/kubernetes/api/connect.ts'
 import {
   createKubernetesLauncher,
@@ -15,7 +18,11 @@ import {
   createPayloadMap,
   payloadFolder,
 } from '../../trials/launchers/kubernetes/manifests/payload-map.ts'
-import { findUsageSource } from '../../trials/launchers/kubernetes/watch/pod-usage.ts'
+import { createKubernetesPipelineLauncher } from '../../trials/launchers/kubernetes/pipeline-launcher.ts'
+import {
+  findUsageSource,
+  type UsageSource,
+} from '../../trials/launchers/kubernetes/watch/pod-usage.ts'
 import {
   type BuiltinTemplate,
   type CommandTemplate,
@@ -24,12 +31,12 @@ import {
 } from '../../trials/launchers/template.ts'
 import { isUserPredictor } from '../config/kubernetes-settings.ts'
 import type { LoadOrigin } from '../config/names.ts'
-import type { Experiment } from '../config/types.ts'
+import type { Experiment, ExperimentStage } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Backend } from './backend.ts'
 import { dryRunObjects } from './cluster-check.ts'
 import { createClusterLoad, type JobBase } from './cluster-load.ts'
-import { fitToCluster } from './cluster-space.ts'
+import { fitStagesToCluster, fitToCluster } from './cluster-space.ts'
 import { addLoadJobCheck } from './load-job-check.ts'
 import { createLocalLoad } from './local-load.ts'
 import { addAnswerChecks, createProtocol } from './predictor-protocol.ts'
@@ -59,17 +66,19 @@ export async function openKubernetes(
   experiment: Experiment,
   experimentId: string,
 ): Promise<KubernetesBackend> {
-  const template = requirePodTemplate(experiment)
-  const { kubernetes = {}, load, predictor } = experiment
+  const { kubernetes = {}, load, predictor, stages } = experiment
+  const template = requirePodTemplate(experiment, stages?.[0]?.name)
   const form = predictor.kind === 'command' ? predictor.form : undefined
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const files =
     loadFrom === 'cluster' ? await createPayloadMap(experimentId, load.payload, form) : undefined
   const api = await connect(kubernetes.namespace)
-  const { space, notices, ...gpus } = await fitToCluster(api, experiment)
   const usageSource = await findUsageSource(api)
-  const options = createLauncherOptions(experiment, template, experimentId)
-  const pods = createKubernetesLauncher({ ...options, ...gpus, api, usageSource })
+  const cluster = { api, usageSource, experimentId }
+  const { pods, space, notices } =
+    stages === undefined
+      ? await openSinglePods(experiment, cluster)
+      : await openPipelinePods(experiment, stages, cluster)
   const job: JobBase | undefined =
     loadFrom === 'cluster'
       ? {
@@ -84,7 +93,7 @@ export async function openKubernetes(
     job ? addLoadJobCheck(pods, job) : pods,
     experiment,
     template,
-    options.runDirectory,
+    resolveRunDirectory(experiment, experimentId),
   )
   const localLoad = job ? undefined : createLocalLoad(experiment)
   const close = async () => {
@@ -103,6 +112,7 @@ export async function openKubernetes(
     notices: [
       ...notices,
       ...(usageSource ? [] : [usageUnknownNotice]),
+      ...(stages ? [visitsUnknownNotice] : []),
       `Cluster: ${api.server}, namespace ${api.namespace}; ${loadOriginTexts[loadFrom]}${kubernetes.through === 'service' ? ', through one Service per trial' : ''}`,
     ],
     ...(localLoad ??
@@ -115,11 +125,68 @@ export async function openKubernetes(
   }
 }
 
-/** @throws UserError if the predictor cannot run as a pod */
-function requirePodTemplate({
-  predictor,
-  kubernetes,
-}: Experiment): BuiltinTemplate | CommandTemplate {
+interface Cluster {
+  readonly api: Api
+  readonly usageSource: UsageSource | undefined
+  readonly experimentId: string
+}
+
+/** How trials launch their pods, and what the cluster restricts. */
+interface TrialPods {
+  readonly pods: KubernetesLauncher
+  readonly space: SearchSpace
+  readonly notices: readonly string[]
+}
+
+async function openSinglePods(experiment: Experiment, cluster: Cluster): Promise<TrialPods> {
+  const { space, notices, ...gpus } = await fitToCluster(cluster.api, experiment)
+  const options = createLauncherOptions(experiment, cluster)
+  return { pods: createKubernetesLauncher({ ...options, ...gpus }), space, notices }
+}
+
+async function openPipelinePods(
+  experiment: Experiment,
+  stages: readonly ExperimentStage[],
+  cluster: Cluster,
+): Promise<TrialPods> {
+  const fits = await Promise.all(
+    stages.map(async (stage) => ({
+      stage,
+      fit: await fitToCluster(cluster.api, stage.experiment),
+      options: createLauncherOptions(stage.experiment, cluster, stage.name),
+    })),
+  )
+  // A called stage runs while its callers start.
+  const podDeadlineS = sum(fits.map(({ options }) => options.podDeadlineS))
+  return {
+    pods: createKubernetesPipelineLauncher({
+      pipeline: { stages },
+      stages: new Map(
+        fits.map(({ stage, fit: { space: _, notices: __, ...gpus }, options }) => [
+          stage.name,
+          { ...options, ...gpus, podDeadlineS },
+        ]),
+      ),
+    }),
+    space: await fitStagesToCluster(
+      cluster.api,
+      experiment,
+      new Map(fits.map(({ stage, fit }) => [stage.name, fit.space])),
+    ),
+    notices: fits.flatMap(({ stage, fit }) =>
+      fit.notices.map((notice) => `Stage ${stage.name}: ${notice}`),
+    ),
+  }
+}
+
+/**
+ * @param stage name of the stage, if it is one
+ * @throws UserError if the predictor cannot run as a pod
+ */
+function requirePodTemplate(
+  { predictor, kubernetes }: Experiment,
+  stage?: string,
+): BuiltinTemplate | CommandTemplate {
   if (!isStarted(predictor))
     throw new UserError(
       'a url predictor is already running: tune cannot start it in a pod',
@@ -128,25 +195,29 @@ function requirePodTemplate({
     )
   if (predictor.kind === 'command' && !isUserPredictor(kubernetes?.pod))
     throw new UserError(
-      'on Kubernetes, a predictor needs an image',
-      'set kubernetes: {pod: {spec: {containers: [...]}}}',
+      `${stage === undefined ? '' : `stage ${stage}: `}on Kubernetes, a predictor needs an image`,
+      `set kubernetes: {pod: {spec: {containers: [...]}}}${stage === undefined ? '' : ' in the stage'}`,
       exitCodes.usage,
     )
   return predictor
 }
 
-/** Launcher options that follow from the experiment; the cluster determines the others. */
+const resolveRunDirectory = ({ dbPath }: Experiment, experimentId: string): string =>
+  join(dbPath, '..', experimentId)
+
+/** Launcher options that follow from the experiment; the cluster's GPUs determine the others. */
 function createLauncherOptions(
   experiment: Experiment,
-  template: BuiltinTemplate | CommandTemplate,
-  experimentId: string,
-): Omit<KubernetesLauncherOptions, 'api'> {
-  const { kubernetes = {}, load, own, space, dbPath } = experiment
+  cluster: Cluster,
+  stage?: string,
+): KubernetesLauncherOptions & { readonly podDeadlineS: number } {
+  const { kubernetes = {}, load, own, space } = experiment
+  const template = requirePodTemplate(experiment, stage)
   const { pod } = kubernetes
   const inCluster = process.env.KUBERNETES_SERVICE_HOST !== undefined
   const readyS = Math.ceil(template.readyTimeoutS ?? defaultReadyTimeoutS)
   return {
-    experimentId,
+    ...cluster,
     template,
     ...(isUserPredictor(kubernetes.pod)
       ? { own: { pod: pod!, container: kubernetes.container! } }
@@ -156,7 +227,7 @@ function createLauncherOptions(
     parameters: space.parameters,
     protocol: createProtocol(experiment).protocol,
     payload: load.payload,
-    runDirectory: join(dbPath, '..', experimentId),
+    runDirectory: resolveRunDirectory(experiment, cluster.experimentId),
     connectivity: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
     ...(kubernetes.through === 'service' && { usesService: true as const }),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
@@ -200,6 +271,9 @@ const findPullSecrets = ({ kubernetes }: Experiment): unknown =>
 
 const usageUnknownNotice =
   'CPU and memory use of trials will be unknown: the cluster has no metrics.k8s.io, and access to nodes/proxy is denied'
+
+const visitsUnknownNotice =
+  'Visits to the stages and their share of the time are unknown: nothing counts the calls between pods'
 
 const loadOriginTexts: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',

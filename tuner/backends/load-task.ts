@@ -30,6 +30,8 @@ interface LoadTask extends LoadWork {
   readonly slo: Slo
   /** `url` is the predictor's Service, which may take seconds to reach the pod. */
   readonly throughService?: true
+  /** URLs of all replicas, `url` among them, if the load is divided over several. */
+  readonly replicaUrls?: readonly string[]
   /** Expected answers, and the requests that they belong to, by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
   readonly metrics: MetricsRequest
@@ -103,17 +105,21 @@ export async function runLoadTask(
       payload,
       slo,
       throughService,
+      replicaUrls,
       answers,
       metrics,
       ...work
     } = decode(text) as LoadTask
     const speaking = protocolFor(protocol, protocolOptions)
     const endpoint = { protocol: speaking, url, model, payload }
-    const target = throughService
+    const prepared = throughService
       ? await prepareOnceReady(endpoint, serviceReadyTimeoutMs, signal).catch((error: unknown) => {
           throw explainServiceError(error)
         })
       : await speaking.prepare(url, model, payload, signal)
+    const { path, headers } = prepared
+    const replicas = replicaUrls?.map((url) => ({ url, path, headers, weight: 1 }))
+    const target = { ...prepared, ...(replicas && { replicas }) }
     const check =
       answers &&
       speaking.answerClient &&

@@ -4,6 +4,11 @@ import {
   builtinContainer,
   loadContainer,
 } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
+import {
+  findPlaceholders,
+  formatStagePlaceholder,
+  isStagePlaceholder,
+} from '../../trials/launchers/placeholders.ts'
 import type { Context } from './context.ts'
 import { findServerUrl } from './server-urls.ts'
 import type { KubernetesSpec } from './types.ts'
@@ -11,6 +16,9 @@ import type { KubernetesSpec } from './types.ts'
 interface Container {
   readonly name?: unknown
   readonly image?: unknown
+  readonly command?: unknown
+  readonly args?: unknown
+  readonly env?: unknown
   readonly ports?: readonly { readonly containerPort?: unknown }[]
 }
 
@@ -127,8 +135,39 @@ export function listContainers(pod: Readonly<Record<string, unknown>>): Containe
   )
 }
 
+/** Checks what the user's own pod says of its GPU and of other stages. */
+export function checkPod(context: Context, space: SearchSpace): void {
+  checkPodGpu(context, space)
+  checkPodCalls(context)
+}
+
+/** A stage of a pipeline receives the addresses of the stages that it calls, and of no others. */
+function checkPodCalls({ entries: { kubernetes = {} }, report, host }: Context): void {
+  const containers = listContainers(kubernetes.pod ?? {})
+  const tuned = containers.find(({ name }) => name === kubernetes.container) ?? containers[0]
+  if (tuned === undefined) return
+  const { command, args, env } = tuned
+  const names = new Set(findPlaceholders(JSON.stringify([command, args, env])))
+  const { calledStages = [] } = host
+  const known = new Set<string>(calledStages.map(formatStagePlaceholder))
+  for (const name of names)
+    if (isStagePlaceholder(name) && !known.has(name))
+      report(
+        ['kubernetes', 'pod'],
+        `kubernetes.pod: unknown placeholder \${${name}}`,
+        known.size === 0 ? 'this stage calls no other' : `known: ${[...known].join(', ')}`,
+      )
+  for (const name of known)
+    if (!names.has(name))
+      report(
+        ['kubernetes', 'pod'],
+        `kubernetes.pod: the address ${name} never reaches the predictor`,
+        `put \${${name}} into command, args or env of container ${tuned.name}`,
+      )
+}
+
 /** A pod with GPUs has a price only if their model is known. */
-export function checkPodGpu({ report }: Context, space: SearchSpace): void {
+function checkPodGpu({ report }: Context, space: SearchSpace): void {
   const has = (name: string) => space.parameters.some((parameter) => parameter.name === name)
   if (has('gpus') && !has('gpu'))
     report(

@@ -114,6 +114,21 @@ describe('a pipeline', () => {
     expect(JSON.stringify(document)).not.toContain('s3cr3t')
     expect([...secrets!.values()]).toEqual(['s3cr3t-0123456789abcdef'])
   })
+
+  test('hides secrets of the pods of its stages', () => {
+    const createStage = (name: string) =>
+      `  ${name}:
+    model: m
+    predictor: {protocol: json, path: /}
+    kubernetes: {pod: {spec: {containers: [{name: s, image: i, args: ["\${stages.b.url}"], env: [{name: API_TOKEN, value: s3cr3t-0123456789abcdef}]}]}}}
+    space: {cpuCores: 1}
+`
+    const { document, stages } = loadFile(
+      `slo: 1s\nbackend: kubernetes\nstages:\n${createStage('a')}    calls: [b]\n${createStage('b').replace('${stages.b.url}', 'x')}`,
+    )
+    expect(JSON.stringify(document)).not.toContain('s3cr3t')
+    expect(JSON.stringify(stages!.map(({ experiment }) => experiment))).not.toContain('s3cr3t')
+  })
 })
 
 describe('everything wrong with a pipeline is reported at once', () => {
@@ -139,7 +154,6 @@ stages:
       ),
     ).toEqual([
       'e.yaml:2:8 model: an experiment with stages has no model of its own',
-      'e.yaml:3:10 stages: pipelines do not run on the backend kubernetes yet',
       "e.yaml:6:5 stages: 'Embed' is not a valid name of a stage",
       "e.yaml:7:22 stage Embed calls 'clasify', but no stage has this name",
       'e.yaml:7:28 stages.Embed.calls.b: 0 is zero; it must be more',
@@ -175,6 +189,54 @@ stages:
     expect(problemLines(() => loadFile(file))).toEqual([
       'e.yaml:5:26 stage a: predictor.command: unknown placeholder ${stages.c.url}',
       'e.yaml:5:26 stage a: predictor.command: the address of stage b never reaches the predictor',
+    ])
+  })
+
+  test('pods receive the addresses of the stages that they call', () => {
+    const pod = (name: string, args: string) =>
+      `    kubernetes: {pod: {spec: {containers: [{name: ${name}, image: i, args: ["${args}"]}]}}}\n`
+    const file = `slo: 1s
+backend: kubernetes
+kubernetes: {namespace: n, image: i, container: x}
+stages:
+  a:
+    model: m
+    predictor: {protocol: json, path: /a}
+${pod('s', '${stages.c.url}')}    calls: [b]
+    space: {cpuCores: 0.5}
+  b:
+    model: m
+    predictor: {protocol: json, path: /b}
+${pod('t', '${cpuCores}')}    space: {cpuCores: [0.5, 1]}
+`
+    expect(problemLines(() => loadFile(file))).toEqual([
+      'e.yaml:3:49 kubernetes.container: an experiment with stages has no container of its own',
+      'e.yaml:8:23 stage a: kubernetes.pod: unknown placeholder ${stages.c.url}',
+      'e.yaml:8:23 stage a: kubernetes.pod: the address stages.b.url never reaches the predictor',
+    ])
+    const { stages, document, kubernetes } = loadFile(
+      file.replace(', container: x', '').replace('stages.c.url', 'stages.b.url'),
+    )
+    expect(stages!.map(({ experiment }) => experiment.kubernetes)).toMatchObject([
+      { namespace: 'n', image: 'i', container: 's' },
+      { namespace: 'n', image: 'i', container: 't' },
+    ])
+    expect(kubernetes).toMatchObject({ namespace: 'n', image: 'i' })
+    expect(document.stages).toMatchObject({ b: { kubernetes: { container: 't' } } })
+    expect(document.kubernetes).toEqual({ namespace: 'n', image: 'i' })
+  })
+
+  test('settings of a cluster need its backend', () => {
+    const file = `slo: 1s
+backend: simulated
+kubernetes: {namespace: n}
+stages:
+  a: {model: bert, calls: [b], kubernetes: {port: 1}}
+  b: {model: bert}
+`
+    expect(problemLines(() => loadFile(file))).toEqual([
+      'e.yaml:3:13 a kubernetes section with backend simulated',
+      'e.yaml:5:44 stage a: a kubernetes section with backend simulated',
     ])
   })
 

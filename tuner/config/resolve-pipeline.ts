@@ -22,12 +22,15 @@ import { createConfigProblem, type Merged } from './layers.ts'
 import { buildParameter } from './parameters.ts'
 import { resolveExperiment } from './resolve.ts'
 import { type Settings, writeDocument } from './schema/experiment-schema.ts'
+import { podKeys } from './schema/pod-schema.ts'
 import type { StageEntry } from './schema/stage-schema.ts'
 import type { ConfigProblem, Experiment, ExperimentStage } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
 /** Keys that each stage has for itself. */
 const stageKeys = ['model', 'predictor', 'space', 'pin', 'constraints'] as const
+/** Keys of `kubernetes` that each stage has for itself. */
+const podKeyNames = Object.keys(podKeys) as (keyof typeof podKeys)[]
 /** Settings of a single predictor. */
 const singleKeys = [
   'model',
@@ -37,7 +40,6 @@ const singleKeys = [
   'variants',
   'minQuality',
   'calibration',
-  'kubernetes',
 ] as const satisfies readonly (keyof Settings)[]
 /** Settings of the load, which only the entry receives. */
 const entryKeys: readonly (keyof Settings)[] = ['metrics', 'expect', 'golden']
@@ -88,7 +90,7 @@ export function resolvePipeline(
       experiment: byName.get(stage.name)!.experiment,
     }),
   )
-  const checkStage = settings.backend === 'local' ? checkLocalStage : checkSimulatedStage
+  const checkStage = settings.backend === 'simulated' ? checkSimulatedStage : checkStartedStage
   for (const stage of stages) checkStage(stage, report)
   const space = joinSpaces(
     stages.map(({ name, experiment }) => ({
@@ -149,12 +151,7 @@ function checkKeys(settings: Settings, report: Report): void {
           ? `move it into a stage: stages: {NAME: {${key}: ...}}`
           : 'remove it: stages do not support it yet',
       )
-  if (settings.backend === 'kubernetes')
-    report(
-      ['backend'],
-      'stages: pipelines do not run on the backend kubernetes yet',
-      'use --backend local or simulated',
-    )
+  checkSharedCluster(settings, report)
   const names = Object.keys(settings.stages ?? {})
   if (names.length < 2)
     report(['stages'], 'stages: a pipeline needs at least two', 'use model for a single predictor')
@@ -167,6 +164,38 @@ function checkKeys(settings: Settings, report: Report): void {
       )
 }
 
+/** Checks the settings of the cluster that all stages share. */
+function checkSharedCluster({ backend, kubernetes }: Settings, report: Report): void {
+  if (kubernetes === undefined) return
+  if (backend !== 'kubernetes')
+    report(
+      ['kubernetes'],
+      `a kubernetes section with backend ${backend}`,
+      'set backend: kubernetes, or remove the section',
+    )
+  for (const key of podKeyNames)
+    if (kubernetes[key] !== undefined)
+      report(
+        ['kubernetes', key],
+        `kubernetes.${key}: an experiment with stages has no ${key} of its own`,
+        `move it into a stage: stages: {NAME: {kubernetes: {${key}: ...}}}`,
+      )
+}
+
+/**
+ * Joins the settings of a cluster for a stage: its own pod, what all stages share, and those of the
+ * load at the entry.
+ */
+function joinClusterSettings(
+  { backend, kubernetes: shared }: Settings,
+  own: StageEntry['kubernetes'],
+  isEntry: boolean,
+): Settings['kubernetes'] {
+  if (backend !== 'kubernetes' || shared === undefined) return own
+  const { job, through, pod: _, container: __, port: ___, ...others } = shared
+  return { ...others, ...(isEntry && { job, through }), ...own }
+}
+
 /** The stage as the experiment of a single predictor. */
 function resolveStage(
   name: string,
@@ -177,9 +206,12 @@ function resolveStage(
   invalidKeys: ReadonlySet<string>,
   host: HostContext,
 ): { experiment?: Experiment; problems: ConfigProblem[] } {
-  const ownKeys: readonly string[] = [...stageKeys, 'name']
-  const locate = (path: Path): Path =>
-    ownKeys.includes(String(path[0])) ? ['stages', name, ...path] : path
+  const ownKeys: readonly unknown[] = [...stageKeys, 'name']
+  const isOwn = ([key, inner]: Path): boolean =>
+    key === 'kubernetes'
+      ? inner === undefined || (podKeyNames as readonly unknown[]).includes(inner)
+      : ownKeys.includes(key)
+  const locate = (path: Path): Path => (isOwn(path) ? ['stages', name, ...path] : path)
   const { settings } = merged
   const shared = Object.fromEntries(
     Object.entries(settings).filter(
@@ -194,6 +226,7 @@ function resolveStage(
       settings: {
         ...shared,
         name: undefined,
+        kubernetes: joinClusterSettings(settings, entry.kubernetes, isEntry),
         golden: isEntry ? settings.golden : { from: 'off' },
         load: isEntry ? settings.load : { ...settings.load, payload: undefined },
         ...Object.fromEntries(stageKeys.map((key) => [key, entry[key]])),
@@ -245,7 +278,7 @@ function checkSimulatedStage({ name, experiment }: ExperimentStage, report: Repo
 }
 
 /** Reports a stage that no trial can start, or that cannot call the others. */
-function checkLocalStage({ name, calls, experiment }: ExperimentStage, report: Report): void {
+function checkStartedStage({ name, calls, experiment }: ExperimentStage, report: Report): void {
   const { predictor } = experiment
   if (!isStarted(predictor))
     report(
@@ -306,4 +339,7 @@ const writeStage = (entry: StageEntry, { settings }: Experiment): StageEntry => 
   ...entry,
   replicas: entry.replicas ?? oneReplica,
   ...Object.fromEntries(stageKeys.map((key) => [key, settings[key]])),
+  kubernetes:
+    entry.kubernetes &&
+    Object.fromEntries(podKeyNames.map((key) => [key, settings.kubernetes?.[key]])),
 })

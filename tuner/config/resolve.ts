@@ -48,7 +48,7 @@ import {
   resolvePrices,
   resolveWarmUp,
 } from './input-files.ts'
-import { checkPodGpu, isUserPredictor, resolveKubernetes } from './kubernetes-settings.ts'
+import { checkPod, isUserPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { createConfigProblem, isKindUnknown, type Merged } from './layers.ts'
 import {
   checkGpuVisibility,
@@ -415,7 +415,7 @@ function checkSpace(
 
 function checkTemplate(context: Context, { predictor }: ServerSetup, space: SearchSpace): void {
   const { calledStages } = context.host
-  if (isUserPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
+  if (isUserPredictor(context.entries.kubernetes?.pod)) checkPod(context, space)
   else if (predictor.kind === 'command')
     for (const problem of findTemplateProblems(predictor, space.parameters, calledStages))
       reportTemplateProblem(context, problem)

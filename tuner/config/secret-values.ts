@@ -53,16 +53,7 @@ export function extractSecrets(
         stages: Object.fromEntries(
           Object.entries(stages).map(([name, stage]) => [
             name,
-            stage.predictor
-              ? {
-                  ...stage,
-                  predictor: extractor.extractFromPredictor(stage.predictor, [
-                    'stages',
-                    name,
-                    'predictor',
-                  ]),
-                }
-              : stage,
+            extractor.extractFromStage(stage, ['stages', name]),
           ]),
         ),
       }),
@@ -84,6 +75,7 @@ export function extractSecrets(
 }
 
 type Predictor = NonNullable<ExperimentEntries['predictor']>
+type Stage = NonNullable<ExperimentEntries['stages']>[string]
 type Outputs = NonNullable<ExperimentEntries['send']>
 type Texts = Readonly<Record<string, string>>
 
@@ -93,6 +85,20 @@ const urlPathFields: ReadonlySet<string> = new Set(['path', 'healthPath'])
 class SecretExtractor {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
+
+  extractFromStage(stage: Stage, at: Path): Stage {
+    const { predictor, kubernetes } = stage
+    return {
+      ...stage,
+      ...(predictor && { predictor: this.extractFromPredictor(predictor, [...at, 'predictor']) }),
+      ...(kubernetes?.pod && {
+        kubernetes: {
+          ...kubernetes,
+          pod: this.extractFromPod(kubernetes.pod, [...at, 'kubernetes', 'pod']),
+        },
+      }),
+    }
+  }
 
   extractFromPredictor(settings: Predictor, at: Path = ['predictor']): Predictor {
     const { headers, prepare, reconfigure, env, command, urls, ...rest } = settings
@@ -302,9 +308,12 @@ export function fillSecrets(experiment: Experiment): Experiment {
     predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
     ...(stages && {
       stages: stages.map((stage) => {
-        const { predictor } = stage.experiment
-        const filledPredictor = fill<PredictorTemplate>(predictor, predictor.kind === 'command')
-        return { ...stage, experiment: { ...stage.experiment, predictor: filledPredictor } }
+        const { predictor, kubernetes } = stage.experiment
+        const filled = {
+          predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
+          ...(kubernetes && { kubernetes: fill(kubernetes, false) }),
+        }
+        return { ...stage, experiment: { ...stage.experiment, ...filled } }
       }),
     }),
     ...(kubernetes && { kubernetes: fill(kubernetes, false) }),

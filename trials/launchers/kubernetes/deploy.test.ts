@@ -95,10 +95,12 @@ describe('in a namespace that denies by default', () => {
     load: (load.spec as { template: { metadata: { labels: Record<string, string> } } }).template
       .metadata.labels,
     predictor: createLabels('e', 'predictor', 1),
+    stage: createLabels('e', 'predictor', 1, 'embed'),
     stranger: { app: 'shop', [labelNames.role]: 'predictor' },
   }
   const selects = (selector: V1LabelSelector | undefined, labels: Record<string, string>) =>
-    Object.entries(selector?.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
+    Object.entries(selector?.matchLabels ?? {}).every(([name, value]) => labels[name] === value) &&
+    (selector?.matchExpressions ?? []).every(({ key }) => labels[key] !== undefined)
   const allows = (from: keyof typeof pods, to: keyof typeof pods): boolean => {
     const leaves = policies
       .filter(
@@ -120,13 +122,19 @@ describe('in a namespace that denies by default', () => {
     return leaves && enters
   }
 
-  test('load generator and tuner reach predictors, and nothing reaches or leaves beyond that', () => {
+  test('load generator and tuner reach predictors, stages each other, and nothing reaches or leaves beyond that', () => {
     const allowed = (Object.keys(pods) as (keyof typeof pods)[]).flatMap((from) =>
       (Object.keys(pods) as (keyof typeof pods)[])
         .filter((to) => allows(from, to))
         .map((to) => `${from} → ${to}`),
     )
-    expect(allowed.sort()).toEqual(['load → predictor', 'tuner → predictor'])
+    expect(allowed.sort()).toEqual([
+      'load → predictor',
+      'load → stage',
+      'stage → stage',
+      'tuner → predictor',
+      'tuner → stage',
+    ])
   })
 
   test('every policy selects pods of ours alone', () => {

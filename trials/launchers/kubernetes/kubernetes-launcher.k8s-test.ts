@@ -315,7 +315,9 @@ describe('on a real cluster', () => {
     }>('GET', '/api/v1/nodes')
     const made = launcher()
     const predictor = await made.launch(small, 1, never)
-    const { name } = items.find(({ metadata }) => metadata.name === predictor.pod.node)!.metadata
+    const { name } = items.find(
+      ({ metadata }) => metadata.name === predictor.pod.nodes[0],
+    )!.metadata
     const taint = (taints: object[] | null) =>
       namespace.api.request('PATCH', `/api/v1/nodes/${name}`, { body: { spec: { taints } } })
     try {

@@ -1,5 +1,6 @@
 /**
- * Launches predictors as pods of a cluster. The steps of a launch, in the order of `launchPod`
+ * Launches predictors as pods of a cluster; `pipeline-launcher.ts` launches several for one trial. The
+ * steps of a launch, in the order of `launchPod`
  * (`launch/pod-launch.ts`):
  *
  * 1. Acquire or renew the experiment's lease; its Job owns every object below (`cleanup/lease.ts`).
@@ -21,20 +22,23 @@
  */
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
-import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
+import type { Launcher, OnWaiting } from '../../types.ts'
 import { builtinImage } from '../builtin-image.ts'
-import { Cleanup } from '../cleanup.ts'
-import { type Api, ApiError } from './api/api.ts'
+import type { Api } from './api/api.ts'
 import { ExperimentLease } from './cleanup/lease.ts'
 import { type Kind, removeObjects } from './cleanup/sweep.ts'
-import { findNamespaceError } from './launch/failures.ts'
 import { createLossExplainer, type ExplainLoss } from './launch/lost-pod.ts'
 import {
   type KubernetesLauncherOptions,
   planObjects,
   type TrialObjects,
 } from './launch/planned-objects.ts'
-import { launchPod, type PodPredictor } from './launch/pod-launch.ts'
+import {
+  type LauncherContext,
+  type LaunchRequest,
+  launchPod,
+  type PodPredictor,
+} from './launch/pod-launch.ts'
 import { formatOwnerName, type Json, labelNames, type Owner } from './manifests/manifests.ts'
 import { explainUnschedulable } from './scheduling/unschedulable.ts'
 import { PodWatch } from './watch/pod-watch.ts'
@@ -57,7 +61,7 @@ export interface KubernetesLauncher extends Launcher {
   /** The manifest of that Job. */
   ownerPlan(name: string): Json
   /**
-   * The objects of a configuration.
+   * The objects of each pod of a configuration.
    * @throws InfeasibleError, LaunchError as `launch`
    */
   objectsFor(
@@ -65,14 +69,14 @@ export interface KubernetesLauncher extends Launcher {
     trialNumber: number,
     owner: Owner,
     name: string,
-  ): TrialObjects
+  ): readonly TrialObjects[]
   /** Why a pod is gone that this tuner did not remove. */
   readonly explainLoss: ExplainLoss
   /**
-   * Why a predictor's pod, with the pod of its load generator, can never be scheduled; undefined if
-   * it may.
+   * Why a predictor's pods, with the pod of its load generator, can never be scheduled; undefined if
+   * they may.
    */
-  explainUnschedulable(pod: Json, load?: Json): Promise<string | undefined>
+  explainUnschedulable(pods: readonly Json[], load?: Json): Promise<string | undefined>
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last objects, releases its lease and ends the watch. Idempotent. */
@@ -83,6 +87,26 @@ export function createKubernetesLauncher(
   launcherOptions: KubernetesLauncherOptions,
 ): KubernetesLauncher {
   const options = { ...launcherOptions, runDirectory: resolve(launcherOptions.runDirectory) }
+  return createLauncherOfPods(options, {
+    launch: (shared, request) => launchPod(shared, options, request),
+    planObjects: (...planned) => [planObjects(options, ...planned)],
+  })
+}
+
+/** How the pods of one trial are planned and launched. */
+interface TrialLaunch {
+  readonly launch: (shared: LauncherContext, request: LaunchRequest) => Promise<PodPredictor>
+  readonly planObjects: KubernetesLauncher['objectsFor']
+}
+
+/** @param options those that do not depend on the pod */
+export function createLauncherOfPods(
+  options: Pick<
+    KubernetesLauncherOptions,
+    'api' | 'experimentId' | 'image' | 'lease' | 'draVersion' | 'timeouts'
+  >,
+  { launch, planObjects }: TrialLaunch,
+): KubernetesLauncher {
   const { api, experimentId } = options
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
   const watch = new PodWatch(api, experimentSelector, `${formatOwnerName(experimentId)}-`)
@@ -101,22 +125,6 @@ export function createKubernetesLauncher(
     'configmaps',
     ...(options.draVersion ? (['resourceclaimtemplates'] as const) : []),
   ]
-
-  const launch: KubernetesLauncher['launch'] = async (configuration, trial, signal, onWaiting) => {
-    const cleanup = new Cleanup()
-    try {
-      return await launchPod(
-        { options, watch, owner, live, neighbours, explainLoss: explain },
-        { configuration, trial, cleanup, signal, onWaiting },
-      )
-    } catch (error) {
-      await cleanup.run()
-      signal.throwIfAborted()
-      throw error instanceof ApiError
-        ? (findNamespaceError(error.message) ?? new LaunchError(error.message, error.hint))
-        : error
-    }
-  }
 
   const neighbours = (node: string, trial: number): number[] => {
     const others = watch.all().filter(({ spec, metadata, status }) => {
@@ -140,13 +148,17 @@ export function createKubernetesLauncher(
     watch,
     owner,
     ownerPlan: (name) => lease.plan(name),
-    objectsFor: (...planned) => planObjects(options, ...planned),
+    objectsFor: planObjects,
     explainLoss: explain,
     // A user who waits for new nodes accepts any node.
-    explainUnschedulable: async (pod, load) =>
-      options.timeouts?.waitsForScaleUp ? undefined : explainUnschedulable(api, pod, load),
+    explainUnschedulable: async (pods, load) =>
+      options.timeouts?.waitsForScaleUp ? undefined : explainUnschedulable(api, pods, load),
     neighbours,
-    launch,
+    launch: (configuration, trial, signal, onWaiting) =>
+      launch(
+        { watch, owner, live, neighbours, explainLoss: explain },
+        { configuration, trial, signal, onWaiting },
+      ),
     // Only the holder of the lease sweeps: pods of another tuner stay.
     sweep: async (signal = new AbortController().signal) => {
       await owner(signal)

@@ -299,7 +299,7 @@ test('a load generator that has never room beside its predictor is told at the f
     final: 'run',
     unplaced: undefined,
     message: expect.stringContaining(
-      "the load generator's pod is unschedulable: no node has cpu 0.5 in addition to its own predictor (the largest has cpu 2)",
+      "the load generator's pod is unschedulable: no node has cpu 0.5 in addition to the other pods of its trial (the largest has cpu 2)",
     ),
   })
   await predictor.stop()

@@ -135,7 +135,7 @@ describe.skipIf(cpuParent === undefined)('where CPU time may be limited', () => 
       expect(second).toMatchObject({ stage: 'second', visits: 2, busier: 'cpu' })
       expect(second!.meanMs).toBeGreaterThanOrEqual(2)
       expect(first!.meanMs).toBeGreaterThan(0)
-      expect(first!.meanMs + 2 * second!.meanMs).toBeCloseTo(mean([...latencyMs]), 6)
+      expect(first!.meanMs! + 2 * second!.meanMs!).toBeCloseTo(mean([...latencyMs]), 6)
       const [curve] = second!.loads!
       expect(second!.loads).toHaveLength(1)
       expect(curve).toMatchObject({ visits: 2, meanMs: second!.meanMs, isOpen: true, gpuMs: 0 })

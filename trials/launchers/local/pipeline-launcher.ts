@@ -7,8 +7,6 @@
  * 3. Start a relay before each called stage (`stage-relay.ts`), whose address its callers receive.
  * 4. Return a predictor whose requests go to the replicas of the entry.
  */
-import { sum } from 'simple-statistics'
-import type { HttpTarget } from '../../../profiler/model/target.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
@@ -16,20 +14,14 @@ import type { Pipeline } from '../../pipeline/pipeline.ts'
 import { findStage } from '../../pipeline/stage-configuration.ts'
 import { addStageToError } from '../../pipeline/stage-error.ts'
 import { readResources } from '../../resources.ts'
-import {
-  LaunchError,
-  type Launcher,
-  type OnWaiting,
-  type Predictor,
-  type PredictorDeath,
-  type Usage,
-} from '../../types.ts'
+import { LaunchError, type Launcher, type OnWaiting, type Predictor } from '../../types.ts'
 import { Cleanup } from '../cleanup.ts'
+import { getHttpTarget, joinStages, readUsages, sumUsages } from '../stage-predictors.ts'
 import type { LocalLauncherOptions } from './launch.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { countCores, createResourcePool, type ResourcePool } from './resource-pool.ts'
 import { startStageRelay } from './stage-relay.ts'
-import { readStageUsages, type ServingStage, StageUsageMeter } from './stage-usage.ts'
+import { type ServingStage, StageUsageMeter } from './stage-usage.ts'
 
 export interface LocalPipelineOptions {
   readonly pipeline: Pipeline
@@ -155,68 +147,31 @@ async function launchStage(
   return { name, replicas, resources, relay }
 }
 
-function getHttpTarget({ target }: Predictor): HttpTarget {
-  if (target.kind !== 'http') throw new TypeError('not a process of this machine')
-  return target
-}
-
 function createPredictor(
   pipeline: Pipeline,
   stages: readonly ServingStage[],
   launchSeconds: number,
   cleanup: Cleanup,
 ): Predictor {
-  const [entry] = stages as [ServingStage]
   const meter = new StageUsageMeter(pipeline, stages)
-  const targets = entry.replicas.map(getHttpTarget)
-  const all = stages.flatMap(({ replicas }) => replicas)
-  const [first] = entry.replicas as [Predictor]
+  const joined = joinStages(stages)
+  const targets = stages.flatMap(({ replicas }) => replicas.map(getHttpTarget))
   return {
+    ...joined,
     target: {
-      ...targets[0]!,
-      ...(targets.length > 1 && {
-        replicas: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
-      }),
-      serverPids: () => all.flatMap((one) => getHttpTarget(one).serverPids?.() ?? []),
+      ...joined.target,
+      serverPids: () => targets.flatMap(({ serverPids }) => serverPids?.() ?? []),
       observeLoad: () => meter.observeLoad(),
     },
-    protocol: first.protocol,
-    provenance: all.some(({ provenance }) => provenance === 'emulated') ? 'emulated' : 'measured',
-    isolation: stages
-      .flatMap(({ name, replicas }) => replicas.map(({ isolation }) => `${name}: ${isolation}`))
-      .join('; '),
-    logPath: first.logPath,
-    logTail: () =>
-      stages
-        .flatMap(({ name, replicas }) => replicas.map((one) => `stage ${name}:\n${one.logTail()}`))
-        .join('\n'),
-    usage: () => joinUsages(stages, meter, launchSeconds),
-    died: Promise.race(
-      stages.flatMap(({ name, replicas }) =>
-        replicas.map(async ({ died }): Promise<PredictorDeath> => {
-          const death = await died!
-          return { ...death, what: `stage ${name}: ${death.what}` }
-        }),
-      ),
-    ),
+    usage: async () => {
+      const usages = await readUsages(stages)
+      const stageUsages = await meter.computeUsage()
+      return {
+        ...sumUsages(usages),
+        launchSeconds,
+        ...(stageUsages.length > 0 && { stages: stageUsages }),
+      }
+    },
     stop: () => cleanup.run(),
-  }
-}
-
-/** The whole pipeline: sums over all replicas, during the last load. */
-async function joinUsages(
-  stages: readonly ServingStage[],
-  meter: StageUsageMeter,
-  launchSeconds: number,
-): Promise<Usage> {
-  const all = [...(await readStageUsages(stages)).values()].flat()
-  const total = (read: (usage: Usage) => number | undefined): number =>
-    sum(all.map((usage) => read(usage) ?? 0))
-  const stageUsages = await meter.computeUsage()
-  return {
-    cpuCores: total(({ cpuCores }) => cpuCores),
-    peakRssMiB: total(({ peakRssMiB }) => peakRssMiB),
-    launchSeconds,
-    ...(stageUsages.length > 0 && { stages: stageUsages }),
   }
 }

@@ -3,13 +3,19 @@ import { mean, sum } from 'simple-statistics'
 import type { LoadRun } from '../../../profiler/model/load-run.ts'
 import { computeVisitRatios, type Pipeline } from '../../pipeline/pipeline.ts'
 import type { Resources } from '../../resources.ts'
-import type { Predictor, StageLoad, StageUsage, Usage } from '../../types.ts'
+import type { StageLoad, StageUsage } from '../../types.ts'
+import {
+  computeBusyShare,
+  computeMeanCores,
+  computeMeanGpuShare,
+  readUsages,
+  type StagePredictors,
+  type StageUsages,
+} from '../stage-predictors.ts'
 import type { RelayTotals, StageRelay } from './stage-relay.ts'
 
 /** A stage that serves. */
-export interface ServingStage {
-  readonly name: string
-  readonly replicas: readonly Predictor[]
+export interface ServingStage extends StagePredictors {
   /** Resources of one replica. */
   readonly resources: Resources
   /** Relay before the stage; the entry has none. */
@@ -33,9 +39,6 @@ interface ObservedLoad {
   readonly visits: ReadonlyMap<string, StageVisits>
   readonly usages: Promise<StageUsages>
 }
-
-/** Usages of the replicas of each stage. */
-type StageUsages = ReadonlyMap<string, readonly Usage[]>
 
 /** Shorter loads have few ticks of the clock by which the kernel counts CPU time. Assumed. */
 const minLoadSeconds = 0.2
@@ -67,7 +70,7 @@ export class StageUsageMeter {
         seconds,
         isOpen: run.load.kind === 'open',
         visits,
-        usages: readStageUsages(this.stages),
+        usages: readUsages(this.stages),
       })
     }
   }
@@ -83,16 +86,12 @@ export class StageUsageMeter {
     return this.stages.flatMap(({ name, resources }) => {
       const at = curves.at(-1)!.get(name)
       if (at === undefined) return []
-      const replicas = last.usages.get(name)!
-      const cpuShare = computeMeanCores(replicas) / resources.cpuCores
-      const gpuShare = computeMeanGpuShare(replicas)
       return [
         {
           stage: name,
           visits: at.visits,
           meanMs: at.meanMs,
-          busyShare: Math.max(cpuShare, gpuShare),
-          busier: gpuShare > cpuShare ? ('gpu' as const) : ('cpu' as const),
+          ...computeBusyShare(last.usages.get(name)!, resources),
           loads: curves.flatMap((curve) => {
             const load = curve.get(name)
             return load === undefined || load.seconds < minLoadSeconds ? [] : [load]
@@ -131,23 +130,6 @@ export class StageUsageMeter {
       }),
     )
   }
-}
-
-const computeMeanCores = (replicas: readonly Usage[]): number =>
-  mean(replicas.map(({ cpuCores = 0 }) => cpuCores))
-
-const computeMeanGpuShare = (replicas: readonly Usage[]): number =>
-  mean(replicas.map(({ gpuUtilization = 0 }) => gpuUtilization))
-
-export async function readStageUsages(stages: readonly ServingStage[]): Promise<StageUsages> {
-  return new Map(
-    await Promise.all(
-      stages.map(
-        async ({ name, replicas }) =>
-          [name, await Promise.all(replicas.map((one) => one.usage()))] as const,
-      ),
-    ),
-  )
 }
 
 /** The load generator calls the entry directly, so that its record has all visits. */

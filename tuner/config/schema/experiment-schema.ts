@@ -26,6 +26,7 @@ import { metrics } from './metric-schema.ts'
 import { model } from './model-schema.ts'
 import { send } from './output-schema.ts'
 import { parameter, scalar } from './parameter-schema.ts'
+import { podKeys } from './pod-schema.ts'
 import { predictor } from './predictor-schema.ts'
 import {
   boolean,
@@ -219,23 +220,15 @@ export const experimentFileSchema = z.strictObject({
         text('a namespace'),
         'namespace of the trials; default: that of the current context',
       ),
-      pod: optional(
-        z.record(z.string(), z.unknown(), {
-          error: 'expected a pod template with metadata and spec',
-        }),
-        'pod template (metadata, spec) of your own server; tune sets the tuned values in its container and changes nothing else. Without an image: overlay for the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
-      ),
+      pod: podKeys.pod,
       job: optional(
         z.record(z.string(), z.unknown(), {
           error: 'expected a pod template with metadata and spec',
         }),
         'overlay for the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
       ),
-      container: optional(text('a name'), 'container of the pod to tune; default: the only one'),
-      port: optional(
-        count(1, 'a port'),
-        'port of the server; default: the first port of the container',
-      ),
+      container: podKeys.container,
+      port: podKeys.port,
       image: optional(
         text('an image'),
         'image with `tune` as its entry point, for the built-in predictor and the load generator',

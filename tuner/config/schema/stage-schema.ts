@@ -5,6 +5,7 @@ import type { StageCall } from '../../../trials/pipeline/pipeline.ts'
 import { parseCallRatio } from '../values/units.ts'
 import { model } from './model-schema.ts'
 import { parameter, scalar } from './parameter-schema.ts'
+import { podKeys } from './pod-schema.ts'
 import { predictor } from './predictor-schema.ts'
 import { boolean, createCodec, createQuantity, optional, text } from './schema-parts.ts'
 
@@ -31,6 +32,10 @@ const calls = z.union([calledNames, calledRatios], {
 export const stage = z.strictObject({
   model: optional(model, 'model of the stage, as `model` of a single predictor'),
   predictor: optional(predictor, 'server of the stage; default: builtin'),
+  kubernetes: optional(
+    z.strictObject(podKeys),
+    'pod of the stage on a cluster (pod, container, port), as `kubernetes` of a single predictor',
+  ),
   calls: optional(
     calls,
     'stages that this one calls for each request, after its own work and in this order: [classify, ocr], or with the mean number of calls: {classify: 3, ocr: 30%}',

@@ -164,7 +164,7 @@ describe('whether a pod could run', () => {
     const beside = [{ spec: { nodeName: 'n', ...pod({ cpu: '7800m' }).spec } }] as never
     expect(checkNodes([node('n', {}, {})], pod({ cpu: '500m' }), beside)).toEqual({
       kind: 'never',
-      what: 'no node has cpu 0.5 in addition to its own predictor (the largest has cpu 8)',
+      what: 'no node has cpu 0.5 in addition to the other pods of its trial (the largest has cpu 8)',
     })
     expect(
       checkNodes([node('n', {}, {}), node('m', {}, {})], pod({ cpu: '500m' }), beside),

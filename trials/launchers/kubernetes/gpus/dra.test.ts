@@ -411,11 +411,11 @@ describe('on a cluster', () => {
     ])
     const made = await launcher({ gpuScheme: undefined, availableGpus: facts.gpus })
     const owner = { name: 'o', uid: 'u' }
-    expect(made.objectsFor({ gpu: 'L4', gpuMemoryPercent: 50 }, 1, owner, 'p').claim).toMatchObject(
-      { byCapacity: true, count: 1 },
-    )
     expect(
-      made.objectsFor({ gpu: 'A100-40GB', migProfile: '1g.5gb' }, 1, owner, 'p').claim,
+      made.objectsFor({ gpu: 'L4', gpuMemoryPercent: 50 }, 1, owner, 'p')[0]!.claim,
+    ).toMatchObject({ byCapacity: true, count: 1 })
+    expect(
+      made.objectsFor({ gpu: 'A100-40GB', migProfile: '1g.5gb' }, 1, owner, 'p')[0]!.claim,
     ).toMatchObject({
       deviceClass: 'mig.nvidia.com',
     })

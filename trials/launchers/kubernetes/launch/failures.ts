@@ -46,12 +46,18 @@ type Refusal =
   | { readonly kind: 'busy'; readonly what: string }
   | { readonly kind: 'final'; readonly error: Error }
 
-export function classifyPodRefusal(error: unknown, key: PolicyKey = 'kubernetes.pod'): Refusal {
+/** @param concurrentPods pods of the same trial, which run as long as the rejected one */
+export function classifyPodRefusal(
+  error: unknown,
+  key: PolicyKey = 'kubernetes.pod',
+  concurrentPods: readonly V1Pod[] = [],
+): Refusal {
   if (!(error instanceof ApiError)) throw error
   const { message, status } = error
   const namespaceError = findNamespaceError(message)
   if (namespaceError !== undefined) return { kind: 'final', error: namespaceError }
-  const exceeded = status === 403 ? findExceededQuota(message) : undefined
+  const exceeded =
+    status === 403 ? findExceededQuota(message, sumQuotaUse(concurrentPods)) : undefined
   if (exceeded === 'others') return { kind: 'busy', what: message }
   if (exceeded !== undefined)
     return {

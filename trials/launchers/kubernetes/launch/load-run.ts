@@ -11,7 +11,7 @@ import { createLabels, type Json, loadContainer } from '../manifests/manifests.t
 import { followLog } from '../watch/pod-log.ts'
 import { addPullCause, type PodState, readPodState } from '../watch/pod-state.ts'
 import type { PodWatch } from '../watch/pod-watch.ts'
-import { listPlacedPredictors, willOtherTrialsEndBeforeLoad } from '../watch/trial-pods.ts'
+import { listPlacedPredictors, willOtherTrialsEnd } from '../watch/trial-pods.ts'
 import { classifyJobRefusal, listWarnings } from './failures.ts'
 import { describeLoss, type ExplainLoss } from './lost-pod.ts'
 import { defaultStartTimeouts, type StartTimeouts, waitUntilRunning } from './wait-until-running.ts'
@@ -95,7 +95,7 @@ export async function runLoad(
   }
   try {
     await watch.events.begin()
-    watch.trialsWaitingForLoad.add(trial)
+    watch.trialsWaitingForPods.add(trial)
     await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
     const pod = await waitForJobPod(options, name, findJobPod, signal)
     const template = (body.spec as { template: Json }).template
@@ -117,12 +117,12 @@ export async function runLoad(
         ),
       requested: template,
       concurrentPods: () => listPlacedPredictors(watch, trial),
-      willOthersEnd: () => willOtherTrialsEndBeforeLoad(watch, trial),
+      willOthersEnd: () => willOtherTrialsEnd(watch, trial),
       onWaiting,
       timeouts: { ...defaultStartTimeouts, ...options.timeouts },
       signal,
     })
-    watch.trialsWaitingForLoad.delete(trial)
+    watch.trialsWaitingForPods.delete(trial)
     const lines = createLineReader(onLine, () => over.abort(new Error('all was said')))
     const reading = AbortSignal.any([signal, over.signal])
     const logged = followLog(
@@ -154,7 +154,7 @@ export async function runLoad(
     const { what, hint, final } = await describeLoss(options.explainLoss, node, now.what)
     throw new LaunchError(`the load generator's pod: ${what}`, hint, undefined, final)
   } finally {
-    watch.trialsWaitingForLoad.delete(trial)
+    watch.trialsWaitingForPods.delete(trial)
     await removeObject(api, { kind: 'jobs', name })
     watch.events.forget(name)
   }
@@ -186,7 +186,7 @@ async function waitForJobPod(
     const refusal = classifyJobRefusal(warnings, listPlacedPredictors(watch, trial))
     if (refusal?.kind === 'final') return gaveUp.abort(refusal.error)
     const nowMs = performance.now()
-    if (willOtherTrialsEndBeforeLoad(watch, trial)) othersMs = nowMs
+    if (willOtherTrialsEnd(watch, trial)) othersMs = nowMs
     if (refusal !== undefined && waitedFor !== refusal.what) {
       waitedFor = refusal.what
       onWaiting?.(`quota for its load generator: ${refusal.what}`)

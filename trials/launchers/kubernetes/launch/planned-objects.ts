@@ -1,4 +1,5 @@
 /** Plans the objects of a trial before any is created. */
+import { randomBytes } from 'node:crypto'
 import type { PayloadSource } from '../../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../../profiler/protocols/protocol.ts'
 import { type ProtocolName, protocolTable } from '../../../../profiler/protocols/protocol-table.ts'
@@ -27,6 +28,7 @@ import {
   createLabels,
   createOwnerReferences,
   createTrialPod,
+  formatOwnerName,
   type Json,
   type Owner,
   type PodTemplate,
@@ -86,6 +88,17 @@ export interface KubernetesLauncherOptions {
   readonly usesService?: true
   /** Options of the Job that owns the experiment's objects. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
+  /** Present: the pod is a replica of a stage of a pipeline. */
+  readonly stage?: PodStage
+}
+
+/** A replica of a stage of a pipeline. */
+interface PodStage {
+  readonly name: string
+  /** Folder of its log below that of the trial. */
+  readonly folder: string
+  /** Addresses of the stages that it calls, by name. */
+  readonly urls: ReadonlyMap<string, string>
 }
 
 export interface TrialObjects {
@@ -117,7 +130,7 @@ export function planObjects(
   const completeConfiguration = { ...options.defaults, ...configuration }
   const requested = readResources(completeConfiguration, {}, options.ownGpus)
   const gpu = chooseGpuSelection(requested, options)
-  const labels = createLabels(options.experimentId, 'predictor', trialNumber)
+  const labels = createPredictorLabels(options, trialNumber)
   const deadlineS = options.podDeadlineS ?? defaultPodDeadlineS
   const metadata = { name, labels, ownerReferences: createOwnerReferences(owner) }
   const usesRealGpu =
@@ -134,16 +147,12 @@ export function planObjects(
     trialNumber,
     requested,
     gpu,
+    stageUrls: options.stage?.urls,
     deadlineS,
   })
   const objects = {
     ...extractSecrets(podWithSecrets, metadata),
-    ...(options.usesService && {
-      service: createTrialService(
-        { name, labels, owner, port: options.port },
-        protocolTable[options.protocol.name as ProtocolName].transport,
-      ),
-    }),
+    ...(options.usesService && { service: planService(options, trialNumber, owner, name) }),
   }
   if (gpu.claim === undefined) return objects
   return {
@@ -152,6 +161,27 @@ export function planObjects(
     claimTemplate: createClaimTemplate(gpu.claim, metadata, options.draVersion),
   }
 }
+
+const createPredictorLabels = (
+  { experimentId, stage }: KubernetesLauncherOptions,
+  trialNumber: number,
+): Record<string, string> => createLabels(experimentId, 'predictor', trialNumber, stage?.name)
+
+/** Plans the Service of a trial's pod, or of all replicas of a stage. */
+export const planService = (
+  options: KubernetesLauncherOptions,
+  trialNumber: number,
+  owner: Owner,
+  name: string,
+): Json =>
+  createTrialService(
+    { name, labels: createPredictorLabels(options, trialNumber), owner, port: options.port },
+    protocolTable[options.protocol.name as ProtocolName].transport,
+  )
+
+/** Creates a name for the objects of a trial that no other object has. */
+export const createObjectName = (experimentId: string, trialNumber: number): string =>
+  `${formatOwnerName(experimentId)}-${trialNumber}-${randomBytes(3).toString('hex')}`
 
 /** Limits the memory to what the driver reports, which is less than the nominal size. */
 function limitMemoryByNodes(requested: Resources, gpus: readonly ClusterGpu[]): Resources {

@@ -12,6 +12,9 @@ interface PodConnection {
 /** Connection of this process to a pod: at its address, or through the API server. */
 export type PodConnectivity = 'direct' | 'port-forward'
 
+export const formatPodUrl = (ip: string, port: number): string =>
+  `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
+
 export const connectToPod = async (
   api: Api,
   connectivity: PodConnectivity,
@@ -19,7 +22,7 @@ export const connectToPod = async (
 ): Promise<PodConnection> => {
   if (connectivity === 'direct')
     return {
-      url: `http://${pod.ip.includes(':') ? `[${pod.ip}]` : pod.ip}:${pod.port}`,
+      url: formatPodUrl(pod.ip, pod.port),
       close: async () => {},
     }
   const sockets = new Set<Socket>()

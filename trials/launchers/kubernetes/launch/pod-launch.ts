@@ -1,5 +1,4 @@
 /** One launch of a trial's predictor as a pod; `kubernetes-launcher.ts` lists the steps. */
-import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
@@ -7,12 +6,13 @@ import { NeverReadyError, prepareOnceReady } from '../../../../profiler/protocol
 import type { Configuration } from '../../../../search/types.ts'
 import { makePrivateFolder } from '../../../private-files.ts'
 import { readResources } from '../../../resources.ts'
-import type { OnWaiting, Predictor } from '../../../types.ts'
-import type { Cleanup } from '../../cleanup.ts'
+import { LaunchError, type OnWaiting, type Predictor } from '../../../types.ts'
+import { Cleanup } from '../../cleanup.ts'
 import { createMetricsProbe } from '../../device-probe.ts'
 import { createBadAnswerError, createReadyTimeoutError } from '../../failure.ts'
 import { openLog, type PredictorLog } from '../../predictor-log.ts'
 import { defaultReadyTimeoutS } from '../../template.ts'
+import { ApiError } from '../api/api.ts'
 import { removeObject } from '../cleanup/sweep.ts'
 import type { Owner } from '../manifests/manifests.ts'
 import { builtinContainer, type Json, resolveEngine } from '../manifests/manifests.ts'
@@ -24,27 +24,31 @@ import {
   samplePodUsage,
 } from '../watch/pod-usage.ts'
 import type { PodWatch } from '../watch/pod-watch.ts'
-import { willOtherTrialsEnd } from '../watch/trial-pods.ts'
+import { listPlacedPredictors, willOtherTrialsEnd } from '../watch/trial-pods.ts'
+import { findNamespaceError } from './failures.ts'
 import { FollowedPod } from './followed-pod.ts'
 import type { ExplainLoss } from './lost-pod.ts'
 import {
+  createObjectName,
   type KubernetesLauncherOptions,
   planObjects,
   type TrialObjects,
 } from './planned-objects.ts'
-import { connectToPod } from './pod-connection.ts'
+import { connectToPod, formatPodUrl } from './pod-connection.ts'
 import { createObject, createPod, removePod } from './trial-objects.ts'
 import { defaultStartTimeouts, waitUntilRunning } from './wait-until-running.ts'
 
-/** A predictor in a pod, with its location. */
+/** A predictor in a pod, or in several, with its location. */
 export interface PodPredictor extends Predictor {
   readonly pod: {
+    /** Name of the pod that receives the load, or of one of its replicas. */
     readonly name: string
-    readonly ip: string
-    readonly port: number
-    readonly node: string
+    /** Addresses of the pods that receive the load, in the cluster. */
+    readonly urls: readonly string[]
+    /** Nodes of all its pods. */
+    readonly nodes: readonly string[]
     readonly trial: number
-    /** URL of its Service, if load goes through one; else load goes to the pod's address. */
+    /** URL of its Service, if load goes through one; else load goes to the pods' addresses. */
     readonly serviceUrl?: string
   }
 }
@@ -52,8 +56,7 @@ export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor 
   'pod' in predictor
 
 /** Shared state of a launcher. */
-interface LauncherContext {
-  readonly options: KubernetesLauncherOptions
+export interface LauncherContext {
   readonly watch: PodWatch
   /** The Job that owns the experiment's objects. */
   readonly owner: (signal: AbortSignal) => Promise<Owner>
@@ -64,30 +67,52 @@ interface LauncherContext {
   readonly live: Set<string>
 }
 
-/** One launch, with its cleanup. */
-interface Launch {
-  readonly shared: LauncherContext
+/** A configuration to launch. */
+export interface LaunchRequest {
   readonly configuration: Configuration
   readonly trial: number
-  readonly cleanup: Cleanup
   readonly signal: AbortSignal
   readonly onWaiting?: OnWaiting
 }
 
+/** One launch, with its cleanup. */
+interface Launch extends LaunchRequest {
+  readonly shared: LauncherContext
+  readonly options: KubernetesLauncherOptions
+  readonly cleanup: Cleanup
+}
+
 /**
- * @returns a predictor that serves. Created objects are registered with `cleanup`, also if it
- * throws.
- * @throws as a launcher
+ * @returns a predictor that serves
+ * @throws as a launcher; created objects are then removed
  */
 export async function launchPod(
   shared: LauncherContext,
-  requested: Omit<Launch, 'shared'>,
+  options: KubernetesLauncherOptions,
+  request: LaunchRequest,
 ): Promise<PodPredictor> {
-  const { trial, cleanup, signal } = requested
-  signal.throwIfAborted()
-  // One signal aborts every trial, and each trial has several listeners.
-  setMaxListeners(0, signal)
-  const launch: Launch = { shared, ...requested }
+  const { signal } = request
+  const cleanup = new Cleanup()
+  try {
+    signal.throwIfAborted()
+    // One signal aborts every trial, and each trial has several listeners.
+    setMaxListeners(0, signal)
+    return await launchUntilServing({ shared, options, cleanup, ...request })
+  } catch (error) {
+    await cleanup.run()
+    signal.throwIfAborted()
+    throw convertApiError(error)
+  }
+}
+
+/** A request that the API server rejects fails the trial. Other errors are unchanged. */
+export const convertApiError = (error: unknown): unknown =>
+  error instanceof ApiError
+    ? (findNamespaceError(error.message) ?? new LaunchError(error.message, error.hint))
+    : error
+
+async function launchUntilServing(launch: Launch): Promise<PodPredictor> {
+  const { shared, options, trial, cleanup } = launch
   const { followed, objects } = await requestPod(launch)
   // The launch time excludes waiting for quota or for a new node.
   const madeMs = performance.now()
@@ -101,7 +126,6 @@ export async function launchPod(
     connection.url,
     runningMs,
   )
-  const { options, neighbours } = shared
   const { template, protocol, port } = options
   return {
     target,
@@ -114,7 +138,7 @@ export async function launchPod(
       objects.pod,
       followed.pod!,
       followed.container,
-      neighbours(node, trial),
+      shared.neighbours(node, trial),
     ),
     logPath: followed.log.path,
     logTail: () => followed.log.tail(),
@@ -127,9 +151,8 @@ export async function launchPod(
     died: followed.waitForDeath(),
     pod: {
       name: followed.name,
-      ip,
-      port,
-      node,
+      urls: [formatPodUrl(ip, port)],
+      nodes: [node],
       trial,
       ...(options.usesService && {
         serviceUrl: formatServiceUrl(followed.name, options.api.namespace, port),
@@ -145,18 +168,21 @@ export async function launchPod(
 /** Creates the pod and its claim, Secret and Service. */
 async function requestPod({
   shared,
+  options,
   configuration,
   trial,
   cleanup,
   signal,
   onWaiting,
 }: Launch): Promise<{ followed: FollowedPod; objects: TrialObjects }> {
-  const { options, watch, owner, live } = shared
-  const { api, template } = options
-  const name = `tune-${options.experimentId}-${trial}-${randomBytes(3).toString('hex')}`
+  const { watch, owner, live } = shared
+  const { api, template, experimentId, runDirectory, stage } = options
+  const name = createObjectName(experimentId, trial)
   const objects = planObjects(options, configuration, trial, await owner(signal), name)
 
-  const log = openLog(makePrivateFolder(join(options.runDirectory, 'trials', String(trial))))
+  const log = openLog(
+    makePrivateFolder(join(runDirectory, 'trials', String(trial), stage?.folder ?? '')),
+  )
   cleanup.add(log.close)
   live.add(name)
   cleanup.add(() => {
@@ -176,6 +202,7 @@ async function requestPod({
   // Register before the creation: its answer may be lost.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, {
+    trial,
     maxForeignQuotaMs: { ...defaultStartTimeouts, ...options.timeouts }.unschedulableMs,
     signal,
     onWaiting,
@@ -194,11 +221,10 @@ async function requestPod({
 }
 
 async function waitForPod(
-  { shared, trial, signal, onWaiting }: Launch,
+  { shared: { watch }, options, trial, signal, onWaiting }: Launch,
   followed: FollowedPod,
   { pod, claim }: TrialObjects,
 ) {
-  const { options, watch } = shared
   const { name, state, explainEnd } = followed
   const timeouts = { ...defaultStartTimeouts, ...options.timeouts }
   const started = await waitUntilRunning({
@@ -209,6 +235,7 @@ async function waitForPod(
     explainEnd,
     requested: pod,
     claim,
+    concurrentPods: () => listPlacedPredictors(watch, trial),
     willOthersEnd: () => willOtherTrialsEnd(watch, trial),
     timeouts,
     signal,
@@ -219,7 +246,7 @@ async function waitForPod(
 }
 
 async function waitUntilServing(
-  { shared: { options }, cleanup, signal, onWaiting }: Launch,
+  { options, cleanup, signal, onWaiting }: Launch,
   followed: FollowedPod,
   ip: string,
 ) {
@@ -253,7 +280,7 @@ async function waitUntilServing(
 
 /** @param runningMs when the container was first observed running, by `performance.now()` */
 async function watchUsage(
-  { shared: { options }, configuration, cleanup }: Launch,
+  { options, configuration, cleanup }: Launch,
   followed: FollowedPod,
   url: string,
   runningMs: number,

@@ -5,6 +5,7 @@ import { LaunchError, type OnWaiting } from '../../../types.ts'
 import { type Api, ApiError } from '../api/api.ts'
 import { graceSeconds, type Json } from '../manifests/manifests.ts'
 import type { PodWatch } from '../watch/pod-watch.ts'
+import { listPlacedPredictors, willOtherTrialsFreeQuota } from '../watch/trial-pods.ts'
 import { classifyPodRefusal } from './failures.ts'
 
 /** How long to wait for a removal; longer than the renewal of a watch. */
@@ -32,6 +33,7 @@ export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal
 }
 
 interface PodCreation {
+  readonly trial: number
   /** How long to wait for a quota that only foreign pods use, ms. */
   readonly maxForeignQuotaMs: number
   readonly signal: AbortSignal
@@ -46,7 +48,7 @@ export async function createPod(
   api: Api,
   watch: PodWatch,
   body: Json,
-  { maxForeignQuotaMs, signal, onWaiting }: PodCreation,
+  { trial, maxForeignQuotaMs, signal, onWaiting }: PodCreation,
 ): Promise<void> {
   const startedMs = performance.now()
   await watch.events.begin()
@@ -61,9 +63,13 @@ export async function createPod(
       return
     } catch (error) {
       signal.throwIfAborted()
-      const refusal = classifyPodRefusal(error)
+      const refusal = classifyPodRefusal(
+        error,
+        'kubernetes.pod',
+        listPlacedPredictors(watch, trial),
+      )
       if (refusal.kind === 'final') throw refusal.error
-      const maxMs = watch.all().length === 0 ? maxForeignQuotaMs : maxOwnQuotaMs
+      const maxMs = willOtherTrialsFreeQuota(watch, trial) ? maxOwnQuotaMs : maxForeignQuotaMs
       if (performance.now() - startedMs > maxMs) {
         throw new LaunchError(
           refusal.what,

@@ -6,6 +6,7 @@ import { fillCommand } from '../../fill.ts'
 import {
   type LauncherValues,
   launcherPlaceholders,
+  listStageValues,
   type TunedParameter,
 } from '../../placeholders.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../template.ts'
@@ -44,6 +45,8 @@ interface TrialPodPlan {
   readonly trialNumber: number
   readonly requested: Resources
   readonly gpu: GpuSelection
+  /** Addresses of the stages that it calls, by name. */
+  readonly stageUrls?: ReadonlyMap<string, string>
   /** Name of the claim template for a claim in `gpu`. Default: the pod's name. */
   readonly claimTemplateName?: string
   /** The cluster ends the pod after this time, even without the tuner. */
@@ -61,6 +64,7 @@ export const labelNames = {
   experiment: 'tune/experiment',
   trial: 'tune/trial',
   role: 'tune/role',
+  stage: 'tune/stage',
 } as const
 export const manager = 'tune'
 
@@ -73,11 +77,13 @@ export const createLabels = (
   experiment: string,
   role: string,
   trial?: number,
+  stage?: string,
 ): Record<string, string> => ({
   [labelNames.managedBy]: manager,
   [labelNames.experiment]: experiment,
   [labelNames.role]: role,
   ...(trial !== undefined && { [labelNames.trial]: String(trial) }),
+  ...(stage !== undefined && { [labelNames.stage]: stage }),
 })
 
 /** Prefix of the names of an experiment's objects. */
@@ -269,9 +275,11 @@ export const resolveEngine = ({
 function createCommandFields(
   container: Json,
   template: CommandTemplate,
-  { parameters, configuration, trialNumber, port, requested }: TrialPodPlan,
+  { parameters, configuration, trialNumber, port, requested, stageUrls }: TrialPodPlan,
 ): Json {
+  const stageValues = listStageValues(stageUrls)
   const values: LauncherValues = {
+    ...stageValues,
     host: '0.0.0.0',
     port,
     model: template.model,
@@ -283,6 +291,7 @@ function createCommandFields(
   const knownNames = new Set<string>([
     ...parameters.map(({ name }) => name),
     ...launcherPlaceholders,
+    ...Object.keys(stageValues),
     'args',
   ])
   const protect = (text: string) =>

@@ -11,6 +11,16 @@ test('a Service is called by its name, and selects the pod of its trial alone', 
     { name, labels, owner: { name: 'o', uid: 'u' }, port: 8000 },
     'http',
   )
+  const stage = createTrialService(
+    {
+      name,
+      labels: createLabels('e', 'predictor', 3, 'embed'),
+      owner: { name: 'o', uid: 'u' },
+      port: 1,
+    },
+    'http',
+  )
+  expect(stage.spec).toMatchObject({ selector: { 'tune/stage': 'embed' } })
   expect(checkManifests(JSON.stringify(service)).problems).toEqual([])
   expect(service.spec).toMatchObject({
     selector: { 'tune/experiment': 'e', 'tune/trial': '3', 'tune/role': 'predictor' },

@@ -1,4 +1,4 @@
-/** The Service of a trial's pod, if the experiment sends load through one. */
+/** The Service of a trial's pod, or of all replicas of a stage. */
 import { createOwnerReferences, type Json, labelNames, type Owner } from './manifests.ts'
 
 interface TrialObject {
@@ -14,10 +14,9 @@ export function createTrialService(
   speaks: 'http' | 'grpc',
 ): Json {
   const selector = Object.fromEntries(
-    [labelNames.experiment, labelNames.trial, labelNames.role].map((label) => [
-      label,
-      labels[label],
-    ]),
+    [labelNames.experiment, labelNames.trial, labelNames.role, labelNames.stage].flatMap((label) =>
+      labels[label] === undefined ? [] : [[label, labels[label]]],
+    ),
   )
   return {
     apiVersion: 'v1',
@@ -27,6 +26,6 @@ export function createTrialService(
   }
 }
 
-/** Formats the URL that the load generator calls. */
+/** Formats the URL that the load generator and other stages call. */
 export const formatServiceUrl = (name: string, namespace: string, port: number): string =>
   `http://${name}.${namespace}.svc:${port}`

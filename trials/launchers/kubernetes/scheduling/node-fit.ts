@@ -1,5 +1,6 @@
 /** Whether a pod fits a node of the cluster, and what prevents it. */
 import type { V1Node, V1Pod, V1Taint, V1Toleration } from '@kubernetes/client-node'
+import { sum } from 'simple-statistics'
 import { type Api, ApiError } from '../api/api.ts'
 import { parseQuantity } from '../api/quantity.ts'
 import type { NodeRequirement } from '../gpus/gpu-selection.ts'
@@ -39,6 +40,34 @@ export async function findNode(
     daemonPods.push(...(await listNodePods(api, fit.node, signal)))
   }
 }
+
+/**
+ * Whether all nodes together offer less than pods request together.
+ * @returns which resources are missing; undefined if the totals suffice
+ */
+export async function findMissingTotal(
+  api: Api,
+  pods: readonly Json[],
+): Promise<string | undefined> {
+  const { items } = await api.request<{ items: V1Node[] }>('GET', '/api/v1/nodes')
+  if (items.length === 0) return undefined
+  const missing = [...sumRequests({ containers: pods.flatMap(listContainers) })].flatMap(
+    ([name, amount]) => {
+      const total = sumAllocatable(items, name)
+      return total < amount
+        ? [`${name} ${formatAmount(name, amount)} (the nodes have ${formatAmount(name, total)})`]
+        : []
+    },
+  )
+  return missing.length === 0 ? undefined : `its pods together need ${missing.join(' and ')}`
+}
+
+const listContainers = ({ spec }: Json): PodRequests['containers'] =>
+  (spec as PodRequests).containers
+
+/** What all nodes of a cluster offer to pods: cores, or bytes of memory. */
+export const sumAllocatable = (nodes: readonly V1Node[], resource: string): number =>
+  sum(nodes.map((node) => getAllocatable(node, resource)))
 
 /** DaemonSet and static pods of a node; empty if pods may not be read. */
 async function listNodePods(api: Api, node: string, signal?: AbortSignal): Promise<V1Pod[]> {
@@ -109,7 +138,7 @@ export function checkNodes(
     .map(([name, amount]) => `${name} ${formatAmount(name, amount)}`)
   const largest = most.length > 0 ? ` (the largest has ${most.join(' and ')})` : ''
   const others = [
-    ...(concurrentPods.length > 0 ? ['its own predictor'] : []),
+    ...(concurrentPods.length > 0 ? ['the other pods of its trial'] : []),
     ...(daemonPods.length > 0 ? ["the node's own pods"] : []),
   ]
   const own = others.length > 0 ? ` in addition to ${others.join(' and ')}` : ''

@@ -1,46 +1,52 @@
-/** Checks whether a predictor can ever be scheduled, before it is created. */
+/** Checks whether the pods of a trial can ever be scheduled, before they are created. */
 import type { V1Pod, V1ResourceQuota } from '@kubernetes/client-node'
 import { type Api, ApiError } from '../api/api.ts'
 import { parseQuantity } from '../api/quantity.ts'
 import type { Json } from '../manifests/manifests.ts'
 import { sumQuotaUse } from '../scheduling/quota.ts'
-import { findNode } from './node-fit.ts'
+import { findMissingTotal, findNode } from './node-fit.ts'
 import { canAddNodes } from './scale-up.ts'
 
 const neverAborted = new AbortController().signal
 
 /**
- * @param pod the predictor's pod
+ * @param pods the predictor's pods, which run at the same time
  * @param load its load generator's pod, if that runs in the cluster
  * @returns why it can never be scheduled; undefined if it may, or if the tuner lacks the
  * permissions to tell
  */
 export async function explainUnschedulable(
   api: Api,
-  pod: Json,
+  pods: readonly Json[],
   load: Json | undefined,
 ): Promise<string | undefined> {
-  return (await explainByQuotas(api, pod, load)) ?? (await explainByNodes(api, pod))
+  return (await explainByQuotas(api, pods, load)) ?? (await explainByNodes(api, pods))
 }
 
-async function explainByNodes(api: Api, pod: Json): Promise<string | undefined> {
-  const fit = await findNode(api, pod, []).catch(ignoreApiError)
-  // A cluster without nodes has an autoscaler.
-  if (fit?.kind !== 'never' || fit.noNodes || (await canAddNodes(api, neverAborted)))
-    return undefined
-  return fit.what
+async function explainByNodes(api: Api, pods: readonly Json[]): Promise<string | undefined> {
+  const reason = await findUnplaceable(api, pods)
+  return reason === undefined || (await canAddNodes(api, neverAborted)) ? undefined : reason
+}
+
+async function findUnplaceable(api: Api, pods: readonly Json[]): Promise<string | undefined> {
+  for (const pod of pods) {
+    const fit = await findNode(api, pod, []).catch(ignoreApiError)
+    // A cluster without nodes has an autoscaler.
+    if (fit?.kind === 'never' && !fit.noNodes) return fit.what
+  }
+  return pods.length > 1 ? findMissingTotal(api, pods).catch(ignoreApiError) : undefined
 }
 
 async function explainByQuotas(
   api: Api,
-  pod: Json,
+  predictorPods: readonly Json[],
   load: Json | undefined,
 ): Promise<string | undefined> {
   const path = `/api/v1/namespaces/${api.namespace}/resourcequotas`
   const quotas = await api
     .request<{ items: V1ResourceQuota[] }>('GET', path, { once: true })
     .catch(ignoreApiError)
-  const pods = [pod, ...(load ? [load] : [])] as unknown as V1Pod[]
+  const pods = [...predictorPods, ...(load ? [load] : [])] as unknown as V1Pod[]
   const use = sumQuotaUse(pods)
   for (const { metadata, spec } of quotas?.items ?? []) {
     // Only the API server can judge quotas with a scope.

@@ -7,8 +7,8 @@ import { ResourceWatch, type WatchTimeouts } from './resource-watch.ts'
 export class PodWatch extends ResourceWatch<V1Pod> {
   /** Events of the experiment's pods and Jobs. */
   readonly events: EventWatch
-  /** Trials whose load generator is not scheduled yet. */
-  readonly trialsWaitingForLoad = new Set<number>()
+  /** Trials that need further pods: a stage of their pipeline, or their load generator. */
+  readonly trialsWaitingForPods = new Set<number>()
   private readonly pods = new Map<string, V1Pod>()
   private readonly listeners = new Set<() => void>()
   /** Pods known when the list was requested: pods created later may be missing from it. */

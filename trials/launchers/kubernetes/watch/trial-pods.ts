@@ -3,10 +3,12 @@ import type { V1Pod } from '@kubernetes/client-node'
 import { labelNames } from '../manifests/manifests.ts'
 import type { PodWatch } from './pod-watch.ts'
 
-const isPlacedPredictor = ({ metadata, spec, status }: V1Pod): boolean =>
+const isLivePredictor = ({ metadata, status }: V1Pod): boolean =>
   metadata?.labels?.[labelNames.role] === 'predictor' &&
-  spec?.nodeName !== undefined &&
   !['Failed', 'Succeeded'].includes(status?.phase ?? '')
+
+const isPlacedPredictor = (pod: V1Pod): boolean =>
+  isLivePredictor(pod) && pod.spec?.nodeName !== undefined
 
 const readTrialNumber = ({ metadata }: V1Pod): number =>
   Number(metadata?.labels?.[labelNames.trial])
@@ -15,20 +17,27 @@ const readTrialNumber = ({ metadata }: V1Pod): number =>
 export const listPlacedPredictors = (watch: PodWatch, trial: number): V1Pod[] =>
   watch.all().filter((pod) => isPlacedPredictor(pod) && readTrialNumber(pod) === trial)
 
-/** Whether predictors of other trials are scheduled, which will end and free room. */
+/** Whether predictors of other trials are scheduled, which will end and free room for a trial. */
 export const willOtherTrialsEnd = (watch: PodWatch, trial: number): boolean =>
-  watch.all().some((pod) => isPlacedPredictor(pod) && readTrialNumber(pod) !== trial)
+  willOthersFree(watch, trial, isPlacedPredictor)
+
+/** Whether predictors of other trials, scheduled or not, will end and free quota for a trial. */
+export const willOtherTrialsFreeQuota = (watch: PodWatch, trial: number): boolean =>
+  willOthersFree(watch, trial, isLivePredictor)
 
 /**
- * Whether predictors of other trials end and free room for a load generator. Trials whose load
- * generators wait for each other would deadlock: the latest of them gives up.
+ * Trials that have pods and wait for further ones would wait for each other forever: the latest of
+ * them gives up.
  */
-export const willOtherTrialsEndBeforeLoad = (watch: PodWatch, trial: number): boolean =>
-  watch.all().some((pod) => {
-    const other = readTrialNumber(pod)
-    return (
-      isPlacedPredictor(pod) &&
-      other !== trial &&
-      !(watch.trialsWaitingForLoad.has(other) && other < trial)
-    )
-  })
+function willOthersFree(
+  watch: PodWatch,
+  trial: number,
+  isCounted: (pod: V1Pod) => boolean,
+): boolean {
+  const trials = new Set(watch.all().filter(isCounted).map(readTrialNumber))
+  const waiting = watch.trialsWaitingForPods
+  const mayBlock = waiting.has(trial) && trials.has(trial)
+  return [...trials].some(
+    (other) => other !== trial && !(mayBlock && waiting.has(other) && other < trial),
+  )
+}
