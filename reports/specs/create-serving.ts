@@ -30,15 +30,7 @@ interface MeasuredCandidate {
  * @throws SpecError for a candidate that cannot serve, and for impossible options
  */
 export function createServing(
-  {
-    model,
-    tritonModels,
-    candidate,
-    resources,
-    deployed,
-    container,
-    evidence,
-  }: MeasuredCandidate,
+  { model, tritonModels, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
   options: ServingOptions,
 ): Serving {
   const { headroom } = options

@@ -179,11 +179,15 @@ function findValueEnd(text: string, from: number): number {
   return end === from ? fail(text, from) : end
 }
 
+/** The limit of the protocol buffer libraries. */
+const maxDepth = 100
+
 function findGroupEnd(text: string, from: number): number {
   const open: string[] = []
   for (let at = from; at < text.length; ) {
     const character = text[at]!
     if (character in closing) open.push(closing[character]!)
+    if (open.length > maxDepth) fail(text, at)
     else if (/[}>\]]/.test(character)) {
       if (open.pop() !== character) fail(text, at)
       if (open.length === 0) return at + 1

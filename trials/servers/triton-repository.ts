@@ -80,16 +80,16 @@ export function readRepository(
     }
     const model = readModel(folder, name, showPath, faults)
     const callers = [...path, model]
+    const steps = listSteps(model.config)
     // Named models may be called by the code of a BLS model. The last visited comes first.
     if (name === entry)
-      for (const other of [...named].reverse()) if (other !== entry) visit(other, callers)
-    for (const step of [...listSteps(model.config)].reverse())
-      visit(step.value, callers, locateStep(model, step))
+      for (const other of [...named].reverse())
+        if (other !== entry && !steps.some(({ value }) => value === other)) visit(other, callers)
+    for (const step of [...steps].reverse()) visit(step.value, callers, locateStep(model, step))
     models.unshift(model)
   }
   visit(entry, [])
-  if (faults.length === 0)
-    faults.push(...models.flatMap((model) => checkBatchSizes(model, models)))
+  if (faults.length === 0) faults.push(...models.flatMap((model) => checkBatchSizes(model, models)))
   return { models, faults }
 }
 

@@ -66,16 +66,15 @@ export function applyTuning(
   const { max_batch_size: batch, dynamic_batching: batching } = tuning
   const group = tuning.instance_group as ModelConfig | undefined
   const isOff = batch !== undefined && batching === undefined
+  const allBatching =
+    batching === undefined
+      ? ownBatching
+      : mergeConfigs(ownBatching as ModelConfig | undefined, batching as ModelConfig)
   const ownGroups = [base.instance_group ?? []].flat() as unknown as readonly ModelConfig[]
   return {
     ...rest,
     ...(batch !== undefined && { max_batch_size: batch }),
-    ...(!isOff && {
-      dynamic_batching:
-        batching === undefined
-          ? ownBatching
-          : mergeConfigs(ownBatching as ModelConfig | undefined, batching as ModelConfig),
-    }),
+    ...(!isOff && allBatching !== undefined && { dynamic_batching: allBatching }),
     ...(group !== undefined && {
       instance_group: (ownGroups.length > 0 ? ownGroups : [{ count: undefined, kind }]).map((own) =>
         placeInstances(own, group),

@@ -85,23 +85,9 @@ export function resolveTritonPipeline(
   })
   if (problems.length > 0) return { problems }
 
-  const tuned = models.map((model) => {
-    const stage = named.get(model.name) ?? deriveStageName(model.name)
-    const entry = stages[stage]
-    const isOwn = entry?.space !== undefined || entry?.pin !== undefined
-    const knobs = isOwn ? entry : selectKnobs(settings, model)
-    const locate = (at: Path): Path =>
-      isOwn || at[0] === 'constraints' ? ['stages', stage, ...at] : at
-    const reportKnob: Report = (at, what, hint) =>
-      report(locate(at), `stage ${stage}: ${what}`, hint)
-    if (isOwn) checkKnobs(model, knobs, reportKnob)
-    const built = buildSpace(
-      { space: setInstanceKinds(knobs.space), pin: knobs.pin, constraints: entry?.constraints },
-      { ...stageSetting, backend: settings.backend },
-      reportKnob,
-    )
-    return { model, stage, entry, knobs, ...built }
-  })
+  const tuned = models.map((model) =>
+    resolveModel(model, named.get(model.name) ?? deriveStageName(model.name), settings, report),
+  )
   const parameters = [
     ...server.experiment.space.parameters,
     ...tuned.flatMap(({ stage, space }) => liftSpace(stage, space).parameters),
@@ -122,22 +108,14 @@ export function resolveTritonPipeline(
   if (problems.length === 0) checkNotEmpty(space, report)
   if (problems.length > 0) return { problems }
   const { experiment } = server
+  const texts = [
+    ...experiment.space.constraints.map(({ text }) => text),
+    ...(settings.constraints ?? []),
+  ]
   const written: Settings = {
     ...experiment.settings,
-    constraints: settings.constraints,
-    stages: Object.fromEntries(
-      tuned
-        .filter(({ model }) => model.steps === undefined)
-        .map(({ model, stage, entry, knobs, written }) => [
-          stage,
-          {
-            ...(model.name !== stage && { model: { name: model.name } }),
-            space: written,
-            pin: knobs.pin,
-            constraints: entry?.constraints,
-          },
-        ]),
-    ),
+    constraints: texts.length > 0 ? texts : undefined,
+    stages: Object.fromEntries(tuned.flatMap(writeStage)),
   }
   const document = writeDocument(written)
   return {
@@ -151,6 +129,56 @@ export function resolveTritonPipeline(
     },
     problems,
   }
+}
+
+/** A model with its settings, under the names of a single model. */
+interface TunedModel {
+  readonly model: RepositoryModel
+  readonly stage: string
+  /** As the user wrote it; undefined for a model that is only called. */
+  readonly entry?: StageEntry
+  readonly knobs: SharedKnobs
+  readonly space: SearchSpace
+  readonly written: Record<string, ParameterEntry>
+}
+
+function resolveModel(
+  model: RepositoryModel,
+  stage: string,
+  settings: Settings,
+  report: Report,
+): TunedModel {
+  const entry = settings.stages?.[stage]
+  const isOwn = entry?.space !== undefined || entry?.pin !== undefined
+  const knobs = isOwn ? entry : selectKnobs(settings, model)
+  const locate = (at: Path): Path =>
+    isOwn || at[0] === 'constraints' ? ['stages', stage, ...at] : at
+  const reportKnob: Report = (at, what, hint) => report(locate(at), `stage ${stage}: ${what}`, hint)
+  if (isOwn) checkKnobs(model, knobs, reportKnob)
+  const { space, written } = buildSpace(
+    { space: knobs.space, pin: knobs.pin, constraints: entry?.constraints },
+    { ...stageSetting, backend: settings.backend },
+    reportKnob,
+  )
+  // Whatever category a name would have elsewhere.
+  const parameters = space.parameters.map((one) => ({ ...one, category: 'server' as const }))
+  return { model, stage, entry, knobs, space: { ...space, parameters }, written }
+}
+
+/** The stage with everything that was resolved, for the document. */
+function writeStage({ model, stage, entry, knobs, written }: TunedModel): [string, StageEntry][] {
+  // An ensemble has no settings, but a BLS model may call it.
+  if (model.steps !== undefined && entry === undefined) return []
+  return [
+    [
+      stage,
+      {
+        ...(model.name !== stage && { model: { name: model.name } }),
+        ...(model.steps === undefined && { space: written, pin: knobs.pin }),
+        constraints: entry?.constraints,
+      },
+    ],
+  ]
 }
 
 /** The settings of the server: without those of its models. */
@@ -185,11 +213,6 @@ const stageSetting = {
   isStored: true,
 } as const
 
-const setInstanceKinds = (space: StageEntry['space'] = {}): Record<string, ParameterEntry> =>
-  Object.fromEntries(
-    Object.entries(space).map(([name, entry]) => [name, { ...entry, category: 'server' as const }]),
-  )
-
 function checkBackend({ backend }: Settings, report: Report): void {
   if (backend !== 'local')
     report(
@@ -213,6 +236,15 @@ function checkStageNames(stages: Readonly<Record<string, StageEntry>>, report: R
         ['stages', name],
         `stages: '${name}' is not a valid name of a stage`,
         `use letters, digits, _ and -: {${deriveStageName(name)}: {model: ${name}, ...}}`,
+      )
+    const first = Object.keys(stages).find(
+      (one) => nameModel(one, stages[one]!) === nameModel(name, entry),
+    )
+    if (first !== name)
+      report(
+        ['stages', name],
+        `stage ${name}: stage ${first} is the model '${nameModel(name, entry)}' already`,
+        'remove one of them',
       )
     for (const key of serverKeys)
       if (entry[key] !== undefined)
@@ -296,15 +328,7 @@ function findKnobFault(
   return undefined
 }
 
-function describeModel({
-  model: { name, text, steps },
-  stage,
-  space,
-}: {
-  readonly model: RepositoryModel
-  readonly stage: string
-  readonly space: SearchSpace
-}): TritonModel {
+function describeModel({ model: { name, text, steps }, stage, space }: TunedModel): TritonModel {
   const minBatchSize = findMinBatchSize(space.parameters)
   return {
     name,
