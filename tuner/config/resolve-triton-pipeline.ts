@@ -156,7 +156,11 @@ function resolveModel(
   const reportKnob: Report = (at, what, hint) => report(locate(at), `stage ${stage}: ${what}`, hint)
   if (isOwn) checkKnobs(model, knobs, reportKnob)
   const { space, written } = buildSpace(
-    { space: knobs.space, pin: knobs.pin, constraints: entry?.constraints },
+    {
+      space: { ...declarePins(knobs.pin), ...knobs.space },
+      pin: knobs.pin,
+      constraints: entry?.constraints,
+    },
     { ...stageSetting, backend: settings.backend },
     reportKnob,
   )
@@ -164,6 +168,10 @@ function resolveModel(
   const parameters = space.parameters.map((one) => ({ ...one, category: 'server' as const }))
   return { model, stage, entry, knobs, space: { ...space, parameters }, written }
 }
+
+/** A pin declares its parameter, since all names are known to be settings of Triton. */
+const declarePins = (pin: StageEntry['pin'] = {}): Record<string, ParameterEntry> =>
+  Object.fromEntries(Object.entries(pin).map(([name, value]) => [name, { values: [value] }]))
 
 /** The stage with everything that was resolved, for the document. */
 function writeStage({ model, stage, entry, knobs, written }: TunedModel): [string, StageEntry][] {
