@@ -168,8 +168,7 @@ function checkBatchSizes(
 }
 
 /** 0: it takes no batches, or its config.pbtxt does not say. */
-export const readMaxBatchSize = ({ config }: RepositoryModel): number =>
-  Number(config.max_batch_size ?? 0)
+const readMaxBatchSize = ({ config }: RepositoryModel): number => Number(config.max_batch_size ?? 0)
 
 /**
  * Whether a max_batch_size can be set: inputs that are written without one have no batch dimension.

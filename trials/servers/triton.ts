@@ -8,7 +8,7 @@ import type { ServerPlace, ServerPreset, ServerStart } from './server-start.ts'
 import { Enum, mergeTextProto, type ProtoMessage, parseTextProto } from './text-proto.ts'
 
 /** Field names of the message; `Enum` values name a kind. */
-export interface TritonTuning extends ProtoMessage {
+interface TritonTuning extends ProtoMessage {
   readonly max_batch_size: number | undefined
   readonly dynamic_batching: ProtoMessage | undefined
   /** Number and kind of the instances of each group; undefined: as the model has them. */

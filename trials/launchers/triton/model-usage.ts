@@ -99,29 +99,33 @@ interface ModelStats {
 }
 const computeSteps = ['compute_input', 'compute_infer', 'compute_output'] as const
 
+function sumCounters(versions: readonly ModelStats[]): Counters {
+  const total = (read: (version: ModelStats) => number) => sum(versions.map(read))
+  return {
+    items: total(({ inference_count: count }) => Number(count)),
+    batches: total(({ execution_count: count }) => Number(count)),
+    requests: total(({ inference_stats: stats }) => Number(stats?.success.count ?? 0)),
+    requestMs: total(({ inference_stats: stats }) =>
+      stats === undefined ? 0 : toMs(stats.queue) + sumComputation(stats),
+    ),
+    busyMs: total(({ batch_stats: batches = [] }) => sum(batches.map(sumComputation))),
+  }
+}
+
 /** Sums over versions; undefined if the server has no statistics. */
 async function readCounters(
   { url, models }: ServedModels,
   signal: AbortSignal,
 ): Promise<Reading | undefined> {
-  const counters = new Map<string, Counters>()
-  try {
-    for (const { name } of models) {
-      const path = `/v2/models/${encodeURIComponent(name)}/stats`
-      const { model_stats: versions } = (await requestTriton(url, path, signal)) as {
-        model_stats: readonly ModelStats[]
-      }
-      const total = (read: (version: ModelStats) => number) => sum(versions.map(read))
-      counters.set(name, {
-        items: total(({ inference_count: count }) => Number(count)),
-        batches: total(({ execution_count: count }) => Number(count)),
-        requests: total(({ inference_stats: stats }) => Number(stats?.success.count ?? 0)),
-        requestMs: total(({ inference_stats: stats }) =>
-          stats === undefined ? 0 : toMs(stats.queue) + sumComputation(stats),
-        ),
-        busyMs: total(({ batch_stats: batches = [] }) => sum(batches.map(sumComputation))),
-      })
+  const readModel = async ({ name }: TritonModel): Promise<[string, Counters]> => {
+    const path = `/v2/models/${encodeURIComponent(name)}/stats`
+    const { model_stats: versions } = (await requestTriton(url, path, signal)) as {
+      model_stats: readonly ModelStats[]
     }
+    return [name, sumCounters(versions)]
+  }
+  try {
+    const counters = new Map(await Promise.all(models.map(readModel)))
     return { atMs: performance.now(), counters }
   } catch (error) {
     signal.throwIfAborted()
