@@ -279,7 +279,7 @@ describe.each(specTargets)('%s', (target) => {
     const { files } = await loadTarget(target)
     for (const file of await renderSpec(target, of, options)) {
       expect(files).toContain(basename(file.name))
-      const path = join(target, `${name}.${file.name}`)
+      const path = join(target, `${name}.${file.name.replace('/', '.')}`)
       written.add(path)
       expect(checkFile(file)).toEqual([])
       await expect(file.text).toMatchFileSnapshot(join(folder, path))
