@@ -12,7 +12,11 @@ import {
 import { DeviceModelError } from './devices/device-model-error.ts'
 import { computePaidFraction, findMigProfile } from './devices/mig.ts'
 import { suggestNames } from './near-names.ts'
-import { splitConfiguration, sumOverStages } from './pipeline/stage-configuration.ts'
+import {
+  splitConfiguration,
+  splitServerConfiguration,
+  sumOverStages,
+} from './pipeline/stage-configuration.ts'
 import { LaunchError } from './types.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
@@ -285,7 +289,8 @@ export const sourceParameter = 'importedFrom'
 /**
  * Describes a configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2
  * decode of 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name
- * follow as 'name value'. Of a pipeline: 'detect: 2 × 1 core, batch 8; classify: 2 cores'.
+ * follow as 'name value'. Of a pipeline: 'detect: 2 × 1 core, batch 8; classify: 2 cores'; of models
+ * that share a server: '2 cores; detect: batch 8; classify: batch 4'.
  */
 export function describeConfiguration(
   configuration: Configuration,
@@ -299,6 +304,16 @@ export function describeConfiguration(
         const one = describeConfiguration(configuration, defaults, ownGpus) || 'as it runs'
         return `${stage}: ${replicas === 1 ? '' : `${replicas} × `}${one}`
       })
+      .join('; ')
+  const shared = splitServerConfiguration(configuration)
+  if (shared.stages.length > 0)
+    return [
+      describeConfiguration(shared.server, defaults, ownGpus),
+      ...shared.stages.map(
+        ({ stage, configuration }) => `${stage}: ${describeConfiguration(configuration)}`,
+      ),
+    ]
+      .filter((text) => text !== '')
       .join('; ')
   const held = parseResources(configuration, defaults, ownGpus)
   const parts: string[] = []

@@ -82,7 +82,8 @@ export interface StageUsage {
   readonly meanMs?: number
   /** Mean busy share of its busier resource at the measured rate, over all replicas, 0-1. */
   readonly busyShare: number
-  readonly busier: 'cpu' | 'gpu'
+  /** `instances`: of a model on a server that other stages share. */
+  readonly busier: 'cpu' | 'gpu' | 'instances'
   /** Its load curve: one point for each load of the trial. Absent in virtual time and in clusters. */
   readonly loads?: readonly StageLoad[]
 }

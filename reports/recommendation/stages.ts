@@ -3,29 +3,37 @@
  * bottleneck.
  */
 import { sum } from 'simple-statistics'
-import { splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
+import { pickStage, splitConfiguration } from '../../trials/pipeline/stage-configuration.ts'
 import type { StageUsage } from '../../trials/types.ts'
 import { latency, percent } from '../format.ts'
 import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Recommendation, StageReport } from './types.ts'
 
-/** Reports the stages, callers first, as in the configuration; undefined for a single predictor. */
+/**
+ * Reports the stages, callers first, as in the configuration. Stages of one server are those whose
+ * usage it reports. Undefined for a single predictor.
+ */
 export function reportStages(
   { trial, confirmation }: RankedCandidate,
   { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
 ): readonly StageReport[] | undefined {
-  const stages = splitConfiguration(trial.configuration)
-  if (stages === undefined) return undefined
   const usage = confirmation?.trial.usage?.stages ?? trial.usage?.stages ?? []
+  const stages = splitConfiguration(trial.configuration)
+  if (stages === undefined && usage.length === 0) return undefined
   const totalMs = sum(usage.map(computeTimeOfRequest))
   const totalPrice = pricePerHour(trial.configuration)
-  return stages.map(({ stage, replicas, configuration }): StageReport => {
+  const shared = usage.map(({ stage }) => ({
+    stage,
+    replicas: 1,
+    configuration: pickStage(trial.configuration, stage),
+  }))
+  return (stages ?? shared).map(({ stage, replicas, configuration }): StageReport => {
     const stageUsage = usage.find((one) => one.stage === stage)
     return {
       stage,
       replicas,
       label: label(configuration),
-      priceShare: (replicas * pricePerHour(configuration)) / totalPrice,
+      ...(stages && { priceShare: (replicas * pricePerHour(configuration)) / totalPrice }),
       ...(stageUsage && {
         visits: stageUsage.visits,
         meanMs: stageUsage.meanMs,
@@ -73,5 +81,5 @@ export const describeStage = ({
       : [`${Number(visits.toFixed(2))} visits a request`]),
     ...(meanMs === undefined ? [] : [`${latency(meanMs)} a visit`]),
     ...(timeShare === undefined ? [] : [`${percent(timeShare)} of the time`]),
-    `${percent(priceShare)} of the price`,
+    ...(priceShare === undefined ? [] : [`${percent(priceShare)} of the price`]),
   ].join(', ')

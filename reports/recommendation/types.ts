@@ -107,6 +107,7 @@ export type StopPosterior = Omit<StopAssessment, 'stop'>
 export const bindings = {
   gpu: 'the GPU',
   cpu: 'the CPU cores',
+  instances: 'the instances of a model',
   memory: 'memory',
   'kv-memory': 'the KV cache memory',
   scheduler: 'the limit on concurrent sequences',
@@ -124,8 +125,8 @@ export interface StageReport {
   readonly replicas: number
   /** Configuration of one replica. */
   readonly label: string
-  /** Share of the price of the pipeline, all replicas included, 0-1. */
-  readonly priceShare: number
+  /** Share of the price of the pipeline, all replicas included, 0-1; absent: it shares a server. */
+  readonly priceShare?: number
   /** Mean visits of a request. */
   readonly visits?: number
   /** Mean time of a visit without its calls, ms. */

@@ -357,7 +357,10 @@ const stageReport = z
     stage: z.string().describe('Name of the stage.'),
     replicas: z.number().describe('Replicas of the stage.'),
     label: z.string().describe('Configuration of one replica, in words.'),
-    priceShare: z.number().describe('Share of the price of the pipeline, 0 to 1.'),
+    priceShare: z
+      .number()
+      .optional()
+      .describe('Share of the price of the pipeline, 0 to 1; absent: the stages share a server.'),
     visits: z.number().optional().describe('Mean visits of a request.'),
     meanMs: z.number().optional().describe('Mean time of a visit without its calls, ms.'),
     timeShare: z

@@ -2,6 +2,7 @@
 import { countReplicas } from '../../search/objective.ts'
 import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
 import type { Resources } from '../../trials/resources.ts'
+import type { TritonModel } from '../../trials/servers/server-start.ts'
 import { classifyFigures, type Deployed } from '../figures.ts'
 import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
@@ -16,6 +17,7 @@ import { SpecError } from './spec-error.ts'
 /** A candidate, its container, and the measurement behind it. */
 interface MeasuredCandidate {
   readonly model: string
+  readonly tritonModels?: readonly TritonModel[]
   readonly candidate: Candidate
   readonly resources: Resources
   readonly deployed: Deployed
@@ -28,7 +30,7 @@ interface MeasuredCandidate {
  * @throws SpecError for a candidate that cannot serve, and for impossible options
  */
 export function createServing(
-  { model, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
+  { model, tritonModels, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
   options: ServingOptions,
 ): Serving {
   const { headroom } = options
@@ -81,6 +83,7 @@ export function createServing(
     trial: candidate.trial,
     name: toDnsLabel(options.name ?? model),
     model,
+    tritonModels,
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
     namespace: options.namespace,

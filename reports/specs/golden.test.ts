@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
@@ -108,6 +108,49 @@ const withVersion = (server: 'tfserving' | 'triton', modelUri?: string) => ({
   ...serving({ server, modelVersion: '42' }, quarter),
   modelUri,
 })
+/** Triton derives the configuration of `rank`. */
+const ensemble: Serving = {
+  ...serving({ server: 'triton' }, noGpu),
+  configuration: {
+    cpuCores: 2,
+    'tokenise.instances': 2,
+    'encode.batchSize': 4,
+    'encode.maxDelayMs': 1,
+    'rank.instances': 2,
+  },
+  tritonModels: [
+    {
+      name: 'bert',
+      steps: ['tokenise', 'encode', 'rank'],
+      config: `# Passes tensors on.
+name: "bert"
+platform: "ensemble"
+max_batch_size: 8
+ensemble_scheduling {
+  step { model_name: "tokenise" model_version: -1 input_map { key: "text" value: "text" } output_map { key: "ids" value: "ids" } }
+  step { model_name: "encode" model_version: -1 input_map { key: "ids" value: "ids" } output_map { key: "y" value: "vector" } }
+  step { model_name: "rank" model_version: -1 input_map { key: "x" value: "vector" } output_map { key: "y" value: "score" } }
+}
+`,
+    },
+    {
+      name: 'tokenise',
+      stage: 'tokenise',
+      config: 'name: "tokenise"\nbackend: "python"\ninstance_group { kind: KIND_CPU }\n',
+    },
+    {
+      name: 'encode',
+      stage: 'encode',
+      minBatchSize: 1,
+      config: `name: "encode"
+backend: "onnxruntime"
+max_batch_size: 8
+dynamic_batching { preserve_ordering: true } # in order
+`,
+    },
+    { name: 'rank', stage: 'rank' },
+  ],
+}
 const planned = (replicaPlan: ServingOptions['replicaPlan'], gpuScheme?: 'dra') =>
   serving({ demandRps: undefined, replicaPlan, gpuScheme })
 const runtime = (of: Serving): Serving => ({
@@ -184,6 +227,7 @@ const samples: Readonly<Record<SpecTargetName, Readonly<Record<string, Sample>>>
   triton: {
     weights: withVersion('triton', 's3://bucket/models'),
     'no-weights': [withVersion('triton'), { backend: 'python' }],
+    ensemble,
   },
   vllm: {
     hub: runtime(languageServing('vllm', hubModel, 2, eagle)),
@@ -205,6 +249,7 @@ const samples: Readonly<Record<SpecTargetName, Readonly<Record<string, Sample>>>
     'own-command': serving(),
     'own-command-secrets': secrets,
     triton: serving({ server: 'triton' }),
+    'triton-ensemble': ensemble,
     vllm: languageServing('vllm', hubModel, 2),
   },
 }
@@ -219,7 +264,7 @@ const listSamples = (target: SpecTargetName) =>
 function checkFile({ name, text }: SpecFile): string[] {
   if (name === 'compose.yaml') return checkCompose(parse(text))
   if (name.endsWith('.yaml')) return checkManifests(text).problems
-  if (name === 'config.pbtxt') return checkProto(readTextProto(text), tritonModelConfig)
+  if (basename(name) === 'config.pbtxt') return checkProto(readTextProto(text), tritonModelConfig)
   if (name === 'models.config') return checkProto(readTextProto(text), modelServerConfig)
   if (name === 'batching_parameters.txt') return checkProto(readTextProto(text), batchingParameters)
   execFileSync('sh', ['-n'], { input: text })
@@ -233,8 +278,8 @@ describe.each(specTargets)('%s', (target) => {
   test.each(listSamples(target))('$name', async ({ name, of, options }) => {
     const { files } = await loadTarget(target)
     for (const file of await renderSpec(target, of, options)) {
-      expect(files).toContain(file.name)
-      const path = join(target, `${name}.${file.name}`)
+      expect(files).toContain(basename(file.name))
+      const path = join(target, `${name}.${file.name.replace('/', '.')}`)
       written.add(path)
       expect(checkFile(file)).toEqual([])
       await expect(file.text).toMatchFileSnapshot(join(folder, path))

@@ -9,6 +9,7 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpus/gpu-selec
 import type { PodOverlay } from '../../trials/launchers/kubernetes/manifests/pod-policy.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
+import type { TritonModel } from '../../trials/servers/server-start.ts'
 import type { Deployed, Figures } from '../figures.ts'
 import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
@@ -146,6 +147,8 @@ export interface Serving {
   /** DNS label (RFC 1123). */
   readonly name: string
   readonly model: string
+  /** All models of an ensemble or BLS model of Triton, callers first. */
+  readonly tritonModels?: readonly TritonModel[]
   readonly modelUri?: string
   readonly modelVersion?: string
   readonly namespace?: string

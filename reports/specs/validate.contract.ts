@@ -148,6 +148,15 @@ export const modelServerConfig: Fields = {
 /** and protobuf/model_config.proto of triton-inference-server/common. */
 export const tritonModelConfig: Fields = {
   name: 'string',
+  platform: 'string',
+  ensemble_scheduling: {
+    step: {
+      model_name: 'string',
+      model_version: 'int',
+      input_map: { key: 'string', value: 'string' },
+      output_map: { key: 'string', value: 'string' },
+    },
+  },
   version_policy: { all: {}, latest: { num_versions: 'int' }, specific: { versions: 'int' } },
   backend: 'string',
   max_batch_size: 'int',
@@ -155,6 +164,7 @@ export const tritonModelConfig: Fields = {
     preferred_batch_size: 'int',
     max_queue_delay_microseconds: 'int',
     default_queue_policy: { max_queue_size: 'int' },
+    preserve_ordering: 'bool',
   },
   instance_group: {
     count: 'int',

@@ -57,8 +57,8 @@ interface ChangeResult {
   readonly target: Target
   /** Isolation of the server, if it changed. */
   readonly isolation?: string
-  /** Mean batch since the change. */
-  realisedBatch?(): Promise<number | undefined>
+  /** Usage that only the server itself knows. */
+  readUsage?(): Promise<Partial<Usage>>
 }
 
 /** @param inner starts servers */
@@ -136,7 +136,7 @@ export function reuseServers<ServerState>(
         : await start(key, configuration, trialNumber, signal, onWaiting)
       const startedMs = performance.now()
       try {
-        const { target, isolation, realisedBatch } = await method.reconfigure(
+        const { target, isolation, readUsage } = await method.reconfigure(
           server,
           configuration,
           AbortSignal.any([signal, server.ended]),
@@ -153,7 +153,7 @@ export function reuseServers<ServerState>(
           target: addProcesses(target, server.predictor),
         }
         return createTrialView(predictor, method.changeDescription, changeSeconds, {
-          realisedBatch,
+          readUsage,
           stop,
         })
       } catch (error) {
@@ -192,7 +192,7 @@ function createTrialView(
   predictor: Predictor,
   changeDescription: string,
   changeSeconds: number | undefined,
-  { realisedBatch, stop }: Pick<ChangeResult, 'realisedBatch'> & { stop(): Promise<void> },
+  { readUsage, stop }: Pick<ChangeResult, 'readUsage'> & { stop(): Promise<void> },
 ): Predictor {
   let stopped: Promise<void> | undefined
   return {
@@ -208,7 +208,7 @@ function createTrialView(
           startSeconds: usage.launchSeconds,
           prepareSeconds: undefined,
         }),
-        ...(realisedBatch && { realisedBatch: await realisedBatch() }),
+        ...(await readUsage?.()),
       }
     },
     stop: () => {

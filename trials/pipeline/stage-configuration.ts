@@ -54,6 +54,28 @@ export const joinConfiguration = (stages: readonly StageConfiguration[]): Config
     ),
   )
 
+/**
+ * The parameters of a server, and those of each stage that it runs, such as the models of a Triton
+ * ensemble: `embed.batchSize`.
+ */
+export function splitServerConfiguration(configuration: Configuration): {
+  readonly server: Configuration
+  readonly stages: readonly { readonly stage: string; readonly configuration: Configuration }[]
+} {
+  const isServers = (name: string) => name.indexOf('.') <= 0
+  const names = Object.keys(configuration)
+  const stages = new Set(
+    names.filter((name) => !isServers(name)).map((name) => name.slice(0, name.indexOf('.'))),
+  )
+  return {
+    server: Object.fromEntries(Object.entries(configuration).filter(([name]) => isServers(name))),
+    stages: [...stages].map((stage) => ({
+      stage,
+      configuration: pickStage(configuration, stage),
+    })),
+  }
+}
+
 /** The parameters of one stage, by their own names, `replicas` included. */
 export const pickStage = (configuration: Configuration, stage: string): Configuration =>
   Object.fromEntries(

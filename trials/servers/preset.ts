@@ -53,8 +53,13 @@ export function createServerTuning(
 ): TunedStart {
   const knobs = new Knobs(configuration)
   const start = startWith(preset, knobs, configuration, place, own)
-  return { ...start, taken: knobs.used }
+  const stageNames = Object.keys(configuration).filter((name) => isStageParameter(preset, name))
+  return { ...start, taken: new Set([...knobs.used, ...stageNames]) }
 }
+
+/** Whether a parameter is of one of the models that a Triton server serves: `embed.batchSize`. */
+export const isStageParameter = ({ models = [] }: ServerPreset, name: string): boolean =>
+  models.some(({ stage }) => stage !== undefined && name.startsWith(`${stage}.`))
 
 function startWith(
   preset: ServerPreset,

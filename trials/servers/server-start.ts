@@ -1,6 +1,20 @@
 /** Inputs and result of starting a server: the user's settings, and the trial's resources. */
 import type { ServerKind } from './server-kinds.ts'
 
+/** A model of a Triton server that serves several: an ensemble or BLS model, and those it calls. */
+export interface TritonModel {
+  /** Its folder in the model repository. */
+  readonly name: string
+  /** Name of the stage that tunes it; undefined for ensembles, which only call others. */
+  readonly stage?: string
+  /** Models that an ensemble calls. */
+  readonly steps?: readonly string[]
+  /** Text of its config.pbtxt; undefined: it has none, and Triton derives the configuration. */
+  readonly config?: string
+  /** Lowest max_batch_size that a trial may set. */
+  readonly minBatchSize?: number
+}
+
 /** The server that an experiment names. */
 export interface ServerPreset {
   readonly kind: ServerKind
@@ -13,6 +27,8 @@ export interface ServerPreset {
   readonly grpc?: boolean
   /** Triton: the port that its metrics are read on. */
   readonly metricsPort?: number
+  /** Triton: all models of an ensemble or BLS model, callers first. Absent: it serves one model. */
+  readonly models?: readonly TritonModel[]
 }
 
 /** Resources that the launcher assigns to a trial. */

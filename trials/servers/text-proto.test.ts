@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { mergeTextProto, readFieldNumbers, TextProtoError } from './text-proto.ts'
+import {
+  countLine,
+  formatTextProto,
+  listMessages,
+  mergeTextProto,
+  parseTextProto,
+  readFieldNumbers,
+  type Text,
+  TextProtoError,
+} from './text-proto.ts'
 
 const batch = { max_batch_size: { value: 8 } }
 
@@ -46,4 +55,47 @@ test.each([
 ])('%j is no text format: line %i is named', (text, line) => {
   expect(() => mergeTextProto(text, batch)).toThrow(TextProtoError)
   expect(() => mergeTextProto(text, batch)).toThrow(`line ${line} `)
+})
+
+describe('a whole message', () => {
+  test('is read with nested messages, lists, enums and comments', () => {
+    const text = `# mine
+name: "a" 'b' # joined
+max_batch_size: 8, on: true
+input [ { name: "x" dims: [ -1, 3 ] }, { name: "y" } ]
+input { name: "z" }
+instance_group < kind: KIND_CPU; gpus: [] >
+`
+    expect(parseTextProto(text)).toMatchObject({
+      name: { value: 'ab' },
+      max_batch_size: 8,
+      on: true,
+      input: [
+        { name: { value: 'x' }, dims: [-1, 3] },
+        { name: { value: 'y' } },
+        { name: { value: 'z' } },
+      ],
+      instance_group: { kind: { name: 'KIND_CPU' }, gpus: [] },
+    })
+    const { at } = listMessages(parseTextProto(text).input)[2]!.name as Text
+    expect(countLine(text, at!)).toBe(5)
+    expect(parseTextProto(formatTextProto(parseTextProto(text)))).toMatchObject({
+      max_batch_size: 8,
+    })
+  })
+
+  test.each([
+    ['a { b = 1\n}', 1],
+    ['a {\n  b: [ 1, }\n}', 2],
+    ['a: 1\nb: [ { c: 1 }, = ]', 2],
+  ])('that is malformed is refused with its line: %j', (text, line) => {
+    expect(() => parseTextProto(text)).toThrow(
+      new TextProtoError(`line ${line} is not in protocol buffer text format`),
+    )
+  })
+
+  test('loses a field that is set to an empty list', () => {
+    expect(mergeTextProto('a: 1\nb { c: 2 }\nd: 3\n', { b: [] })).toBe('a: 1\nd: 3\n')
+    expect(mergeTextProto('a: 1\n', { b: [] })).toBe('a: 1\n')
+  })
 })

@@ -107,6 +107,8 @@ export function resolveServing(
   return createServing(
     {
       model: experiment.model.name,
+      tritonModels:
+        experiment.predictor.kind === 'command' ? experiment.predictor.server?.models : undefined,
       candidate: { ...candidate, configuration: tuned },
       resources: parseResources(configuration, {}, experiment.own.gpus),
       deployed,

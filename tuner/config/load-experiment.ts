@@ -20,7 +20,8 @@ import {
 import { checkLayer, createUniformLayer, mergeLayers } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import { resolvePipeline } from './resolve-pipeline.ts'
-import type { ExperimentInput } from './schema/experiment-schema.ts'
+import { isTritonPipeline, resolveTritonPipeline } from './resolve-triton-pipeline.ts'
+import type { ExperimentInput, Settings } from './schema/experiment-schema.ts'
 import { extractSecrets } from './secret-values.ts'
 import {
   ConfigError,
@@ -109,7 +110,7 @@ function assemble(
   // An unreadable file may contain what seems to be missing, so nothing is reported as missing.
   if (unread) throw new ConfigError(sortProblems(problems))
   const merged = mergeLayers(checked)
-  const resolve = merged.settings.stages === undefined ? resolveExperiment : resolvePipeline
+  const resolve = chooseResolver(merged.settings)
   const resolved = resolve(merged, problemPlace, invalidKeys, host)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sortProblems(problems))
@@ -138,4 +139,9 @@ function sortProblems(problems: readonly ConfigProblem[]): ConfigProblem[] {
         ...sorted.slice(0, maxProblems),
         { where: sorted[0]!.where, what: `and ${more} more problems`, hint: '' },
       ]
+}
+
+function chooseResolver(settings: Settings): typeof resolveExperiment {
+  if (isTritonPipeline(settings)) return resolveTritonPipeline
+  return settings.stages === undefined ? resolveExperiment : resolvePipeline
 }

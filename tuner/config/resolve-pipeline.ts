@@ -6,18 +6,15 @@
 
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { listParameterValues } from '../../search/space/space.ts'
-import type { Condition, Parameter, SearchSpace } from '../../search/types.ts'
+import type { Parameter, SearchSpace } from '../../search/types.ts'
 import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import { buildPipeline, type Stage } from '../../trials/pipeline/pipeline.ts'
-import {
-  nameStageParameter,
-  pickStage,
-  replicasParameter,
-} from '../../trials/pipeline/stage-configuration.ts'
+import { replicasParameter } from '../../trials/pipeline/stage-configuration.ts'
 import type { HostContext, Report } from './context.ts'
 import { buildConditions, checkNotEmpty, maxParameters } from './default-space.ts'
 import { resolveOrigins } from './describe-experiment.ts'
+import { liftSpace, limitParameters } from './joint-space.ts'
 import { createConfigProblem, type Merged } from './layers.ts'
 import { buildParameter } from './parameters.ts'
 import { resolveExperiment } from './resolve.ts'
@@ -306,27 +303,19 @@ function joinSpaces(
   texts: readonly string[],
   report: Report,
 ): SearchSpace {
-  const lift = (stage: string, { text, holds }: Condition): Condition => ({
-    text: `${stage}: ${text}`,
-    holds: (configuration) => holds(pickStage(configuration, stage)),
-  })
-  const parameters = stages.flatMap(({ name, space, replicas }) =>
-    [replicas, ...space.parameters].map((parameter) => ({
-      ...parameter,
-      name: nameStageParameter(name, parameter.name),
-      ...(parameter.when && { when: lift(name, parameter.when) }),
-    })),
+  const lifted = stages.map(({ name, space, replicas }) =>
+    liftSpace(name, { ...space, parameters: [replicas, ...space.parameters] }),
   )
-  if (parameters.length > maxParameters)
-    report(
-      ['stages'],
-      `the stages have ${parameters.length} parameters together, over the maximum of ${maxParameters}`,
-      'pin the least important ones in the predictor of their stage',
-    )
+  const parameters = lifted.flatMap((one) => one.parameters)
+  limitParameters(
+    parameters,
+    report,
+    'pin the least important ones in the predictor of their stage',
+  )
   const space = {
     parameters,
     constraints: [
-      ...stages.flatMap(({ name, space }) => space.constraints.map((one) => lift(name, one))),
+      ...lifted.flatMap((one) => one.constraints),
       ...buildConditions(texts, parameters, report),
     ],
   }

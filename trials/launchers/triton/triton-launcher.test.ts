@@ -8,13 +8,13 @@ import { protocolFor } from '../../../profiler/protocols/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import { Knobs } from '../../servers/knobs.ts'
-import { createTritonTuning } from '../../servers/triton.ts'
+import { applyTuning, createTritonTuning } from '../../servers/triton.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import { createLocalLauncher } from '../local/local-launcher.ts'
 import type { TunedParameter } from '../placeholders.ts'
 import type { CommandTemplate } from '../template.ts'
-import { applyTuning, createTritonLauncher } from './triton-launcher.ts'
+import { createTritonLauncher } from './triton-launcher.ts'
 
 const fake = fileURLToPath(new URL('../testing/triton.mjs', import.meta.url))
 const machine = await inspectMachine()
@@ -250,22 +250,11 @@ test('the tuned configuration keeps what the model says of itself', () => {
     dynamic_batching: { preserve_ordering: true },
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 1 }],
   }
-  expect(
-    applyTuning(base, {
-      max_batch_size: undefined,
-      dynamic_batching: undefined,
-      instance_group: [{ count: 3 }],
-    }),
-  ).toEqual({
+  expect(applyTuning(base, { instance_group: { count: 3 } }, 'KIND_CPU')).toEqual({
     ...base,
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 3 }],
   })
-  expect(
-    applyTuning(
-      { name: 'm' },
-      { max_batch_size: 1, dynamic_batching: undefined, instance_group: undefined },
-    ),
-  ).toEqual({
+  expect(applyTuning({ name: 'm' }, { max_batch_size: 1 }, 'KIND_CPU')).toEqual({
     name: 'm',
     max_batch_size: 1,
   })
@@ -308,7 +297,11 @@ test.each<[string, Parameters<typeof applyTuning>[0], Configuration, Record<stri
     },
   ],
 ])('%s', (_what, base, configuration, tuned) => {
-  const { name, ...config } = applyTuning(base, createTritonTuning(new Knobs(configuration), true))
+  const { name, ...config } = applyTuning(
+    base,
+    createTritonTuning(new Knobs(configuration)),
+    'KIND_GPU',
+  )
   expect(name).toBe('m')
   expect(JSON.parse(JSON.stringify(config))).toEqual(tuned)
 })

@@ -1,29 +1,37 @@
 /**
- * Reuses a Triton server for trials that differ only in batching, queue and instances. The steps of
- * a launch, as `reuseServers` calls them:
+ * Reuses a Triton server for trials that differ only in batching, queue and instances: of its one
+ * model, or of each model that an ensemble or BLS model calls. The steps of a launch, as
+ * `reuseServers` calls them:
  *
- * 1. Start the server with the model as its repository has it, or take the idle one.
- * 2. After a start, read the model's own configuration (`prepareServer`).
- * 3. Write the tuned fields over it, and load the model with them through the model control API
- *    (`reload`).
- * 4. Wait until the model serves, and remember its counters for the mean batch of the trial.
+ * 1. Start the server with the models as their repository has them, or take the idle one.
+ * 2. After a start, read the models' own configurations, and lower the batches of ensembles to those
+ *    that trials set for the models that they call (`prepareServer`).
+ * 3. Write the tuned fields over the configurations, and load each model that they change through
+ *    the model control API (`loadTuned`).
+ * 4. Wait until the entry serves, and remember the counters of the models.
  *
  * Any other change (cores, GPU, arguments, environment) starts another server.
  */
-import { readAnswer } from '../../../profiler/bounded-reader.ts'
+import { isDeepStrictEqual } from 'node:util'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
+import type { Configuration } from '../../../search/types.ts'
+import { pickStage } from '../../pipeline/stage-configuration.ts'
+import { addStageToError } from '../../pipeline/stage-error.ts'
 import { Knobs } from '../../servers/knobs.ts'
-import { selectServerParameters } from '../../servers/preset.ts'
+import { isStageParameter, selectServerParameters } from '../../servers/preset.ts'
+import type { TritonModel } from '../../servers/server-start.ts'
 import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
-import { createTritonTuning, type TritonTuning } from '../../servers/triton.ts'
+import { applyTuning, createTritonTuning, type ModelConfig } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
-import { getModelLoadPath, readErrorMessage } from '../model-loading.ts'
+import { getModelLoadPath } from '../model-loading.ts'
 import type { TunedParameter } from '../placeholders.ts'
 import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
+import { ModelUsageMeter } from './model-usage.ts'
+import { requestTriton, TritonRefusal } from './triton-api.ts'
 
 interface TritonLauncherOptions {
   readonly template: CommandTemplate
@@ -32,55 +40,93 @@ interface TritonLauncherOptions {
   readonly payload: PayloadSource
 }
 
-type Json =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly Json[]
-  | { readonly [key: string]: Json | undefined }
-type ModelConfig = { readonly [field: string]: Json | undefined }
+/** A model of a running server. */
+interface LoadedModel {
+  /** As the repository has it. */
+  readonly base: ModelConfig
+  /** As it is loaded. */
+  current: ModelConfig
+}
+type LoadedModels = ReadonlyMap<string, LoadedModel>
+type Server = ReusableServer<LoadedModels>
 
-/** A running server, with the model's configuration as its repository has it. */
-type Server = ReusableServer<ModelConfig>
-
-/** @param inner starts the server with the unmodified model */
+/** @param inner starts the server with the unmodified models */
 export const createTritonLauncher = (
   inner: Launcher,
   { template, parameters, protocol, payload }: TritonLauncherOptions,
 ): Launcher => {
-  const { model } = template
-  return reuseServers<ModelConfig>(inner, {
+  const { model: entry } = template
+  const models: readonly TritonModel[] = template.server?.models ?? [{ name: entry }]
+  const hasStages = template.server?.models !== undefined
+  return reuseServers<LoadedModels>(inner, {
     parameterNames: listReloadable(template, parameters),
-    changeDescription: 'model reloaded',
+    changeDescription: models.length > 1 ? 'models reloaded' : 'model reloaded',
     // A refused reload leaves the server as it was.
     survivesRejection: true,
-    prepareServer: async (_predictor, url, signal) =>
-      (await requestTriton(
-        url,
-        `/v2/models/${encodeURIComponent(model)}/config`,
-        signal,
-      )) as ModelConfig,
+    prepareServer: (_predictor, url, signal) => prepareModels(url, models, signal),
     reconfigure: async (server, configuration, signal) => {
-      const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
-      await reload(server, createTritonTuning(new Knobs(configuration), gpu), model, signal)
+      const kind = isOnGpu(configuration) ? 'KIND_GPU' : 'KIND_CPU'
+      for (const { name, stage, steps } of models) {
+        if (steps !== undefined) continue
+        const knobs = stage === undefined ? configuration : pickStage(configuration, stage)
+        await loadTuned(server, name, knobs, kind, signal).catch((error: unknown) => {
+          throw stage === undefined ? error : addStageToError(error, stage)
+        })
+      }
       const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
       const target = await prepareOnceReady(
-        { protocol, url: server.url, model, payload },
+        { protocol, url: server.url, model: entry, payload },
         timeoutMs,
         signal,
       )
-      const before = await readExecutions(server.url, model, signal)
-      return {
-        target,
-        realisedBatch: async () =>
-          computeBatchSince(
-            before,
-            await readExecutions(server.url, model, AbortSignal.timeout(2_000)),
-          ),
-      }
+      const configs = new Map([...server.state].map(([name, { current }]) => [name, current]))
+      const meter = await ModelUsageMeter.start({ url: server.url, entry, models, configs }, signal)
+      return hasStages
+        ? {
+            target: { ...target, observeLoad: () => meter.observeLoad() },
+            readUsage: () => meter.readStages(),
+          }
+        : { target, readUsage: () => meter.readBatch() }
     },
   })
+}
+
+const isOnGpu = ({ gpu }: Configuration): boolean => gpu !== undefined && gpu !== 'none'
+
+/**
+ * Reads the configurations of the models. An ensemble must not allow larger batches than the models
+ * that it calls, so its own are lowered once to the lowest of any trial: loading an ensemble later
+ * would load the models that it calls as the repository has them.
+ */
+async function prepareModels(
+  url: string,
+  models: readonly TritonModel[],
+  signal: AbortSignal,
+): Promise<LoadedModels> {
+  const loaded = new Map<string, LoadedModel>()
+  for (const { name } of models) {
+    const path = `/v2/models/${encodeURIComponent(name)}/config`
+    const base = (await requestTriton(url, path, signal)) as ModelConfig
+    loaded.set(name, { base, current: base })
+  }
+  for (const { name, steps = [] } of models) {
+    const model = loaded.get(name)!
+    const limit = Math.min(...steps.map((step) => findMinBatch(step, models, loaded)))
+    if (!(Number(model.base.max_batch_size) > limit)) continue
+    model.current = { ...model.base, max_batch_size: limit }
+    await loadConfig(url, name, model.current, signal)
+  }
+  return loaded
+}
+
+/** The smallest maximum of its batches in any trial; infinite for a model without batches. */
+function findMinBatch(name: string, models: readonly TritonModel[], loaded: LoadedModels): number {
+  const { steps = [], minBatchSize } = models.find((one) => one.name === name)!
+  const own = minBatchSize ?? Number(loaded.get(name)!.base.max_batch_size ?? 0)
+  return Math.min(
+    own > 0 ? own : Number.POSITIVE_INFINITY,
+    ...steps.map((step) => findMinBatch(step, models, loaded)),
+  )
 }
 
 /** Parameters that reach the server only through model control: no argument, no placeholder. */
@@ -103,7 +149,7 @@ const listReloadable = (
     parameters
       .filter(
         ({ name, category }) =>
-          serverParameters.has(name) &&
+          (serverParameters.has(name) || isStageParameter(template.server!, name)) &&
           category !== 'args' &&
           category !== 'resource' &&
           !texts.includes(`\${${name}}`),
@@ -113,19 +159,24 @@ const listReloadable = (
 }
 
 /**
- * Loads the model with its repository's configuration and the tuned values over it.
+ * Loads a model with its repository's configuration and the tuned values over it, unless it is
+ * loaded so already.
  * @throws InfeasibleError with the server's own words when it does not fit or the server does not
  * take it, LaunchError without model control
  */
-const reload = async (
+async function loadTuned(
   { url, state, predictor }: Server,
-  tuning: TritonTuning,
-  model: string,
+  name: string,
+  knobs: Configuration,
+  kind: string,
   signal: AbortSignal,
-): Promise<void> => {
-  const body = { parameters: { config: JSON.stringify(applyTuning(state, tuning)) } }
+): Promise<void> {
+  const model = state.get(name)!
+  const tuning = convertToJson(createTritonTuning(new Knobs(knobs))) as ModelConfig
+  const config = applyTuning(model.base, tuning, kind)
+  if (isDeepStrictEqual(config, model.current)) return
   try {
-    await requestTriton(url, getModelLoadPath(model), signal, body)
+    await loadConfig(url, name, config, signal)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
@@ -139,50 +190,21 @@ const reload = async (
       )
     throw new InfeasibleError('crashed', error.message, predictor.logPath)
   }
+  model.current = config
 }
 
-/**
- * The model's configuration with the tuned fields. Other fields of dynamic batching keep their
- * values; without batches larger than one it is off. Instances keep their placement, and only their
- * number changes.
- */
-export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
-  const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
-  const { dynamic_batching: ownBatching, ...rest } = base
-  const count = groups?.[0]?.count
-  const ownGroups = Array.isArray(base.instance_group)
-    ? (base.instance_group as readonly ModelConfig[])
-    : []
-  const isOff = batch !== undefined && batching === undefined
-  return {
-    ...rest,
-    ...(batch !== undefined && { max_batch_size: batch }),
-    ...(!isOff && {
-      dynamic_batching:
-        batching === undefined
-          ? ownBatching
-          : mergeConfigs(ownBatching as ModelConfig, convertToJson(batching) as ModelConfig),
-    }),
-    ...(count !== undefined && {
-      instance_group: (ownGroups.length > 0
-        ? ownGroups
-        : [convertToJson(groups![0]!) as ModelConfig]
-      ).map((group) => ({ ...group, count: count as number })),
-    }),
-  }
-}
+const loadConfig = (url: string, name: string, config: ModelConfig, signal: AbortSignal) =>
+  requestTriton(url, getModelLoadPath(name), signal, {
+    parameters: { config: JSON.stringify(config) },
+  })
 
-/** Fields of both, recursively; `set` wins. */
-const mergeConfigs = (base: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
-  const both: Record<string, Json | undefined> = { ...base }
-  for (const [field, value] of Object.entries(set)) {
-    const isGroup = (one: unknown): one is ModelConfig =>
-      typeof one === 'object' && one !== null && !Array.isArray(one)
-    const before = both[field]
-    both[field] = isGroup(before) && isGroup(value) ? (mergeConfigs(before, value) as Json) : value
-  }
-  return both
-}
+type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
 
 /** A message as proto3's JSON, undefined fields left out. */
 const convertToJson = (value: ProtoValue): Json => {
@@ -195,73 +217,4 @@ const convertToJson = (value: ProtoValue): Json => {
       .filter(([, inner]) => inner !== undefined)
       .map(([field, inner]) => [field, convertToJson(inner)]),
   )
-}
-
-/** Triton refused a request; the message is its own. */
-class TritonRefusal extends Error {}
-
-const requestTriton = async (
-  url: string,
-  path: string,
-  signal: AbortSignal,
-  body?: unknown,
-): Promise<unknown> => {
-  const response = await fetch(new URL(path, url), {
-    signal,
-    ...(body !== undefined && {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
-    }),
-  }).catch((error: unknown) => {
-    signal.throwIfAborted()
-    throw new LaunchError(
-      `Triton does not answer ${path}: ${error instanceof Error ? error.message : String(error)}`,
-      'see its log for the reason',
-    )
-  })
-  const text = await readAnswer(response.body)
-  if (!response.ok)
-    throw new TritonRefusal(
-      `Triton refused ${path} (status ${response.status}): ${readErrorMessage(text)}`,
-    )
-  return text === '' ? undefined : JSON.parse(text)
-}
-
-interface Executions {
-  readonly inferences: number
-  readonly executions: number
-}
-
-/** Sums over versions of the statistics extension; undefined if the server has none. */
-const readExecutions = async (
-  url: string,
-  model: string,
-  signal: AbortSignal,
-): Promise<Executions | undefined> => {
-  try {
-    const stats = (await requestTriton(
-      url,
-      `/v2/models/${encodeURIComponent(model)}/stats`,
-      signal,
-    )) as {
-      model_stats: readonly { inference_count: number | string; execution_count: number | string }[]
-    }
-    const sum = (key: 'inference_count' | 'execution_count') =>
-      stats.model_stats.reduce((total, one) => total + Number(one[key]), 0)
-    return { inferences: sum('inference_count'), executions: sum('execution_count') }
-  } catch (error) {
-    signal.throwIfAborted()
-    if (error instanceof TritonRefusal) return undefined
-    throw error
-  }
-}
-
-const computeBatchSince = (
-  before: Executions | undefined,
-  now: Executions | undefined,
-): number | undefined => {
-  if (before === undefined || now === undefined || now.executions <= before.executions)
-    return undefined
-  return (now.inferences - before.inferences) / (now.executions - before.executions)
 }

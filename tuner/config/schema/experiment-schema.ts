@@ -212,7 +212,7 @@ export const experimentFileSchema = z.strictObject({
   ),
   stages: optional(
     z.record(text('a name'), stage, { error: 'expected name: {model, predictor, ...} pairs' }),
-    'several models behind one entry instead of one `model`: name → stage; the stage that no other calls is the entry and receives the load',
+    'several models behind one entry instead of one `model`: name → stage; the stage that no other calls is the entry and receives the load; beside `model` of a Triton server: models of this server, which the entry calls',
   ),
   kubernetes: optional(
     z.strictObject({

@@ -30,7 +30,10 @@ const calls = z.union([calledNames, calledRatios], {
 })
 
 export const stage = z.strictObject({
-  model: optional(model, 'model of the stage, as `model` of a single predictor'),
+  model: optional(
+    model,
+    'model of the stage, as `model` of a single predictor; of a Triton server: its name in the model repository, if the stage has another',
+  ),
   predictor: optional(predictor, 'server of the stage; default: builtin'),
   kubernetes: optional(
     z.strictObject(podKeys),

@@ -35,6 +35,9 @@ import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/custom-devices.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
+import { Knobs } from '../../../trials/servers/knobs.ts'
+import { TextProtoError } from '../../../trials/servers/text-proto.ts'
+import { createTritonTuning, tuneConfigText } from '../../../trials/servers/triton.ts'
 import { openReader, openStore } from '../../../trials/store/index.ts'
 import { completeTrial } from '../../../trials/store/samples.contract.ts'
 import { readFleetFile } from '../../cli/commands/fleet/fleet-file.ts'
@@ -372,6 +375,20 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     seeds: [ofRepository('docs/files/gpus.yaml')],
     names: /input/,
     read: (input) => parseGpus(text(input), 'input'),
+  },
+  tritonConfig: {
+    seeds: ['search', 'tokenise'].map((model) =>
+      ofRepository(`examples/triton-ensemble/models/${model}/config.pbtxt`),
+    ),
+    read: (input) => {
+      try {
+        return tuneConfigText(text(input), createTritonTuning(new Knobs({ batchSize: 4 })))
+      } catch (error) {
+        // `readRepository` adds the file.
+        if (error instanceof TextProtoError) return undefined
+        throw error
+      }
+    },
   },
   architecture: {
     seeds: [ofRepository('docs/files/sentence-encoder/config.json')],

@@ -10,12 +10,14 @@ import { Table } from '../elements.tsx'
 
 export function Stages({ answer: { experiment, recommendation } }: { answer: Answer }) {
   const reports = recommendation.stages
-  if (experiment.stages === undefined || reports === undefined) return null
+  if (reports === undefined) return null
   const busiest = findBusiest(reports)
   return (
     <>
       <h2>Stages</h2>
-      <StagePicture placed={arrangeStages(experiment.stages)} busiest={busiest} />
+      {experiment.stages && (
+        <StagePicture placed={arrangeStages(experiment.stages)} busiest={busiest} />
+      )}
       <Table
         caption="Stages of the pipeline"
         head={[
