@@ -119,7 +119,8 @@ test('a pipeline of three stages is tuned, with its replicas, and nothing is lef
   ).toEqual([1, 2])
   for (const { measurement, usage } of complete) {
     expect(measurement.capacityRps).toBeGreaterThan(0)
-    expect(usage!.peakRssMiB).toBeGreaterThan(60)
+    // The anonymous memory of three servers, about 17 MiB each.
+    expect(usage!.peakRssMiB).toBeGreaterThan(30)
   }
 })
 
