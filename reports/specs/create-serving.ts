@@ -4,14 +4,14 @@ import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { TritonModel } from '../../trials/servers/server-start.ts'
 import { classifyFigures, type Deployed } from '../figures.ts'
-import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
+import { money, percent, rate, rateInterval, significant, sloLimit } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { estimateText, formatCapacity, formatLatencyAtCapacity } from '../recommendation/words.ts'
 import { computeRequirements } from './requirements.ts'
 import { replaceSecrets } from './secret-variables.ts'
-import type { Container, Evidence, Serving, ServingOptions, Source } from './serving.ts'
+import type { Container, Evidence, Serving, ServingOptions, Source, StageShare } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
 /** A candidate, its container, and the measurement behind it. */
@@ -111,7 +111,8 @@ export function createServing(
     isSized: [
       replicaPlan,
       options.demandRps,
-      candidate.replicas,
+      // A stage has replicas without a demand, too.
+      options.stageShare === undefined ? candidate.replicas : undefined,
       options.minReplicas,
       options.maxReplicas,
     ].some((value) => value !== undefined),
@@ -166,12 +167,13 @@ function listSources(
   candidate: Candidate,
   { slo, measured }: Evidence,
   replicas: number,
-  { demandRps, headroom, replicaPlan }: ServingOptions,
+  { demandRps, headroom, replicaPlan, stageShare }: ServingOptions,
 ): Source[] {
   const trial = `trial ${candidate.trial}`
+  const share = stageShare && describeShare(stageShare)
   const isImported = candidate.status === 'imported'
   const safeCapacity = `safe capacity ${formatCapacity(candidate)}`
-  const observation = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const observation = `${share === undefined ? '' : `${share}; `}${trial}, ${describeStatus(candidate.status, measured.how).name}: ${formatLatencyAtCapacity(slo, candidate)}, SLO ${sloLimit(slo)}`
   const interval = rateInterval(candidate.capacityCi90Rps)
   return [
     ...Object.entries(candidate.configuration).map(([name, value]) => ({
@@ -188,12 +190,20 @@ function listSources(
       value: `replicas ${replicas}`,
       from: replicaPlan
         ? 'as many as the fleet has room for'
-        : demandRps === undefined && candidate.replicas === undefined
-          ? 'one, because no demand is configured'
+        : demandRps === undefined && (stageShare || candidate.replicas === undefined)
+          ? `${stageShare ? 'as measured' : 'one'}, because no demand is configured`
           : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (safe capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
   ]
 }
+
+/** 'the pipeline's 500 req/s x 0.29 visits / 2 replicas' */
+const describeShare = ({ pipelineRps, visits, trialReplicas }: StageShare): string =>
+  [
+    `the pipeline's ${rate(pipelineRps)}`,
+    ...(visits === 1 ? [] : [`x ${significant(visits)} visits`]),
+    ...(trialReplicas === 1 ? [] : [`/ ${trialReplicas} replicas`]),
+  ].join(' ')
 
 /** Statuses whose figures are unknown or refuted. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])

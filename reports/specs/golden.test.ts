@@ -9,7 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { createServing } from './create-serving.ts'
-import { loadTarget, renderSpec, type SpecTargetName, specTargets } from './index.ts'
+import {
+  loadTarget,
+  pipelineTargets,
+  renderSpec,
+  type SpecTargetName,
+  specTargets,
+} from './index.ts'
+import { renderPipelineSpec } from './pipeline-spec.ts'
 import type { Serving, ServingOptions } from './serving.ts'
 import {
   evidence,
@@ -18,9 +25,11 @@ import {
   languageServing,
   noGpu,
   ownCommand,
+  pipelineServings,
   pooledServing,
   quarter,
   serving,
+  simulatedChain,
   whole,
 } from './spec-samples.contract.ts'
 import type { SpecFile, SpecOptions } from './target.ts'
@@ -254,6 +263,22 @@ const samples: Readonly<Record<SpecTargetName, Readonly<Record<string, Sample>>>
   },
 }
 
+type Pipeline = readonly [typeof pipelineServings, SpecOptions]
+const pipelines: Readonly<
+  Record<(typeof pipelineTargets)[number], Readonly<Record<string, Pipeline>>>
+> = {
+  kubernetes: {
+    pipeline: [pipelineServings, {}],
+    'pipeline-keda': [pipelineServings, { autoscaler: 'keda' }],
+    'pipeline-unwired': [simulatedChain, { autoscaler: 'none' }],
+  },
+  kserve: {
+    pipeline: [pipelineServings, {}],
+    'pipeline-graph': [simulatedChain, {}],
+  },
+  compose: { pipeline: [pipelineServings, {}] },
+}
+
 const listSamples = (target: SpecTargetName) =>
   Object.entries(samples[target]).map(([name, sample]) => {
     const [of, options] = 'length' in sample ? sample : [sample, {}]
@@ -274,17 +299,32 @@ function checkFile({ name, text }: SpecFile): string[] {
 const folder = join(dirname(fileURLToPath(import.meta.url)), 'golden')
 const written = new Set<string>()
 
+async function expectGolden(target: SpecTargetName, name: string, file: SpecFile): Promise<void> {
+  expect((await loadTarget(target)).files).toContain(basename(file.name))
+  const path = join(target, `${name}.${file.name.replace('/', '.')}`)
+  written.add(path)
+  expect(checkFile(file)).toEqual([])
+  await expect(file.text).toMatchFileSnapshot(join(folder, path))
+}
+
 describe.each(specTargets)('%s', (target) => {
   test.each(listSamples(target))('$name', async ({ name, of, options }) => {
-    const { files } = await loadTarget(target)
-    for (const file of await renderSpec(target, of, options)) {
-      expect(files).toContain(basename(file.name))
-      const path = join(target, `${name}.${file.name.replace('/', '.')}`)
-      written.add(path)
-      expect(checkFile(file)).toEqual([])
-      await expect(file.text).toMatchFileSnapshot(join(folder, path))
-    }
+    for (const file of await renderSpec(target, of, options)) await expectGolden(target, name, file)
   })
+})
+
+describe.each(pipelineTargets)('pipelines on %s', (target) => {
+  test.each(Object.entries(pipelines[target]))('%s', async (name, [createStages, options]) => {
+    const stages = createStages(await loadTarget(target), options)
+    await expectGolden(target, name, await renderPipelineSpec(target, 'shop', stages, options))
+  })
+})
+
+test('only the targets for pipelines deploy them', async () => {
+  const targets = await Promise.all(specTargets.map(loadTarget))
+  expect(specTargets.filter((_, index) => targets[index]!.pipeline !== undefined)).toEqual(
+    pipelineTargets,
+  )
 })
 
 test('no golden file is left over', () => {

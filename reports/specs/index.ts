@@ -27,6 +27,13 @@ const registry = {
 export type SpecTargetName = keyof typeof registry
 export const specTargets = Object.keys(registry) as SpecTargetName[]
 
+/** Targets that deploy pipelines. */
+export const pipelineTargets = [
+  'kubernetes',
+  'kserve',
+  'compose',
+] as const satisfies readonly SpecTargetName[]
+
 export const loadTarget = async (name: SpecTargetName): Promise<SpecTarget> =>
   (await registry[name]()).target
 

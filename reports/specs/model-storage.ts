@@ -235,9 +235,13 @@ export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
 
 /**
  * Parts of a Compose project: the service that fetches, and the server's volumes.
+ * @param name of the server's service
  * @throws SpecError for storage that only a pod can mount
  */
-export function buildComposeStorage(storage: ModelStorage | undefined): {
+export function buildComposeStorage(
+  storage: ModelStorage | undefined,
+  name: string,
+): {
   readonly services: Manifest
   readonly dependsOn: Manifest
   readonly mounts: readonly Manifest[]
@@ -263,19 +267,22 @@ export function buildComposeStorage(storage: ModelStorage | undefined): {
         }[storage.kind],
         'give --model-uri as a path of this machine or an address to download from',
       )
-    case 'fetched':
+    case 'fetched': {
+      const service = `${name}-fetch-model`
+      const source = `${name}-${volumeName}`
       return {
         services: {
-          'fetch-model': {
+          [service]: {
             image: fetchImage,
             command: [storage.uri, modelFolder],
-            volumes: [{ type: 'volume', source: volumeName, target: modelFolder }],
+            volumes: [{ type: 'volume', source, target: modelFolder }],
           },
         },
-        dependsOn: { 'fetch-model': { condition: 'service_completed_successfully' } },
-        mounts: [{ type: 'volume', source: volumeName, target: modelFolder, read_only: true }],
-        volumes: { [volumeName]: {} },
+        dependsOn: { [service]: { condition: 'service_completed_successfully' } },
+        mounts: [{ type: 'volume', source, target: modelFolder, read_only: true }],
+        volumes: { [source]: {} },
       }
+    }
   }
 }
 

@@ -10,6 +10,10 @@ const prefix = 'INCOMPLETE: '
 export const describeMissing = (what: string, remedy: string): string =>
   `${prefix}${what}. ${remedy}`
 
+/** @param stages of a pipeline that the note is on: 'stage embed' */
+export const addStagesToMissing = (note: string, stages: string): string =>
+  `${prefix}${stages}: ${note.slice(prefix.length)}`
+
 export const isMissing = (note: string): boolean => note.startsWith(prefix)
 
 export const weightsRemedy = 'Run again with --model-uri.'

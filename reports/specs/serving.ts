@@ -109,7 +109,38 @@ export interface ReplicaPlan {
   readonly timezone: string
 }
 
+/** How the figures of a stage follow from those of the pipeline that was measured. */
+export interface StageShare {
+  /** Capacity of the pipeline, requests per second. */
+  readonly pipelineRps: number
+  /** Mean visits to the stage for each request of the pipeline. */
+  readonly visits: number
+  /** Replicas of the stage while the pipeline was measured. */
+  readonly trialReplicas: number
+}
+
+/** A call of one stage to another. */
+export interface StageCall {
+  /** Name of the called stage's serving. */
+  readonly serving: string
+  /** Mean calls for each request of the caller. */
+  readonly ratio: number
+  readonly url: string
+  /** The caller's container has the address; otherwise its server calls nothing. */
+  readonly isWired: boolean
+}
+
+/** Place of a serving in a pipeline, whose SLO holds at the entry. */
+interface StagePlace {
+  readonly name: string
+  readonly calls: readonly StageCall[]
+  /** Of the entry alone: the rate that all stages together serve, to verify the SLO at. */
+  readonly verifyRps?: number
+}
+
 export interface ServingOptions {
+  /** Absent: a predictor of its own. */
+  readonly stageShare?: StageShare
   /** Name of the deployment, converted to a DNS label; absent: the model's. */
   readonly name?: string
   /** Set instead of `demandRps`, by a plan of several models. */
@@ -154,6 +185,8 @@ export interface Serving {
   readonly namespace?: string
   /** Host name within the cluster; absent: the platform assigns an address. */
   readonly host?: string
+  /** Absent: a predictor of its own. */
+  readonly stage?: StagePlace
   readonly deployed: Deployed
   /** Whether the measured figures apply to what is deployed. */
   readonly figures: Figures

@@ -12,7 +12,8 @@ import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
 import { createServing } from './create-serving.ts'
 import { buildLanguageContainer } from './servers/language.ts'
-import type { Container, Evidence, Serving, ServingOptions } from './serving.ts'
+import type { Container, Evidence, Serving, ServingOptions, StageCall } from './serving.ts'
+import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const recommendation = recommend(sampleInput)
 const { best: winner } = recommendation
@@ -237,3 +238,93 @@ export function pooledServing(server: 'sglang' | 'vllm' = 'sglang', decodeGpus =
     { headroom: 0.2, modelUri: hubModel },
   )
 }
+
+/**
+ * A pipeline whose entry calls `embed` for each request and `rank` for 30 % of them.
+ * @param target whose addresses the entry has in its arguments
+ */
+export function pipelineServings({ pipeline }: SpecTarget, options: SpecOptions = {}): Serving[] {
+  const pipelineRps = best.capacityRps
+  const createStage = (
+    name: string,
+    visits: number,
+    trialReplicas: number,
+    calls: readonly Serving[] = [],
+  ): Serving => {
+    const stageCalls = calls.map(
+      (called): StageCall => ({
+        serving: called.name,
+        ratio: called.stage!.name === 'rank' ? 0.3 : 1,
+        url: pipeline!.stageUrl(called, options),
+        isWired: true,
+      }),
+    )
+    const stage = createServing(
+      {
+        ...found,
+        candidate: {
+          ...best,
+          configuration: { cpuCores: 1.5, memoryMiB: 1500, batchSize: 8 },
+          capacityRps: (pipelineRps * visits) / trialReplicas,
+          estimateRps: undefined,
+        },
+        resources: noGpu,
+        container: {
+          ...container,
+          image: `registry.example/${name}:1`,
+          args: [`--model=${name}`, ...stageCalls.map(({ url }) => `--call=${url}`)],
+        },
+      },
+      {
+        name: `shop-${name}`,
+        headroom: 0.2,
+        demandRps: 1.5 * pipelineRps * visits,
+        stageShare: { pipelineRps, visits, trialReplicas },
+      },
+    )
+    return { ...stage, stage: { name, calls: stageCalls } }
+  }
+  const called = [createStage('embed', 1, 2), createStage('rank', 0.3, 1)]
+  return [markEntry(createStage('tokenise', 1, 1, called), 1.6 * pipelineRps), ...called]
+}
+
+/** A simulated chain of two built-in predictors, which do not call each other. */
+export function simulatedChain({ pipeline }: SpecTarget, options: SpecOptions = {}): Serving[] {
+  const createStage = (name: string, calls: readonly StageCall[]): Serving => ({
+    ...createServing(
+      {
+        ...found,
+        model: name,
+        deployed: { server: 'builtin', engine: 'tfjs', weights: 'given' },
+        evidence: {
+          ...evidence,
+          measured: {
+            ...ownCommand,
+            server: 'builtin',
+            engine: 'emulated',
+            how: 'simulated',
+            model: name,
+            gpu: 'T4',
+            modelKind: 'encoder',
+            weights: 'none',
+          },
+        },
+      },
+      { name: `chain-${name}`, headroom: 0.2, modelUri: `s3://bucket/${name}` },
+    ),
+    stage: { name, calls },
+  })
+  const second = createStage('resnet50', [])
+  const call = {
+    serving: second.name,
+    ratio: 1,
+    url: pipeline!.stageUrl(second, options),
+    isWired: false,
+  }
+  return [markEntry(createStage('bert', [call]), best.capacityRps), second]
+}
+
+const markEntry = (serving: Serving, verifyRps: number): Serving => ({
+  ...serving,
+  stage: { ...serving.stage!, verifyRps },
+})

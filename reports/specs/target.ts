@@ -38,8 +38,8 @@ export interface SpecFile {
 /** A file that a target renders, without the header comment. */
 export interface SpecContent {
   readonly name: string
-  /** Kubernetes objects, or text of another format. */
-  readonly body: readonly Manifest[] | string
+  /** Kubernetes objects, one document of YAML, or text of another format. */
+  readonly body: readonly Manifest[] | { readonly document: Manifest } | string
   /** Notes that a user must read before the file is applied. */
   readonly notes?: readonly string[]
   /** Namespace of the objects; absent: that of the serving. */
@@ -48,6 +48,29 @@ export interface SpecContent {
   readonly needsWeights?: boolean
   /** Sources of the requirements, if a replica has several kinds of pods. */
   readonly requirements?: readonly Source[]
+}
+
+/** What passes requests from stage to stage, where no server of the stages does. */
+export interface PipelineRouter {
+  readonly objects: readonly Manifest[]
+  readonly notes: readonly string[]
+  /** The entry, as clients reach it through the router. */
+  readonly entry: Serving
+}
+
+/** How a target deploys pipelines. */
+interface PipelineTarget {
+  /** Address at which the other stages reach it. */
+  readonly stageUrl: (serving: Serving, options: SpecOptions) => string
+  /**
+   * @param name of the pipeline
+   * @returns undefined if the target has no router for these stages, or they need none
+   */
+  readonly buildRouter?: (
+    name: string,
+    stages: readonly Serving[],
+    options: SpecOptions,
+  ) => PipelineRouter | undefined
 }
 
 export interface SpecTarget {
@@ -75,8 +98,8 @@ export interface SpecTarget {
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
   /** Host name for pods of the same namespace, if the spec determines it. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
-  /** Address at which the other stages of a pipeline reach it; absent: it deploys no pipelines. */
-  readonly stageUrl?: (serving: Serving) => string
+  /** Absent: it deploys no pipelines. */
+  readonly pipeline?: PipelineTarget
   /**
    * It requires a --model-uri: the platform fetches the weights itself, and no placeholder for the
    * address would keep the pod from starting.

@@ -21,6 +21,7 @@ ajv.addSchema(schemaOf('kubernetes-1.34.json'), 'kubernetes-1.34.json')
 const byKind: Readonly<Record<string, string>> = {
   InferenceService: 'kserve-v0.20-inferenceservice.json',
   LLMInferenceService: 'kserve-v1alpha1-llminferenceservice.json',
+  InferenceGraph: 'kserve-v1alpha1-inferencegraph.json',
   RayService: 'kuberay-v1-rayservice.json',
   LeaderWorkerSet: 'lws-v1-leaderworkerset.json',
   SeldonDeployment: 'seldon-v1-seldondeployment.json',

@@ -7,7 +7,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { createRecommendationJson } from '../../reports/report/recommendation-json.ts'
 import { renderTrialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
-import { loadTarget, renderSpec } from '../../reports/specs/index.ts'
+import { renderSpec } from '../../reports/specs/index.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
 import type { Pricing } from '../../search/replica-price.ts'
@@ -18,7 +18,7 @@ import type { Experiment } from '../config/types.ts'
 import { createRankingCriteria } from '../problem/problem.ts'
 import { applyOwnPod } from './own-pod.ts'
 import { resolveServing } from './serving.ts'
-import { renderStageSpecs, resolveStageServings } from './stage-servings.ts'
+import { renderStageSpecs } from './stage-servings.ts'
 
 interface Results {
   readonly outDir: string
@@ -68,18 +68,12 @@ export async function writeResults({
     const serving = resolveServing(experiment, recommendation, best, trials)
     Object.assign(texts, await renderDeployment(applyOwnPod(experiment, serving)))
   } else if (best !== undefined && stages !== undefined) {
-    const target = await loadTarget('kubernetes')
-    const servings = resolveStageServings({
-      experiment,
-      stages,
-      recommendation,
-      candidate: best,
-      trials,
-      pricePerHour,
-      target,
-    })
-    const files = await renderStageSpecs('kubernetes', servings, { autoscaler: 'none' })
-    for (const { name, text } of files) texts[name] = text
+    const { name, text } = await renderStageSpecs(
+      'kubernetes',
+      { experiment, stages, recommendation, candidate: best, trials, pricePerHour },
+      { autoscaler: 'none' },
+    )
+    texts[name] = text
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {

@@ -82,7 +82,7 @@ export function resolveServing(
   if (experiment.stages !== undefined)
     throw new SpecError(
       'this does not deploy pipelines yet',
-      'deploy their stages by tune spec --target kubernetes or compose',
+      'deploy their stages by tune spec --target kubernetes, kserve or compose',
     )
   const { objective, headroom } = experiment
   const { configuration } = candidate

@@ -1,9 +1,11 @@
 /** Deployment specs of a pipeline: each stage is deployed by itself, with its own replicas. */
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { renderSpec, type SpecTargetName } from '../../reports/specs/index.ts'
-import type { Evidence, Serving } from '../../reports/specs/serving.ts'
+import { toDnsLabel } from '../../reports/specs/create-serving.ts'
+import { loadTarget, pipelineTargets, type SpecTargetName } from '../../reports/specs/index.ts'
+import { renderPipelineSpec } from '../../reports/specs/pipeline-spec.ts'
+import type { Evidence, Serving, StageCall } from '../../reports/specs/serving.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
-import type { SpecFile, SpecOptions, SpecTarget } from '../../reports/specs/target.ts'
+import type { SpecFile, SpecOptions } from '../../reports/specs/target.ts'
 import { getDemand } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -14,7 +16,7 @@ import type { FinishedTrial, StageUsage } from '../../trials/types.ts'
 import type { Experiment, ExperimentStage } from '../config/types.ts'
 import { type DeployOptions, resolveServing } from './serving.ts'
 
-interface StageServingInput {
+interface StageSpecInput {
   readonly experiment: Experiment
   readonly stages: readonly ExperimentStage[]
   readonly recommendation: Recommendation
@@ -22,36 +24,71 @@ interface StageServingInput {
   readonly trials: readonly FinishedTrial[]
   /** Price of one replica of a stage. */
   readonly pricePerHour: Pricing<Configuration>
-  readonly target: SpecTarget
   readonly options?: DeployOptions
+  /** Image and weights of each stage, by its name. */
+  readonly stageOptions?: ReadonlyMap<string, Pick<DeployOptions, 'image' | 'modelUri'>>
 }
 
 /**
- * The servings of all stages by name, callers first. Each caller has the addresses of the stages that
- * it calls.
+ * Renders the spec of all stages.
  * @throws SpecError for a target that deploys no pipelines, and for a candidate that cannot serve
  */
-export function resolveStageServings(input: StageServingInput): ReadonlyMap<string, Serving> {
-  const { stages, target } = input
-  const { stageUrl } = target
-  if (stageUrl === undefined)
+export async function renderStageSpecs(
+  target: SpecTargetName,
+  input: StageSpecInput,
+  options: SpecOptions = {},
+): Promise<SpecFile> {
+  const { title, pipeline } = await loadTarget(target)
+  if (pipeline === undefined)
     throw new SpecError(
-      `${target.title} deploys no pipelines`,
-      'choose --target kubernetes or --target compose',
+      `${title} deploys no pipelines`,
+      `choose --target ${pipelineTargets.join(' or --target ')}`,
     )
-  const servings = new Map<string, Serving>()
-  for (const stage of stages.toReversed()) {
-    const stageUrls = new Map([...servings].map(([name, serving]) => [name, stageUrl(serving)]))
-    servings.set(stage.name, resolveStage(stage, stageUrls, input))
-  }
-  return new Map([...servings].toReversed())
+  const servings = resolveStageServings(input, (serving) => pipeline.stageUrl(serving, options))
+  return renderPipelineSpec(target, toDnsLabel(input.experiment.name), servings, options)
 }
 
+/** A stage with what it needs of the pipeline. */
+interface ResolvedStage {
+  readonly serving: Serving
+  readonly url: string
+  readonly visits: number
+}
+
+/**
+ * Resolves the servings of all stages, callers first. Each caller has the addresses of the stages
+ * that it calls.
+ */
+function resolveStageServings(
+  input: StageSpecInput,
+  formatUrl: (serving: Serving) => string,
+): readonly Serving[] {
+  const resolved = new Map<string, ResolvedStage>()
+  for (const stage of input.stages.toReversed()) {
+    const found = resolveStage(stage, resolved, input)
+    resolved.set(stage.name, { ...found, url: formatUrl(found.serving) })
+  }
+  const [entry, ...others] = [...resolved.values()].toReversed()
+  // Each stage is rounded up to whole replicas by itself: the one with the least to spare limits
+  // the pipeline.
+  const verifyRps = Math.min(
+    ...[...resolved.values()].map(
+      ({ serving, visits }) => (serving.perReplicaRps * serving.replicas) / visits,
+    ),
+  )
+  const { serving } = entry!
+  return [
+    { ...serving, stage: { ...serving.stage!, verifyRps } },
+    ...others.map(({ serving }) => serving),
+  ]
+}
+
+/** @param called stages that are resolved already, those that it calls among them */
 function resolveStage(
-  { name, experiment: stage }: ExperimentStage,
-  stageUrls: ReadonlyMap<string, string>,
-  input: StageServingInput,
-): Serving {
+  { name, calls, experiment: stage }: ExperimentStage,
+  called: ReadonlyMap<string, ResolvedStage>,
+  input: StageSpecInput,
+): Omit<ResolvedStage, 'url'> {
   const { experiment, stages, recommendation, candidate, trials, pricePerHour } = input
   const stageConfiguration = findStage(candidate.configuration, name)
   if (stageConfiguration === undefined)
@@ -59,7 +96,8 @@ function resolveStage(
   const { configuration, replicas } = stageConfiguration
   const { cpuCores } = parseResources(configuration, {}, stage.own.gpus)
   const usage = findStageUsage(name, candidate, recommendation, trials)
-  const visits = usage?.visits ?? computeVisitRatios({ stages }).get(name)!
+  // A rare branch may have had no visits under load.
+  const visits = usage?.visits || computeVisitRatios({ stages }).get(name)!
   // What one replica of the stage serves while the whole pipeline serves its capacity.
   const scaleRate = (rps: number): number => (rps * visits) / replicas
   const [minRps, maxRps] = candidate.capacityCi90Rps
@@ -80,15 +118,20 @@ function resolveStage(
     trials,
     {
       ...input.options,
+      ...input.stageOptions?.get(name),
       name: `${experiment.name}-${name}`,
       demandRps: demandRps && demandRps * visits,
-      stageUrls,
+      stageShare: { pipelineRps: candidate.capacityRps, visits, trialReplicas: replicas },
+      stageUrls: new Map([...called].map(([stage, { url }]) => [stage, url])),
       stageEvidence: describeStageUse(usage, cpuCores),
     },
   )
-  const note = `stage ${name} of the pipeline ${experiment.name}: the SLO is that of the whole pipeline, so verify it at the entry, ${experiment.name}-${stages[0]!.name}`
-  const { container } = serving
-  return { ...serving, container: { ...container, notes: [note, ...(container.notes ?? [])] } }
+  const containerText = JSON.stringify(serving.container)
+  const place = calls.map(({ stage, ratio }): StageCall => {
+    const { url, serving } = called.get(stage)!
+    return { serving: serving.name, ratio, url, isWired: containerText.includes(url) }
+  })
+  return { visits, serving: { ...serving, stage: { name, calls: place } } }
 }
 
 /** Finds the usage of a stage, in the confirmation if the candidate is the confirmed one. */
@@ -110,16 +153,3 @@ const describeStageUse = (usage: StageUsage | undefined, cpuCores: number): Part
   launchSeconds: undefined,
   meanMsAtCapacity: usage?.meanMs,
 })
-
-/** The files of all stages, each with the name of its stage before its own. */
-export async function renderStageSpecs(
-  target: SpecTargetName,
-  servings: ReadonlyMap<string, Serving>,
-  options: SpecOptions = {},
-): Promise<SpecFile[]> {
-  const files: SpecFile[] = []
-  for (const [stage, serving] of servings)
-    for (const { name, text } of await renderSpec(target, serving, options))
-      files.push({ name: `${stage}-${name}`, text })
-  return files
-}

@@ -1,7 +1,7 @@
 /** Resolves a stored experiment for the dashboard's page. */
 import { stringify } from 'yaml'
 import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
-import { specTargets } from '../../reports/specs/index.ts'
+import { pipelineTargets, specTargets } from '../../reports/specs/index.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { HostContext } from '../config/context.ts'
@@ -69,7 +69,7 @@ export async function createExperimentView(
       stop: readStopPosterior(record),
       confirm: experiment.confirm,
       specification: stringify(record.spec, { lineWidth: 0 }),
-      specTargets: experiment.stages === undefined ? specTargets : [],
+      specTargets: experiment.stages === undefined ? specTargets : pipelineTargets,
     },
   }
 }

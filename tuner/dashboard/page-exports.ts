@@ -15,6 +15,7 @@ import { loadTarget, renderSpec, specTargets } from '../../reports/specs/index.t
 import { getDemand } from '../../search/objective.ts'
 import { applyOwnPod } from '../artifacts/own-pod.ts'
 import { resolveServing } from '../artifacts/serving.ts'
+import { renderStageSpecs } from '../artifacts/stage-servings.ts'
 import { resolveMeasuredWith } from '../config/measured-with.ts'
 import { UserError } from '../exit-codes.ts'
 import type { ExperimentView } from './experiment-view.ts'
@@ -143,6 +144,12 @@ export async function renderSpecText(
     slo,
     objective,
     headroom: getDemand(objective)?.headroom ?? headroom,
+  }
+  const { stages } = experiment
+  if (stages !== undefined) {
+    const { pricePerHour } = new Ranker(view.dashboard).createCriteria(whatIf)
+    const input = { experiment, stages, recommendation, candidate: best, trials, pricePerHour }
+    return (await renderStageSpecs(target, input)).text
   }
   const { implies: server } = await loadTarget(target)
   const files = await renderSpec(

@@ -30,6 +30,7 @@ export async function specTargetsRegions(): Promise<Record<string, string>> {
         '`--image`',
         '`--model-uri`',
         'own pod',
+        'pipelines',
       ],
       targets.map(({ name, target }) => [
         code(name),
@@ -39,6 +40,7 @@ export async function specTargetsRegions(): Promise<Record<string, string>> {
         yes(!target.hasNoImage),
         target.refusesModelUri ? 'no' : 'yes',
         yes(target.takesOwnPod),
+        yes(target.pipeline !== undefined),
       ]),
     ),
     'GPU schemes': codeList(gpuSchemes),

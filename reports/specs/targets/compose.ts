@@ -2,47 +2,48 @@
 import { mapTexts } from '../../../trials/secrets.ts'
 import { selectableServers } from '../../figures.ts'
 import { buildContainer } from '../container.ts'
-import { formatYaml, omitEmpty } from '../manifest.ts'
+import { type Manifest, omitEmpty } from '../manifest.ts'
 import { buildComposeStorage, resolveStorage } from '../model-storage.ts'
 import { describeMissing } from '../placeholders.ts'
 import { describeIgnoredOverlay } from '../pod-overlay.ts'
+import { isInnerStage } from '../provenance.ts'
 import type { Serving } from '../serving.ts'
 import type { SpecContent, SpecOptions, SpecTarget } from '../target.ts'
 
 export const target: SpecTarget = {
   title: 'Docker Compose',
   files: ['compose.yaml'],
-  writes: 'one service with its replicas',
+  writes: 'one service with its replicas; of a pipeline one for each stage',
   needs: 'Docker Compose',
   scaledBy: 'a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...selectableServers],
   takes: ['backend'],
-  stageUrl: ({ name, container }) => `http://${name}:${container.port}`,
+  pipeline: { stageUrl: ({ name, container }) => `http://${name}:${container.port}` },
   render: renderCompose,
 }
-
-/** Volume that the replicas of a machine share; it outlives them. */
-const cacheVolume = 'cache'
 
 function renderCompose(serving: Serving, { backend }: SpecOptions): SpecContent {
   const { name, resources, requirements } = serving
   const { cpuCores, memoryMiB, sharedMemoryMiB, graceSeconds, startupSeconds } = requirements
   const container = buildContainer(serving, backend)
   const { cachePath, files = [], secretEnv = [] } = container
-  const storage = buildComposeStorage(resolveStorage(serving))
+  const storage = buildComposeStorage(resolveStorage(serving), name)
+  // The replicas of a machine share this volume, which outlives them.
+  const cacheVolume = `${name}-cache`
+  const nameFile = (index: number) => `${name}-file-${index}`
   const project = {
     services: {
       ...storage.services,
       [name]: {
         image: container.image,
-        depends_on: omitEmpty(storage.dependsOn),
+        depends_on: omitEmpty({ ...storage.dependsOn, ...dependOnCalls(serving) }),
         entrypoint: container.command,
         command: container.args,
         environment: buildVariables(container),
         // Docker chooses the ports of the host: several replicas cannot share one.
-        ports: [container.port, container.grpcPort]
-          .filter((port) => port !== undefined)
-          .map(String),
+        ports: isInnerStage(serving)
+          ? undefined
+          : [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
         shm_size: container.sharedMemory
           ? sharedMemoryMiB === undefined
             ? '1gb'
@@ -63,7 +64,7 @@ function renderCompose(serving: Serving, { backend }: SpecOptions): SpecContent 
             ? []
             : [{ type: 'volume', source: cacheVolume, target: cachePath }]),
         ]),
-        configs: omitEmpty(files.map(({ path }, i) => ({ source: `file-${i}`, target: path }))),
+        configs: omitEmpty(files.map(({ path }, i) => ({ source: nameFile(i), target: path }))),
         deploy: {
           replicas: serving.replicas,
           resources: {
@@ -83,12 +84,12 @@ function renderCompose(serving: Serving, { backend }: SpecOptions): SpecContent 
       ...(cachePath !== undefined && { [cacheVolume]: {} }),
     }),
     configs: omitEmpty(
-      Object.fromEntries(files.map(({ contents }, i) => [`file-${i}`, { content: contents }])),
+      Object.fromEntries(files.map(({ contents }, i) => [nameFile(i), { content: contents }])),
     ),
   }
   return {
     name: 'compose.yaml',
-    body: formatYaml(escapeDollars(project, secretEnv)),
+    body: { document: escapeDollars(project, secretEnv) as Manifest },
     notes: [
       ...(secretEnv.length > 0
         ? [
@@ -106,6 +107,12 @@ function renderCompose(serving: Serving, { backend }: SpecOptions): SpecContent 
     ],
   }
 }
+
+/** Starts a stage after those that it calls, as the trials did. */
+const dependOnCalls = ({ stage }: Serving): Manifest =>
+  Object.fromEntries(
+    (stage?.calls ?? []).map(({ serving }) => [serving, { condition: 'service_healthy' }]),
+  )
 
 function buildVariables({
   env,

@@ -54,14 +54,16 @@ import {
 import { describeSecret } from '../secret-variables.ts'
 import { buildHuggingFaceContainer, resolveKserveUri } from '../servers/hugging-face.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
+import { SpecError } from '../spec-error.ts'
 import type { KserveVariant, SpecContent, SpecOptions, SpecTarget } from '../target.ts'
+import { buildInferenceGraph } from './inference-graph.ts'
 import { renderLlmInferenceService } from './llm-inference-service.ts'
 
 export const target: SpecTarget = {
   title: 'KServe',
   files: ['inferenceservice.yaml', 'llminferenceservice.yaml'],
   writes:
-    'InferenceService v1beta1 (`--variant standard`, `knative`, `keda`), or LLMInferenceService v1alpha1 (`--variant llm`, vLLM alone)',
+    'InferenceService v1beta1 (`--variant standard`, `knative`, `keda`), or LLMInferenceService v1alpha1 (`--variant llm`, vLLM alone); of a pipeline an InferenceService for each stage, and an InferenceGraph where no stage calls another itself',
   needs: 'KServe, from 0.16 on for `llm`; with `--variant knative` Knative, with `keda` KEDA',
   scaledBy:
     '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
@@ -69,11 +71,38 @@ export const target: SpecTarget = {
   isNamespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
+  pipeline: {
+    stageUrl,
+    buildRouter: (name, stages, options) =>
+      buildInferenceGraph(
+        name,
+        stages,
+        options.variant === 'knative' ? 'Knative' : 'Standard',
+        (serving) => stageUrl(serving, options),
+      ),
+  },
   needsModelUri: usesRuntime,
   render: (serving, { variant = 'standard', ...options }) =>
     variant === 'llm'
       ? renderLlmInferenceService(serving)
       : renderInferenceService(serving, variant, options),
+}
+
+/**
+ * Address of a stage for others of its namespace.
+ * @throws SpecError for variants that deploy no pipelines
+ */
+function stageUrl({ name, namespace }: Serving, { variant }: SpecOptions): string {
+  if (variant === 'llm')
+    throw new SpecError('--variant llm deploys no pipelines', 'choose --variant standard')
+  if (variant !== 'knative') return `http://${name}-predictor`
+  // Knative routes by host names that contain the namespace.
+  if (namespace === undefined)
+    throw new SpecError(
+      'the stages of a pipeline reach each other in Knative by their namespace',
+      'give --namespace, or choose --variant standard',
+    )
+  return `http://${name}-predictor.${namespace}.svc.cluster.local`
 }
 
 type Mode = Exclude<KserveVariant, 'llm'>
@@ -167,6 +196,11 @@ function renderInferenceService(
       ...container.notes,
       ...describeIgnoredFields(serving),
       ...scaling.notes,
+      ...(serving.stage === undefined || isKnative
+        ? []
+        : [
+            'the stages reach each other on port 80 of their Services, which need a cluster IP: serviceClusterIPNone in inferenceservice-config must be false',
+          ]),
       ...(replicaPlan ? [fullFleetNote] : []),
     ],
     namespace: scaling.namespace,

@@ -25,7 +25,7 @@ export const target: SpecTarget = {
   title: 'plain Kubernetes',
   files: ['deployment.yaml'],
   writes:
-    'Deployment, Service, and from two replicas on a PodDisruptionBudget; with an autoscaler its HorizontalPodAutoscaler or ScaledObject',
+    'Deployment, Service, and from two replicas on a PodDisruptionBudget; with an autoscaler its HorizontalPodAutoscaler or ScaledObject; of a pipeline these of each stage',
   needs: 'with `--autoscaler hpa` a metrics adapter or the metrics server; with `keda` KEDA',
   scaledBy: '`--autoscaler hpa` (default), `keda` or `none`',
   servers: ['builtin', 'command', 'url', ...selectableServers],
@@ -34,7 +34,7 @@ export const target: SpecTarget = {
   takesPools: true,
   isNamespaced: true,
   host: ({ name }) => name,
-  stageUrl: ({ name }) => `http://${name}`,
+  pipeline: { stageUrl: ({ name }) => `http://${name}` },
   render: (serving, options) => ({
     name: 'deployment.yaml',
     ...(serving.resources.pools === undefined

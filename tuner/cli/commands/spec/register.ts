@@ -24,8 +24,14 @@ export function registerSpec(program: Command): void {
       '--container <name>',
       'with --patch: the container to change if several qualify: NAME or KIND/OBJECT/NAME',
     )
-    .option('--image <image>', 'container image of the predictor')
-    .option('--model-uri <uri>', 'address of the weights, e.g. s3://bucket/model')
+    .option(
+      '--image <image>',
+      'container image of the predictor; of a pipeline one for all stages, or STAGE=IMAGE,...',
+    )
+    .option(
+      '--model-uri <uri>',
+      'address of the weights, e.g. s3://bucket/model; of a pipeline STAGE=URI,...',
+    )
     .option('--model-version <version>', 'version to serve: a number, latest or all')
     .option(
       '--server <kind>',

@@ -18,7 +18,7 @@ import { gpuSchemes } from '../../../../trials/launchers/kubernetes/gpus/gpu-sel
 import { findSecrets, redactSecrets } from '../../../../trials/secrets.ts'
 import { applyOwnPod } from '../../../artifacts/own-pod.ts'
 import { type DeployOptions, resolveServing } from '../../../artifacts/serving.ts'
-import { renderStageSpecs, resolveStageServings } from '../../../artifacts/stage-servings.ts'
+import { renderStageSpecs } from '../../../artifacts/stage-servings.ts'
 import { parseCount, parseRateRps, parseShare } from '../../../config/values/units.ts'
 import { createUsageError, exitCodes, UserError } from '../../../exit-codes.ts'
 import { readGivenFile } from '../../../given-file.ts'
@@ -152,17 +152,15 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   }
   if (experiment.stages !== undefined) {
     rejectSinglePredictorFlags(flags)
-    const servings = resolveStageServings({
-      experiment,
-      stages: experiment.stages,
-      recommendation,
-      candidate,
-      trials,
-      pricePerHour,
-      options: deployOptions,
-      target: await loadTarget(target),
-    })
-    return writeSpecs(await renderStageSpecs(target, servings, specOptions), flags.out)
+    const { stages } = experiment
+    const { image: _, modelUri: __, ...options } = deployOptions
+    const stageOptions = parseStageOptions(
+      flags,
+      stages.map(({ name }) => name),
+    )
+    const input = { experiment, stages, recommendation, candidate, trials, pricePerHour }
+    const file = await renderStageSpecs(target, { ...input, options, stageOptions }, specOptions)
+    return writeSpecs([file], flags.out)
   }
   const resolved = resolveServing(experiment, recommendation, candidate, trials, {
     ...deployOptions,
@@ -189,12 +187,46 @@ function rejectSinglePredictorFlags(flags: SpecFlags): void {
 
 const singlePredictorFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
   patch: '--patch',
-  image: '--image',
-  modelUri: '--model-uri',
   modelVersion: '--model-version',
   server: '--server',
   minReplicas: '--min-replicas',
   maxReplicas: '--max-replicas',
+}
+
+/** Images and weights of the stages: one for all, or STAGE=VALUE,STAGE=VALUE. */
+function parseStageOptions(
+  { image, modelUri }: SpecFlags,
+  stages: readonly string[],
+): ReadonlyMap<string, Pick<DeployOptions, 'image' | 'modelUri'>> {
+  const images = parseStageValues('--image', image, stages)
+  const modelUris = parseStageValues('--model-uri', modelUri, stages)
+  return new Map(
+    stages.map((stage) => [stage, { image: images.get(stage), modelUri: modelUris.get(stage) }]),
+  )
+}
+
+/** @throws UserError for a name that no stage has */
+function parseStageValues(
+  flag: string,
+  text: string | undefined,
+  stages: readonly string[],
+): ReadonlyMap<string, string> {
+  if (text === undefined) return new Map()
+  const stage = /^([a-z][a-z0-9-]*)=/.exec(text)?.[1]
+  if (stage === undefined) return new Map(stages.map((name) => [name, text]))
+  if (!stages.includes(stage))
+    throw createUsageError(
+      `${flag} ${text}: no stage is called ${stage}`,
+      `stages: ${stages.join(', ')}`,
+    )
+  // Addresses may contain commas: one ends a value only before the name of a stage.
+  const pairs = text.split(new RegExp(`,(?=(?:${stages.join('|')})=)`))
+  return new Map(
+    pairs.map((pair): [string, string] => {
+      const end = pair.indexOf('=')
+      return [pair.slice(0, end), pair.slice(end + 1)]
+    }),
+  )
 }
 
 /** Prints the files, or writes them to a folder and prints their paths. */
