@@ -52,7 +52,7 @@ export function buildInferenceGraph(
               steps: stages.map(({ stage }, index) => ({
                 name: stage!.name,
                 serviceUrl: urls[index],
-                data: index === 0 ? '$request' : '$response',
+                data: index === 0 ? undefined : '$response',
                 // A failed step ends the sequence, as a failed call does.
                 dependency: 'Hard',
               })),

@@ -34,7 +34,7 @@ export function Stages({ answer: { experiment, recommendation } }: { answer: Ans
         rows={reports.map((stage) => [
           stage.stage === busiest ? <strong>{`${stage.stage} (busiest)`}</strong> : stage.stage,
           stage.replicas,
-          stage.label,
+          <div class="stage-replica">{stage.label}</div>,
           stage.visits === undefined ? '–' : significant(stage.visits),
           stage.meanMs === undefined ? '–' : latency(stage.meanMs),
           formatShare(stage.timeShare),
@@ -88,6 +88,19 @@ function StagePicture({
       width={width + 4}
       height={height + 4}
     >
+      <defs>
+        <marker
+          id="call-arrow"
+          viewBox="0 0 8 8"
+          refX="8"
+          refY="4"
+          markerWidth="8"
+          markerHeight="8"
+          orient="auto"
+        >
+          <path d="M0,0 L8,4 L0,8 z" />
+        </marker>
+      </defs>
       {placed.flatMap((caller) =>
         caller.calls.map((call) => {
           const called = byName.get(call.stage)!
@@ -96,9 +109,12 @@ function StagePicture({
           const middle = (x1 + x2) / 2
           return (
             <g>
-              <path d={`M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`} />
+              <path
+                d={`M${x1},${y1} C${middle},${y1} ${middle},${y2} ${x2},${y2}`}
+                marker-end="url(#call-arrow)"
+              />
               {call.ratio !== 1 && (
-                <text x={x2 - 6} y={y2 - 6} text-anchor="end">
+                <text x={x2 - 10} y={y2 - 7} text-anchor="end">
                   {formatRatio(call)}
                 </text>
               )}
