@@ -2,6 +2,7 @@
  * KServe InferenceGraph v1alpha1 of a pipeline: for a chain of stages none of which calls another
  * itself. Any other pipeline is wired by addresses in the containers of its stages.
  */
+import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import { buildLabels } from '../availability.ts'
 import { describeMissing } from '../placeholders.ts'
 import { buildAnnotations } from '../provenance.ts'
@@ -80,10 +81,15 @@ const isUnwiredChain = (stages: readonly Serving[]): boolean =>
     return call?.serving === next.name && call.ratio === 1 && !call.isWired && others.length === 0
   })
 
+/** Paths of inference calls by protocol, where requests need none of their own. */
+const defaultPaths: Partial<Record<ProtocolName, (model: string) => string>> = {
+  'oip-v2': (model) => `/v2/models/${encodeURIComponent(model)}/infer`,
+}
+/** Protocols whose requests the router can pass on: JSON over HTTP, one answer each. */
+const routableProtocols: readonly ProtocolName[] = ['oip-v2', 'json']
+
 /** Address of the inference call; undefined for protocols that the router does not speak. */
 function buildCallUrl({ model, evidence }: Serving, url: string): string | undefined {
-  const { protocol, path } = evidence.measured
-  if (protocol === 'oip-v2')
-    return `${url}${path ?? `/v2/models/${encodeURIComponent(model)}/infer`}`
-  return protocol === 'json' && path !== undefined ? `${url}${path}` : undefined
+  const { protocol, path = defaultPaths[protocol]?.(model) } = evidence.measured
+  return routableProtocols.includes(protocol) && path !== undefined ? `${url}${path}` : undefined
 }

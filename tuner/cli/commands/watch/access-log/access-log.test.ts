@@ -486,4 +486,4 @@ test('any text is refused or read as figures, and none keeps its reader busy', (
     `2026-11-23T13:30:21+0000 [INFO] [a] b (scheme=h,method=P,path=${',a'.repeat(many)}`,
   ])
     expect(attempt(line)).toBe('UserError')
-}, 20_000)
+}, 60_000)
