@@ -45,7 +45,7 @@ type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
 export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url' | 'imported'
 
 export interface MeasuredWith {
-  /** Provenance of this configuration. One without a GPU is measured even if GPUs are emulated. */
+  /** Provenance of this trial: one without a GPU is measured even if GPUs are emulated. */
   readonly how: Provenance
   readonly server: MeasuredServer
   /** Engine of the built-in predictor. 'emulated': times come from the device model. */
@@ -119,7 +119,7 @@ export function describeMeasured(
         ...common,
         how: provenance,
         server: 'imported',
-        modelKind: detectServer(template, own),
+        modelKind: detectModelKind(template, own),
         weights: 'own',
       }
     case 'url':
@@ -128,7 +128,7 @@ export function describeMeasured(
         ...collectSettings(template),
         how: provenance,
         server: 'url',
-        modelKind: detectServer(template, own),
+        modelKind: detectModelKind(template, own),
         weights: 'own',
         url: redactSecrets(template.url),
       }
@@ -140,7 +140,7 @@ export function describeMeasured(
         ...collectSettings(template),
         how: provenance,
         server: server?.kind ?? 'command',
-        modelKind: detectServer(template, own),
+        modelKind: detectModelKind(template, own),
         weights: 'own',
         ...describeLanguageWeights(
           findKnownArchitecture(template.model, own),
@@ -227,8 +227,8 @@ function describeLanguageWeights(
   }
 }
 
-/** Kind of the model: by a language-model protocol, else by a known model name. */
-const detectServer = (
+/** Kind of the model: a decoder if the protocol streams tokens, else that of a known name. */
+const detectModelKind = (
   { protocol, model }: { readonly protocol: ProtocolName; readonly model: string },
   own: CustomDevices,
 ): ModelKind =>

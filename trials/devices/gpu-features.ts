@@ -1,9 +1,10 @@
+/** Features of GPU models: the search predicts similar GPUs alike. */
 import { findGpu, type Gpu } from './catalogue.ts'
 import { DeviceModelError } from './device-model-error.ts'
 
 /**
- * [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU; undefined
- * if a name is no known GPU.
+ * [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU.
+ * Undefined if a name is no known GPU: the models are then categories without order.
  */
 export function computeGpuFeatures(
   names: readonly string[],

@@ -12,7 +12,7 @@ export interface TunedCommand {
   readonly server?: KnownServer
   /** With placeholders for host, port and tuned parameters. */
   readonly command: readonly string[]
-  /** Likewise. */
+  /** Environment variables that trials set, with the same placeholders. */
   readonly env: Readonly<Record<string, string>>
   readonly parameters: readonly TunableKnob[]
   /** Folder and name of the model, by the server's own arguments. */
@@ -252,18 +252,15 @@ const portNames = [
   '--addr',
 ]
 const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
-/**
- * --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000: names that end so, of no other thing
- * than what is asked.
- */
-const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
+/** Names that end in 'port': --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000. */
+const portNamePattern = /^(?:--?[\w.-]*port|\w*PORT)$/i
 const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
 /** The command with ${port} for its port; undefined if it names none. */
 function setPort(words: readonly string[]): string[] | undefined {
   const alike = words
     .map((word) => word.replace(/=.*$/s, ''))
-    .filter((name) => portName.test(name) && !otherPorts.test(name))
+    .filter((name) => portNamePattern.test(name) && !otherPorts.test(name))
   for (const name of [...portNames, ...alike]) {
     const place = findArgument(words, name)
     if (!place || !portPattern.test(place.value)) continue

@@ -80,8 +80,11 @@ function startWith(
   return { args: [...languagePrograms[kind].serves(place), ...args], ...files }
 }
 
-const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
-const fillValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
+/** Stands for host, port and folder where only the names of arguments matter. */
+const dummyPlace = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
+/** Gives each parameter the value 1, to find out which parameters a server takes. */
+const createDummyConfiguration = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, 1]))
 
 /**
  * Selects the parameters among these names that the server takes.
@@ -92,12 +95,18 @@ export const selectServerParameters = (
   names: readonly string[],
   own?: OwnSettings,
 ): ReadonlySet<string> =>
-  createServerTuning({ kind, modelPath: '' }, fillValues(names), nowhere, own).taken
+  createServerTuning({ kind, modelPath: '' }, createDummyConfiguration(names), dummyPlace, own)
+    .taken
 
 /** Lists the arguments that a parameter sets. */
 export function listFlags(kind: ServerKind, name: string, own: OwnSettings): readonly string[] {
-  const { replaced, args: fixed } = createServerTuning({ kind, modelPath: '' }, {}, nowhere, own)
-  const { args } = createServerTuning({ kind, modelPath: '' }, fillValues([name]), nowhere, own)
+  const { replaced, args: fixed } = createServerTuning({ kind, modelPath: '' }, {}, dummyPlace, own)
+  const { args } = createServerTuning(
+    { kind, modelPath: '' },
+    createDummyConfiguration([name]),
+    dummyPlace,
+    own,
+  )
   const merged = new Set([...replaced, '--enable_batching', batchingFlag])
   return args
     .filter((arg) => !fixed.includes(arg))

@@ -115,7 +115,7 @@ export function resolveExperiment(
   const { settings: entries } = merged
   const problems: ConfigProblem[] = []
   const report: Report = (path, what, hint) => {
-    // Do not report what merely follows from an unknown kind of predictor.
+    // An unknown kind of predictor is already reported: skip the problems that it causes.
     if (kindDependentKeys.has(path[0]) && isKindUnknown(invalidKeys)) return
     problems.push(createConfigProblem(merged.findOrigin(path), fallback, path, what, hint))
   }
@@ -151,7 +151,7 @@ export function resolveExperiment(
   checkStop(context)
   const metrics = resolveMetrics(context, predictor)
   const answers = resolveAnswers(context)
-  // The unreadable GPU file may define them.
+  // The GPU file is unreadable, which is already reported: it may define the unknown GPUs.
   if (!ownGpus) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
 
@@ -296,7 +296,7 @@ function resolveSpace(
         (predictor.kind === 'builtin' ||
           (predictor.kind === 'command' && predictor.server !== undefined)),
       gguf: predictor.kind === 'builtin' && predictor.engine === 'gguf',
-      split: variants.length === 0 ? resolveSplit(predictor, own) : undefined,
+      split: variants.length === 0 ? resolveTensorParallelServer(predictor, own) : undefined,
       cpuCores: host.machine.cpuCores,
       gpus: localGpus?.map(({ name }) => name) ?? defaultGpus.filter((gpu) => priced[gpu]),
       localGpus,
@@ -310,10 +310,11 @@ function resolveSpace(
 }
 
 /**
- * Resolves the architecture of a modelled language-model server; undefined for an unknown one,
- * which is reported elsewhere.
+ * Finds the language-model server whose GPUs per replica are tuned by default, and its
+ * architecture. Undefined for other predictors, and for an unknown architecture, which
+ * `checkArchitecture` reports.
  */
-function resolveSplit(predictor: PredictorTemplate, own: CustomDevices) {
+function resolveTensorParallelServer(predictor: PredictorTemplate, own: CustomDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
   const architecture = findLanguageModel(predictor.model, own)
   return architecture && { architecture, server: predictor.standsFor }

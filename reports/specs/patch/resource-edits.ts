@@ -10,8 +10,8 @@ export const tunesGpu = ({ configuration }: Serving): boolean =>
   ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
 
 /**
- * Requests and limits of what was tuned, and nothing else: what a trial had beside that was not
- * chosen. GPU resources of another scheme or profile are removed.
+ * Lists the edits that set requests and limits of the tuned resources. Others keep the values of
+ * the manifest, except GPU resources of another scheme or profile, which are removed.
  */
 export function listResourceEdits(target: ServerContainer, serving: Serving): Edits {
   const { configuration, requirements } = serving
@@ -21,7 +21,7 @@ export function listResourceEdits(target: ServerContainer, serving: Serving): Ed
     ...('memoryMiB' in configuration &&
       requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
-  const conflicts = readPodResources(target, Object.keys(tunedQuantities))
+  const conflicts = describePodConflicts(target, Object.keys(tunedQuantities))
   const gpus = tunesGpu(serving) ? resolveGpuResources(target, serving) : undefined
   return {
     edits: [
@@ -95,6 +95,7 @@ function resolveGpuResources(target: ServerContainer, serving: Serving): GpuReso
     (name) =>
       `resources.claims ${name} of ${target.label}: it claims a device in addition to the tuned GPU`,
   )
+  // Several pods to a replica: the tuned GPUs are those of the replica, so the manifest's stay.
   if (pods > 1)
     return {
       limits: listPresentGpus(target),
@@ -161,9 +162,10 @@ const listRemovedGpus = (
   )
 
 /**
- * Tuned resources that the manifest sets for the whole pod, which bound those of its containers.
+ * Describes tuned resources that the manifest also sets for the whole pod: those limits bound all
+ * its containers.
  */
-const readPodResources = (
+const describePodConflicts = (
   { object, podPath, label }: ServerContainer,
   names: readonly string[],
 ): string[] =>
