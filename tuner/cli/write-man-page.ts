@@ -6,6 +6,6 @@ import { createProgram, exitCodesText, loadCommands } from './tune-program.ts'
 
 const [version] = readProgramVersion().split(' ') as [string]
 writeFileSync(
-  new URL('../../../tune.1', import.meta.url),
+  new URL('../../tune.1', import.meta.url),
   renderManPage(createProgram(await loadCommands()), { version, exitStatus: exitCodesText }),
 )
