@@ -22,7 +22,9 @@ test('tunes every model of the ensemble in one server, and writes their config.p
   expect(box.completeTrials().length).toBeGreaterThan(1)
   expect(box.starts().trim().split('\n')).toHaveLength(1)
   for (const stage of ['tokenise', 'embed', 'rank'])
-    expect(stdout).toMatch(new RegExp(`Stage ${stage}: [\\d.]+ % busy, [\\d.]+ ms a visit, [\\d.]+ %`))
+    expect(stdout).toMatch(
+      new RegExp(`Stage ${stage}: [\\d.]+ % busy, [\\d.]+ ms a visit, [\\d.]+ %`),
+    )
   const spec = await box.run(['spec', '--target', 'triton'])
   expect(spec.stdout, spec.stderr).toMatch(
     /file: embed\/config.pbtxt[\s\S]*max_batch_size: \d+[\s\S]*file: rank\/config.pbtxt/,
