@@ -1,8 +1,16 @@
 /** The launched stages of a pipeline as one predictor. */
 import { mean, sum } from 'simple-statistics'
 import type { HttpTarget } from '../../profiler/model/target.ts'
+import type { Configuration } from '../../search/types.ts'
+import { findStage, type StageConfiguration } from '../pipeline/stage-configuration.ts'
 import type { Resources } from '../resources.ts'
-import type { Predictor, PredictorDeath, StageUsage, Usage } from '../types.ts'
+import {
+  LaunchError,
+  type Predictor,
+  type PredictorDeath,
+  type StageUsage,
+  type Usage,
+} from '../types.ts'
 
 /** A stage that serves. */
 export interface StagePredictors {
@@ -58,6 +66,24 @@ const joinReplicas = (targets: readonly HttpTarget[]): HttpTarget => ({
     replicas: targets.map(({ url, path, headers }) => ({ url, path, headers, weight: 1 })),
   }),
 })
+
+/**
+ * The configuration of a stage to launch, with its number of replicas.
+ * @throws LaunchError if there is none
+ */
+export function requireStage(configuration: Configuration, name: string): StageConfiguration {
+  const found = findStage(configuration, name)
+  if (found === undefined)
+    throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
+  return found
+}
+
+/**
+ * Names the log folder of a replica, below that of its trial.
+ * @param number from 1
+ */
+export const nameReplicaFolder = (stage: string, replicas: number, number: number): string =>
+  replicas === 1 ? stage : `${stage}-${number}`
 
 /** The usage of each replica, by the name of its stage. */
 export type StageUsages = ReadonlyMap<string, readonly Usage[]>

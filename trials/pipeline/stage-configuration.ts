@@ -7,7 +7,7 @@ import type { Configuration } from '../../search/types.ts'
 
 export const replicasParameter = 'replicas'
 
-interface StageConfiguration {
+export interface StageConfiguration {
   readonly stage: string
   readonly replicas: number
   /** Parameters of one replica, by their own names. */

@@ -90,7 +90,7 @@ instance_group < kind: KIND_CPU; gpus: [] >
     ['a: 1\nb: [ { c: 1 }, = ]', 2],
   ])('that is malformed is refused with its line: %j', (text, line) => {
     expect(() => parseTextProto(text)).toThrow(
-      new TextProtoError(`line ${line} is not in protocol buffer text format`),
+      new TextProtoError(`line ${line} is not in protocol buffer text format`, line),
     )
   })
 

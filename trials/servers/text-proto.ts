@@ -65,7 +65,15 @@ interface Field {
 }
 
 /** Invalid text format; the message names the line. */
-export class TextProtoError extends Error {}
+export class TextProtoError extends Error {
+  /** @param line of the fault, from 1 */
+  constructor(
+    message: string,
+    readonly line?: number,
+  ) {
+    super(message)
+  }
+}
 
 /**
  * Sets fields in the text without changing any other byte: existing fields are replaced in place,
@@ -163,7 +171,8 @@ function skip(text: string, pattern: RegExp, from: number): number {
 }
 
 function fail(text: string, at: number): never {
-  throw new TextProtoError(`line ${countLine(text, at)} is not in protocol buffer text format`)
+  const line = countLine(text, at)
+  throw new TextProtoError(`line ${line} is not in protocol buffer text format`, line)
 }
 
 /** Line of a position, from 1. */

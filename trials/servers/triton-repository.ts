@@ -119,9 +119,9 @@ function readModel(
     return { name, file, text, config, ...(steps.length > 0 && { steps }) }
   } catch (error) {
     if (!(error instanceof TextProtoError || error instanceof BoundError)) throw error
-    const [, line = ''] = /^line (\d+)/.exec(error.message) ?? []
+    const line = error instanceof TextProtoError ? error.line : undefined
     faults.push({
-      where: line === '' ? file : `${file}:${line}`,
+      where: line === undefined ? file : `${file}:${line}`,
       what: error.message,
       hint: 'correct the file',
     })

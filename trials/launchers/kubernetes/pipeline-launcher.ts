@@ -13,7 +13,6 @@
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
 import type { Pipeline } from '../../pipeline/pipeline.ts'
-import { findStage } from '../../pipeline/stage-configuration.ts'
 import { addStageToError } from '../../pipeline/stage-error.ts'
 import { readResources } from '../../resources.ts'
 import {
@@ -28,7 +27,9 @@ import {
   computeBusyShare,
   describeStageDeath,
   joinStages,
+  nameReplicaFolder,
   readUsages,
+  requireStage,
   type StagePredictors,
   type StageUsages,
   sumUsages,
@@ -120,9 +121,7 @@ function resolveStage(
   configuration: Configuration,
 ): ResolvedStage {
   const options = stages.get(name)!
-  const found = findStage(configuration, name)
-  if (found === undefined)
-    throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
+  const found = requireStage(configuration, name)
   const isEntry = name === pipeline.stages[0]!.name
   return {
     name,
@@ -142,7 +141,7 @@ const createReplicaOptions = (
   ...options,
   // The stage has one Service for all of its replicas.
   usesService: undefined,
-  stage: { name, folder: replicas === 1 ? name : `${name}-${number}`, urls },
+  stage: { name, folder: nameReplicaFolder(name, replicas, number), urls },
 })
 
 /** A stage that serves. */

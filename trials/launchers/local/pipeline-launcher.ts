@@ -16,7 +16,14 @@ import { addStageToError } from '../../pipeline/stage-error.ts'
 import { readResources } from '../../resources.ts'
 import { LaunchError, type Launcher, type OnWaiting, type Predictor } from '../../types.ts'
 import { Cleanup } from '../cleanup.ts'
-import { getHttpTarget, joinStages, readUsages, sumUsages } from '../stage-predictors.ts'
+import {
+  getHttpTarget,
+  joinStages,
+  nameReplicaFolder,
+  readUsages,
+  requireStage,
+  sumUsages,
+} from '../stage-predictors.ts'
 import type { LocalLauncherOptions } from './launch.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { countCores, createResourcePool, type ResourcePool } from './resource-pool.ts'
@@ -115,13 +122,11 @@ async function launchStage(
 ): Promise<ServingStage> {
   const { options, pool, trialNumber, signal, onWaiting, callable, cleanup } = launch
   const stageOptions = options.stages.get(name)!
-  const stageConfiguration = findStage(configuration, name)
-  if (stageConfiguration === undefined)
-    throw new LaunchError(`the configuration has no stage ${name}, which the pipeline has`)
+  const stageConfiguration = requireStage(configuration, name)
   const urls = new Map(callable.map((stage) => [stage.name, stage.relay!.url]))
   const replicas: Predictor[] = []
   for (let number = 1; number <= stageConfiguration.replicas; number++) {
-    const folder = stageConfiguration.replicas === 1 ? name : `${name}-${number}`
+    const folder = nameReplicaFolder(name, stageConfiguration.replicas, number)
     const launcher = createLocalLauncher({ ...stageOptions, stage: { folder, pool, urls } })
     try {
       const predictor = await launcher.launch(

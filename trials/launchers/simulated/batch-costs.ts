@@ -128,7 +128,15 @@ const computeDeviation = (simulatedMs: number, measuredMs: number): number =>
     ? Math.max(-maxDeviation, Math.min(maxDeviation, Math.log(simulatedMs / measuredMs)))
     : 0
 
-const countVisits = ({ load }: ConfiguredLoad): number => load.visitRps * load.seconds
+export const countVisits = ({ visitRps, seconds }: StageLoad): number => visitRps * seconds
+
+/** Mean over all visits of the loads. */
+export const computeVisitMean = (
+  loads: readonly ConfiguredLoad[],
+  read: (load: StageLoad) => number,
+): number =>
+  sum(loads.map(({ load }) => countVisits(load) * read(load))) /
+  sum(loads.map(({ load }) => countVisits(load)))
 
 /** Joins loads of similar rates: short ones tell little by themselves. */
 function joinByRate(loads: readonly ConfiguredLoad[]): ConfiguredLoad[] {
@@ -139,24 +147,22 @@ function joinByRate(loads: readonly ConfiguredLoad[]): ConfiguredLoad[] {
     ].join(),
   )
   const joined = [...groups.values()].map(joinLoads)
-  const telling = joined.filter((one) => countVisits(one) >= minVisits)
+  const telling = joined.filter((one) => countVisits(one.load) >= minVisits)
   return telling.length > 0 ? telling : joined
 }
 
 /** Means weighted by visits; the latency is that of the open loads, if there are any. */
 function joinLoads(loads: readonly ConfiguredLoad[]): ConfiguredLoad {
   const open = loads.filter(({ load }) => load.isOpen)
-  const computeMean = (of: readonly ConfiguredLoad[], read: (load: StageLoad) => number): number =>
-    sum(of.map((one) => countVisits(one) * read(one.load))) / sum(of.map(countVisits))
   const seconds = sum(loads.map(({ load }) => load.seconds))
   return {
     configuration: loads[0]!.configuration,
     load: {
-      visitRps: sum(loads.map(countVisits)) / seconds,
-      visits: computeMean(loads, ({ visits }) => visits),
-      meanMs: computeMean(open.length > 0 ? open : loads, ({ meanMs }) => meanMs),
-      cpuMs: computeMean(loads, ({ cpuMs }) => cpuMs),
-      gpuMs: computeMean(loads, ({ gpuMs }) => gpuMs),
+      visitRps: sum(loads.map(({ load }) => countVisits(load))) / seconds,
+      visits: computeVisitMean(loads, ({ visits }) => visits),
+      meanMs: computeVisitMean(open.length > 0 ? open : loads, ({ meanMs }) => meanMs),
+      cpuMs: computeVisitMean(loads, ({ cpuMs }) => cpuMs),
+      gpuMs: computeVisitMean(loads, ({ gpuMs }) => gpuMs),
       isOpen: open.length > 0,
       seconds,
     },

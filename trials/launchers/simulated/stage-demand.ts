@@ -13,7 +13,7 @@ import type { Configuration, Parameter } from '../../../search/types.ts'
 import { computeVisitRatios, type Pipeline } from '../../pipeline/pipeline.ts'
 import { findStage, replicasParameter } from '../../pipeline/stage-configuration.ts'
 import type { FinishedTrial, StageLoad } from '../../types.ts'
-import { fitBatchCosts } from './batch-costs.ts'
+import { computeVisitMean, countVisits, fitBatchCosts } from './batch-costs.ts'
 import { isBatchSize, readMaxBatch, type StageDemand } from './stage-queue.ts'
 
 /** Parameters that do not change the demand: they scale resources, or bound the batch. */
@@ -69,11 +69,8 @@ function summariseDemand(trials: readonly StageTrial[]): StageDemand {
   const loads = trials.flatMap(({ configuration, loads }) =>
     loads.map((load) => ({ configuration, load })),
   )
-  const computeMeanMs = (read: (load: StageLoad) => number): number =>
-    sum(loads.map(({ load }) => countVisits(load) * read(load))) /
-    sum(loads.map(({ load }) => countVisits(load)))
-  const cpuMs = computeMeanMs((load) => load.cpuMs)
-  const usedBy = computeMeanMs((load) => load.gpuMs) > cpuMs ? 'gpu' : 'cpu'
+  const cpuMs = computeVisitMean(loads, (load) => load.cpuMs)
+  const usedBy = computeVisitMean(loads, (load) => load.gpuMs) > cpuMs ? 'gpu' : 'cpu'
   const costs = fitBatchCosts(loads, usedBy)
   const besideMs = usedBy === 'gpu' ? cpuMs : 0
   const lowRps = quantile(
@@ -85,8 +82,6 @@ function summariseDemand(trials: readonly StageTrial[]): StageDemand {
   const ownMs = besideMs + costs.fixedMs + costs.perItemMs
   return { ...costs, usedBy, cpuMs: besideMs, overheadMs: Math.max(0, unloadedMs - ownMs) }
 }
-
-const countVisits = ({ visitRps, seconds }: StageLoad): number => visitRps * seconds
 
 /** Prior sd of the change of ln(demand) over the range of a parameter, and sd of its error. Assumed. */
 const slopeSd = 0.7
